@@ -18,6 +18,7 @@ mod output;
 mod papers;
 mod parts;
 mod powercut;
+mod probe;
 mod profiles;
 mod setups;
 mod signals;
@@ -71,6 +72,8 @@ enum Command {
     Otp(otp::Args),
     /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
     Card(card::Args),
+    /// Measure a card, drive or file that nobody knows, and conclude: erase block, page, open allocation units, caches, real size
+    Probe(probe::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
@@ -103,13 +106,14 @@ fn main() -> ExitCode {
         // Help, or the version.
         Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
     };
-    // A mount ends in order with these signals.
-    let is_mount = match &command {
+    // A mount ends in order with these signals, and a probe restores what it has overwritten.
+    let ends_itself = match &command {
         Command::Image(args) => args.is_mount(),
         Command::Card(args) => args.is_mount(),
+        Command::Probe(_) => true,
         _ => false,
     };
-    if !is_mount {
+    if !ends_itself {
         signals::remove_outputs_at_the_end();
     }
     let outcome = match command {
@@ -121,6 +125,7 @@ fn main() -> ExitCode {
         Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),

@@ -12,12 +12,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// From here on SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process, as they do by default.
 pub(crate) fn remove_outputs_at_the_end() {
-    let ignored = ignored();
-    let handled = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let handled = handled();
     // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
     let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
     // Where handlers are not possible, signals end the process at once.
@@ -56,6 +55,40 @@ impl Endings {
             }
         });
     }
+}
+
+/// A request to end that has to wait until everything is in order again.
+#[derive(Clone, Default)]
+pub(crate) struct Ending {
+    is_asked: Arc<AtomicBool>,
+    is_immediate: Arc<AtomicBool>,
+}
+
+impl Ending {
+    /// From here on SIGINT, SIGTERM and SIGHUP only ask for the end.
+    pub(crate) fn new() -> Self {
+        let ending = Self::default();
+        let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
+        for signal in handled() {
+            let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&ending.is_immediate));
+            let _ = signal_hook::flag::register(signal, Arc::clone(&ending.is_asked));
+        }
+        ending
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
+    }
+
+    /// Signals end the process at once while this is set, as they do by default.
+    pub(crate) fn set_immediate(&self, is_immediate: bool) {
+        self.is_immediate.store(is_immediate, Ordering::Relaxed);
+    }
+}
+
+fn handled() -> impl Iterator<Item = i32> {
+    let ignored = ignored();
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
 /// The signals that the process was started to ignore, as `nohup` does; bit 0 is signal 1 (proc(5), SigIgn).

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 15] = [
+const HOLES: [&[&str]; 17] = [
     &["speed", "{}"],
     &["speed", "am62a-w35n01jw", "--set", "{}"],
     &["speed", "am62a-w35n01jw", "--sweep", "{}"],
@@ -18,6 +18,8 @@ const HOLES: [&[&str]; 15] = [
     &["card", "speed", "{}"],
     &["card", "speed", "kingston-class-10", "--set", "{}"],
     &["card", "replay", "kingston-class-10", "{}"],
+    &["probe", "kingston-class-10", "--set", "{}"],
+    &["probe", "--from", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],
     &["setups", "{}"],

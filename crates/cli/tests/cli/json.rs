@@ -65,6 +65,7 @@ impl<'a> Checker<'a> {
             "breakdown" => self.nested("Breakdown", path, value),
             "speed" | "endurance" => self.nested(kind, path, value),
             "decode" => self.nested("ecc decode", path, value),
+            "answer" => self.nested("probe answer", path, value),
             "check" => self.nested("image check", path, value),
             "ubifs" => self.nested("ubifs", path, value),
             kind => assert!(is(kind, value), "{}: {path} is no {kind}: {value}", self.line),
@@ -169,6 +170,8 @@ const LINES: &[(&str, &str)] = &[
     ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card replay", "card replay kingston-class-10 REQUESTS --json"),
+    ("probe", "probe sandisk-extreme --write --json"),
+    ("probe", "probe sandisk-extreme --noise 0 --json"),
     ("otp info", "otp info stm32-n25q128a --json"),
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),
@@ -250,7 +253,7 @@ fn output_and_documentation_have_the_same_keys() {
     }
     for (section, keys) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
-            let is_part = ["Breakdown", "ubifs"].contains(&section.as_str());
+            let is_part = ["Breakdown", "probe answer", "ubifs"].contains(&section.as_str());
             assert!(is_part, "no command line shows {section}");
             continue;
         };

@@ -28,6 +28,8 @@ mod output;
 mod outputs;
 mod plots;
 #[cfg(target_os = "linux")]
+mod probe;
+#[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]
 mod served;

@@ -124,7 +124,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 56] = [
+const EACH: [&str; 57] = [
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
@@ -133,6 +133,7 @@ const EACH: [&str; 56] = [
     "keystore",
     "card speed samsung-evo-16g --set card.capacity_bytes=256MiB --requests 20",
     "card replay kingston-class-10 requests.csv",
+    "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
     "endurance mt29f8g08maawc",
     "endurance --all",
     "endurance mt29f8g08maawc --example-trace 0.4",

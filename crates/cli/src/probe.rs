@@ -1,0 +1,344 @@
+//! `floatgate probe`.
+
+use crate::common::{self, Failure, Outcome, read_text};
+use crate::fs::progress_bar;
+use crate::output::{ReportFormat, tell};
+use crate::signals::Ending;
+use crate::table::Table;
+use floatgate_card::{Card, CardOptions, CardSpec, Fake};
+use floatgate_lab::card::load;
+use floatgate_lab::config::{Library, Override};
+use floatgate_probe::flashbench::Log;
+use floatgate_probe::{
+    Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
+    Value, WritePlan, conclude, holders, size,
+};
+use indicatif::ProgressFinish;
+use serde::Serialize;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate probe kingston-class-10
+  floatgate probe sandisk-extreme --write --set card.open_aus=4
+  floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
+
+A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
+overwritten is restored at the end, after Ctrl-C as well. Confidence is the probability that an answer is right; what is not visible has no \
+value, and the reason says below what an effect would be.")]
+pub(crate) struct Args {
+    /// A block device, a file, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
+    #[arg(required_unless_present = "from")]
+    target: Option<PathBuf>,
+
+    /// Override any field of a simulated card: --set card.open_aus=4
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Ask what only writes show, too: open allocation units, caches, the real size. Says what it overwrites, and asks before
+    #[arg(long)]
+    write: bool,
+
+    /// Overwrite without asking
+    #[arg(long, requires = "write")]
+    yes: bool,
+
+    /// Conclude from samples that --raw has written, or from a log of flashbench; nothing is measured
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "set"])]
+    from: Option<PathBuf>,
+
+    /// Write all samples as CSV
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+
+    /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = noise_factor)]
+    noise: f64,
+
+    /// Seed of the order of the requests, and of a simulated card and its jitter
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+fn noise_factor(text: &str) -> Result<f64, String> {
+    let factor: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if (0.0..=100.0).contains(&factor) { Ok(factor) } else { Err("not between 0 and 100".to_owned()) }
+}
+
+/// The report.
+#[derive(Serialize)]
+struct Report<'a> {
+    target: String,
+    capacity_bytes: u64,
+    samples: usize,
+    complete: bool,
+    answers: &'a Answers,
+}
+
+/// What was measured before the end, and the reason of an early one.
+struct Measured {
+    samples: Samples,
+    answers: Answers,
+    trouble: Option<ProbeError>,
+}
+
+impl Measured {
+    fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
+        Self { answers: conclude(&samples), samples, trouble }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let Some(file) = args.from.as_ref().or(args.target.as_ref()) else {
+        return Err(Failure::new("no target", "name a device, a file or a card"));
+    };
+    report(args, file.display().to_string(), &measured(args, file)?)
+}
+
+fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
+    if args.from.is_some() {
+        return from_file(file);
+    }
+    let ending = Ending::new();
+    let is_setup = file.extension().is_some_and(|extension| extension == "toml");
+    if file.exists() && !is_setup { host(args, file, &ending) } else { simulated(args, file, &ending) }
+}
+
+/// Largest file of samples, B.
+const SAMPLES_MAX: u64 = 32 << 20;
+
+fn from_file(file: &Path) -> Result<Measured, Failure> {
+    let what = "name a file that --raw has written, or a log of flashbench";
+    let text = read_text(file, SAMPLES_MAX, what)?;
+    if let Some(log) = Log::parse(&text) {
+        return Ok(Measured { samples: Samples::default(), answers: log.conclude(), trouble: None });
+    }
+    let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
+    Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
+}
+
+/// A simulated card. Its real size is measured on one that stores contents, times on one that does not, which needs no memory.
+fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    let spec = load(&Library::built_in(), name, &Override::parse_all(&args.set)?)?.spec;
+    let mut samples = Samples::default();
+    let mut usable_bytes = 0;
+    if args.write {
+        let mut stored = card(args, &spec, true)?;
+        let mut probe = probe(args, &mut stored, 0, ending);
+        let trouble = probe.measure_capacity().err();
+        samples = probe.into_samples();
+        if trouble.is_some() {
+            return Ok(Measured::new(samples, trouble));
+        }
+        usable_bytes = real_bytes(&samples);
+    }
+    let mut timed = card(args, &spec, false)?;
+    let mut probe = probe(args, &mut timed, usable_bytes, ending);
+    let mut trouble = probe.measure_reads().err();
+    if args.write && trouble.is_none() {
+        let plan = probe.write_plan();
+        trouble = probe.measure_writes(&plan).err();
+    }
+    let timed = probe.into_samples();
+    samples.capacity = timed.capacity;
+    samples.all.extend(timed.all);
+    Ok(Measured::new(samples, trouble))
+}
+
+fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {
+    let bad = |error| Failure::new(error, "see `floatgate setups --keys` for what a card can have");
+    let card = Fake::of_spec(spec, CardOptions { seed: args.seed, stores }).map_err(bad)?;
+    Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise })))
+}
+
+fn probe<'a, T: Target>(args: &Args, target: &'a mut T, usable_bytes: u64, ending: &Ending) -> Probe<'a, T> {
+    let ending = ending.clone();
+    let bar = progress_bar("{spinner} {elapsed} {msg}").with_finish(ProgressFinish::AndClear);
+    let mut last = "";
+    let watch = move |question: &'static str| {
+        if question != last {
+            bar.set_message(question);
+            last = question;
+        }
+        ending.is_asked()
+    };
+    Probe::new(target, ProbeOptions { seed: args.seed, usable_bytes }).watched(watch)
+}
+
+fn real_bytes(samples: &Samples) -> u64 {
+    conclude(samples).capacity.count().unwrap_or(samples.capacity)
+}
+
+/// A file or block device, restored at the end.
+fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
+    let users = holders(path).map_err(failed)?;
+    if !users.is_empty() {
+        let users = users.join("; ");
+        return Err(Failure::new(
+            format!("{} is in use: {users}", path.display()),
+            "end that first; nothing was read or written",
+        ));
+    }
+    let mut host = Host::open(path, args.write).map_err(failed)?;
+    if !host.is_direct() {
+        tell("its filesystem has no direct I/O: times are those of memory, and show nothing of a card");
+    }
+    let measured = measure_host(args, &mut host, path, ending);
+    let kept = host.kept_bytes();
+    if kept > 0 {
+        host.restore().map_err(|error| not_restored(path, &error))?;
+        tell(&format!("{} restored", size(kept)));
+    }
+    measured
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => "it is mounted, or part of a RAID or a volume: end that first",
+        io::ErrorKind::PermissionDenied => "only its owner or root may do that",
+        _ => "name a block device, a file, or a card of `floatgate parts`",
+    }
+}
+
+fn not_restored(path: &Path, error: &TargetError) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "contents were overwritten that are lost now")
+}
+
+fn measure_host(args: &Args, host: &mut Host, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    let mut probe = probe(args, host, 0, ending);
+    let mut trouble = probe.measure_reads().err();
+    if args.write && trouble.is_none() {
+        let plan = probe.write_plan();
+        announce(args, path, &probe, &plan, ending)?;
+        trouble = measure_with_writes(args, &mut probe, &plan).err();
+    }
+    Ok(Measured::new(probe.into_samples(), trouble))
+}
+
+fn measure_with_writes(
+    args: &Args,
+    probe: &mut Probe<'_, Host>,
+    announced: &WritePlan,
+) -> Result<(), ProbeError> {
+    probe.measure_capacity()?;
+    probe.limit(real_bytes(probe.samples()));
+    let plan = probe.write_plan();
+    if plan != *announced {
+        let ranges = plan.announcement();
+        if !args.yes {
+            tell(&format!(
+                "it is smaller than it says: further tests would overwrite {ranges}, which needs --yes"
+            ));
+            return Ok(());
+        }
+        tell(&format!("it is smaller than it says: overwrites {ranges}"));
+    }
+    probe.measure_writes(&plan)
+}
+
+/// Pauses of the tests, s.
+const PAUSES_S: f64 = 10.0;
+
+/// Says what is going to be overwritten, and asks.
+fn announce(
+    args: &Args,
+    path: &Path,
+    probe: &Probe<'_, Host>,
+    plan: &WritePlan,
+    ending: &Ending,
+) -> Result<(), Failure> {
+    let seconds = match conclude(probe.samples()).read_speed.value {
+        // Cards write at about a third of the speed at which they read, and everything is read and restored.
+        Some(Value::Measure(mb_s)) if mb_s > 0.0 => {
+            PAUSES_S + (plan.bytes_max as f64 * 5.0 / mb_s / 1e6).ceil()
+        }
+        _ => PAUSES_S,
+    };
+    let path = path.display();
+    tell(&format!(
+        "{path}: overwrites {}, in about {seconds:.0} s at most; restores it at the end",
+        plan.announcement()
+    ));
+    if args.yes {
+        return Ok(());
+    }
+    let refused = |why: &str| {
+        Err(Failure::new(format!("{path}: {why}"), "nothing more is written; --yes agrees in advance"))
+    };
+    if !io::stdin().is_terminal() {
+        return refused("nobody can be asked, as stdin is no terminal");
+    }
+    tell("overwrite? [y/N]");
+    let mut answer = String::new();
+    ending.set_immediate(true);
+    let read = io::stdin().read_line(&mut answer);
+    ending.set_immediate(false);
+    match read {
+        Ok(_) if ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) => Ok(()),
+        _ => refused("not agreed"),
+    }
+}
+
+fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
+    let Measured { samples, answers, trouble } = measured;
+    if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
+        return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
+    }
+    let complete = trouble.is_none();
+    let (capacity_bytes, count) = (samples.capacity, samples.all.len());
+    let report = Report { target, capacity_bytes, samples: count, complete, answers };
+    args.format.print(&report, "answers", || text(&report))?;
+    if let Some(raw) = &args.raw {
+        common::write_file(raw, &samples.to_csv())?;
+    }
+    match trouble {
+        None => Ok(ExitCode::SUCCESS),
+        Some(trouble) => {
+            tell(&format!("{}: {trouble}: the answers are those of the samples so far", report.target));
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn text(report: &Report<'_>) -> String {
+    let mut table = Table::new(["question", "answer", "confidence", "reason"]).numbers(2..3);
+    for (name, answer) in report.answers.all() {
+        let confidence = format!("{:.0} %", answer.confidence * 100.0);
+        table.row([name.replace('_', " "), value(answer), confidence, reason(answer)]);
+    }
+    let Report { target, capacity_bytes, samples, .. } = report;
+    format!("{target}: {}, {samples} samples\n\n{table}", size(*capacity_bytes))
+}
+
+fn value(answer: &Answer) -> String {
+    match answer.value {
+        None => "?".to_owned(),
+        Some(value) => quantity(value, answer.unit),
+    }
+}
+
+fn quantity(value: Value, unit: &str) -> String {
+    match value {
+        Value::Count(bytes) if unit == "B" => size(bytes),
+        Value::Count(count) => format!("{count} {unit}"),
+        Value::Measure(measure) => format!("{measure} {unit}"),
+        Value::Word(word) => word.to_owned(),
+    }
+}
+
+fn reason(answer: &Answer) -> String {
+    let others = answer.alternatives.iter().take(2);
+    let others: Vec<String> = others
+        .map(|other| format!("{} ({:.0} %)", quantity(other.value, answer.unit), other.confidence * 100.0))
+        .collect();
+    match others.is_empty() {
+        true => answer.reason.clone(),
+        false => format!("{}; or {}", answer.reason, others.join(", ")),
+    }
+}

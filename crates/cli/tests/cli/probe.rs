@@ -1,0 +1,112 @@
+//! `probe` on files: it concludes, and leaves them as they were.
+
+use crate::support::{Run, finish, floatgate, fresh};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A file of bytes that look random, of a size that is no whole number of sectors.
+fn file(folder: &Path) -> PathBuf {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    let data: Vec<u8> = (0..(8 << 20) + 13).map(|_| next()).collect();
+    std::fs::write(folder.join("device"), data).unwrap();
+    folder.join("device")
+}
+
+fn probe(folder: &Path, args: &[&str]) -> Run {
+    finish(floatgate().arg("probe").args(args).current_dir(folder).stdin(Stdio::null()))
+}
+
+#[test]
+fn what_was_overwritten_is_restored_and_the_samples_conclude_again() {
+    let folder = fresh("probe-file");
+    let path = file(&folder);
+    let before = std::fs::read(&path).unwrap();
+    let refused = probe(&folder, &["device", "--write"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(
+        refused.err.contains("overwrites parts of") && refused.err.contains("no terminal"),
+        "{}",
+        refused.err
+    );
+    assert!(std::fs::read(&path).unwrap() == before);
+
+    let run = probe(&folder, &["device", "--write", "--yes", "--json", "--raw", "samples.csv"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["answers"]["capacity"]["value"], 8 << 20);
+    assert_eq!(report["answers"]["fake"]["value"], "none");
+
+    let again = probe(&folder, &["--from", "samples.csv", "--json"]);
+    let again: Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["answers"], report["answers"]);
+}
+
+#[test]
+fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
+    let folder = fresh("probe-interrupted");
+    let path = file(&folder);
+    let before = std::fs::read(&path).unwrap();
+    let mut command = floatgate();
+    command.args(["probe", "device", "--write", "--yes", "--json"]).current_dir(&folder);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("overwrites parts of") {
+        line.clear();
+        assert_ne!(messages.read_line(&mut line).unwrap(), 0);
+    }
+    // The pauses between the tests alone take longer than this.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let mut rest = String::new();
+    messages.read_to_string(&mut rest).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{rest}");
+    assert!(rest.contains("restored") && rest.contains("interrupted"), "{rest}");
+    assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["complete"], false);
+}
+
+#[test]
+fn a_log_of_flashbench_gets_a_conclusion() {
+    let folder = fresh("probe-flashbench");
+    let row = |bits: u64| {
+        let on = if bits >= 22 { 900 } else { 600 + bits };
+        format!("align {}\tpre 600\u{b5}s\ton {on}\u{b5}s\tpost 600\u{b5}s\tdiff 0\u{b5}s\n", 1_u64 << bits)
+    };
+    std::fs::write(folder.join("log"), (11..28).rev().map(row).collect::<String>()).unwrap();
+    let run = probe(&folder, &["--from", "log", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["answers"]["erase_block"]["value"], 4 << 20);
+    assert_eq!(report["answers"]["capacity"]["value"], Value::Null);
+}
+
+#[test]
+fn what_cannot_be_probed_is_refused() {
+    let folder = fresh("probe-refused");
+    std::fs::write(folder.join("small"), [0; 4096]).unwrap();
+    std::fs::write(folder.join("samples.csv"), "order,test\n").unwrap();
+    for (args, message) in [
+        (&["small"][..], "too small"),
+        (&["/dev/null"], "neither a file nor a block device"),
+        (&["."], "neither a file nor a block device"),
+        (&["nosuch"], "nosuch"),
+        (&["--from", "samples.csv"], "line 1: no capacity in bytes"),
+        (&["kingston-class-10", "--noise", "-1"], "not between 0 and 100"),
+        (&["kingston-class-10", "--yes"], "--write"),
+        (&[], "TARGET"),
+    ] {
+        let run = probe(&folder, args);
+        assert_eq!(run.code, Some(2), "{args:?}: {}", run.err);
+        assert!(run.err.contains(message), "{args:?}: {}", run.err);
+    }
+}

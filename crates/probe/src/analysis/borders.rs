@@ -1,0 +1,217 @@
+//! Borders of allocation units and pages: reads across one take longer than reads beside it.
+
+use super::period::{Fit, Point, candidates, fit};
+use super::{jitter, us};
+use crate::answer::{Answer, Value, size};
+use crate::sample::{Samples, Test};
+use crate::stats::median;
+use std::collections::BTreeMap;
+
+/// Smallest allocation unit that is told apart from a page, B.
+pub(crate) const AU_MIN: u64 = 512 << 10;
+/// Largest allocation unit that is searched, B.
+const AU_MAX: u64 = 512 << 20;
+/// Smallest and largest visible unit, B.
+pub(crate) const PAGE_RANGE: (u64, u64) = (1 << 10, 256 << 10);
+/// Least deviation of a point, as a share of a read's time: positions differ by that much (see [`crate::Noise`]).
+const FLOOR: f64 = 0.003;
+
+/// Allocation units that a device of this size may have.
+pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
+    candidates(AU_MIN, AU_MAX.min(capacity / 4))
+}
+
+/// Time that a read across a position takes longer than those before and behind it, ns. Each is the shortest of all tries.
+pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
+    let mut places: BTreeMap<u64, [Option<f64>; 3]> = BTreeMap::new();
+    for sample in samples.of(test) {
+        let role = match sample.about.checked_sub(sample.position) {
+            Some(0) => 2,
+            Some(before) if before < sample.bytes => 1,
+            _ => 0,
+        };
+        let least = &mut places.entry(sample.about).or_default()[role];
+        let ns = sample.ns as f64;
+        *least = Some(least.map_or(ns, |least| least.min(ns)));
+    }
+    let point = |(at, times): (&u64, &[Option<f64>; 3])| {
+        let [Some(pre), Some(on), Some(post)] = *times else { return None };
+        Some(Point { at: *at, value: on - f64::midpoint(pre, post) })
+    };
+    places.iter().filter_map(point).collect()
+}
+
+fn floor(samples: &Samples, test: Test) -> f64 {
+    let mut times: Vec<f64> = samples.of(test).map(|sample| sample.ns as f64).collect();
+    (FLOOR * median(&mut times)).max(1.0)
+}
+
+/// Periods of the borders that reads show.
+pub(crate) fn read_fit(samples: &Samples) -> Fit {
+    let points = border_points(samples, Test::Border);
+    let mut origins = vec![0];
+    if samples.of(Test::Scan).next().is_some() {
+        origins.extend(usual_origins());
+        origins.extend(located(samples));
+    }
+    fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
+}
+
+/// A multiple of all candidates: origins before the beginning of the device are counted from it.
+const ALL_PERIODS: u64 = 105 << 40;
+/// Sectors before the partitions of usual tables: DOS, since 2010, SD cards.
+const PARTITION_STARTS: [u64; 3] = [63, 2048, 8192];
+
+/// Origins of a device that is a partition of another.
+pub(crate) fn usual_origins() -> [u64; 3] {
+    PARTITION_STARTS.map(|sectors| ALL_PERIODS - sectors * 512)
+}
+
+/// The slowest ranges of a scan first, each as the position behind which and the position up to which it has its border.
+pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
+    let mut least: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+    for sample in samples.of(Test::Scan).filter(|sample| sample.about > sample.position) {
+        let ns = least.entry((sample.position, sample.about)).or_insert(u64::MAX);
+        *ns = (*ns).min(sample.ns);
+    }
+    let mut slow: Vec<((u64, u64), u64)> = least.into_iter().collect();
+    slow.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    slow.into_iter().map(|(range, _)| range).collect()
+}
+
+/// Number of suspects that are searched for their border.
+pub(crate) const SUSPECTS: usize = 3;
+
+/// Borders that were searched to the sector.
+pub(crate) fn located(samples: &Samples) -> Vec<u64> {
+    let ranges = suspects(samples).into_iter().take(SUSPECTS).map(|range| narrowed(samples, range));
+    ranges.filter(|(low, high)| high - low == 512).map(|(_, high)| high).collect()
+}
+
+/// Halves of a range of borders as reads: position and length of each.
+pub(crate) fn halves((low, high): (u64, u64)) -> [(u64, u64); 2] {
+    let middle = low + ((high - low) / 1024).max(1) * 512;
+    [(low, middle + 512 - low), (middle, high + 512 - middle)]
+}
+
+/// The range of borders that is left after all bisections: the slower half has the border.
+pub(crate) fn narrowed(samples: &Samples, mut range: (u64, u64)) -> (u64, u64) {
+    while range.1 - range.0 > 512 {
+        let halves = halves(range);
+        let least = halves.map(|(position, bytes)| {
+            let tries = samples.of(Test::Bisect).filter(|s| (s.position, s.bytes) == (position, bytes));
+            tries.map(|sample| sample.ns).min()
+        });
+        let [Some(left), Some(right)] = least else { break };
+        let middle = halves[1].0;
+        range = if left > right { (range.0, middle) } else { (middle, range.1) };
+    }
+    range
+}
+
+/// Bytes of a write in the tests that write in order.
+pub(crate) const FILL_BYTES: u64 = 128 << 10;
+
+/// Periods of the pauses in writes in order. Their phase is not exact: a buffer delays a pause.
+pub(crate) fn write_fit(samples: &Samples) -> Fit {
+    let test = if samples.of(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
+    let points: Vec<Point> =
+        samples.of(test).map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();
+    let mut slow = points.clone();
+    slow.sort_by(|a, b| b.value.total_cmp(&a.value));
+    slow.truncate(6);
+    let span = points.len() as u64 * FILL_BYTES;
+    fit(&points, &candidates(AU_MIN, span / 3), floor(samples, test), |period| {
+        slow.iter().map(|point| point.at % period).collect()
+    })
+}
+
+/// Most confidence in what reads alone show, and in what pauses alone show.
+const READS: f64 = 0.97;
+const WRITES: f64 = 0.9;
+/// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
+const CLEAR_STEP: f64 = 8.0;
+/// As `WRITES`, behind a cache that writes out what it likes.
+const WRITES_BEHIND_CACHE: f64 = 0.55;
+
+/// The allocation unit and its phase.
+pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
+    let reads = read_fit(samples);
+    let from_reads = reads.best().filter(|(_, confidence)| *confidence > 0.3);
+    let Some((period, confidence)) = from_reads else {
+        return (from_writes(samples, &reads), Answer::unknown("B", 0.0, "no border is visible in reads"));
+    };
+    let most = if reads.step < CLEAR_STEP * reads.sigma { WRITES } else { READS };
+    let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
+    let origin = reads.origin % period;
+    let reason = format!(
+        "a read across a multiple of {}{} takes {} longer than one beside it, {:.0} times the noise; other multiples do not",
+        size(period),
+        if origin == 0 { String::new() } else { format!(" from {origin} B") },
+        us(reads.step),
+        reads.step / reads.sigma
+    );
+    let others = reads.periods[1..].iter().copied();
+    let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
+    let reason = if origin == 0 {
+        "the first border is the beginning of the device".to_owned()
+    } else {
+        format!("borders are {origin} B behind the multiples of {}", size(period))
+    };
+    (block, Answer::found(Value::Count(origin), "B", confidence, reason))
+}
+
+/// The allocation unit when reads do not show it.
+fn from_writes(samples: &Samples, reads: &Fit) -> Answer {
+    let invisible = match jitter(samples) {
+        None => "not measured".to_owned(),
+        Some(_) => format!("not visible in reads; any effect is below {}", us(reads.bound)),
+    };
+    let writes = write_fit(samples);
+    let Some((period, confidence)) = writes.best() else {
+        return Answer::unknown("B", reads.nothing.min(0.95), invisible);
+    };
+    let behind_cache = super::caches::slc_cache(samples).value.is_some();
+    let most = if behind_cache { WRITES_BEHIND_CACHE } else { WRITES };
+    let reason = format!("{invisible}; writes in order pause for {} every {}", us(writes.step), size(period));
+    let others = writes.periods[1..].iter().copied();
+    let confidence = confidence.min(most) * (1.0 - 4.0 * writes.unexplained).max(0.3);
+    Answer::found(Value::Count(period), "B", confidence, reason).or(others)
+}
+
+/// The smallest visible unit.
+pub(crate) fn page(samples: &Samples) -> Answer {
+    let of = |test| {
+        let points = border_points(samples, test);
+        let floor = floor(samples, test);
+        // The borders of pages are counted from a border of an allocation unit.
+        let origin = page_origin(samples);
+        fit(&points, &powers_of_two(), floor, |_| vec![origin])
+    };
+    let (plain, written) = (of(Test::Page), of(Test::PageWritten));
+    let fits = [&written, &plain];
+    let best = fits.iter().filter_map(|fit| Some((fit, fit.best()?)));
+    let best = best.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+    let Some((fit, (period, confidence))) = best else {
+        let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
+        let reason = format!("not visible in reads; any effect is below {}", us(bound));
+        return Answer::unknown("B", plain.nothing.min(0.95), reason);
+    };
+    let confidence = confidence.min(0.9) * (1.0 - 4.0 * fit.unexplained).max(0.3);
+    let reason = format!(
+        "a read across a multiple of {} takes {} longer; it may be a page, a pair of planes, or what the map places as one",
+        size(period),
+        us(fit.step)
+    );
+    Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
+}
+
+pub(crate) fn powers_of_two() -> Vec<u64> {
+    (PAGE_RANGE.0.trailing_zeros()..=PAGE_RANGE.1.trailing_zeros()).map(|bits| 1 << bits).collect()
+}
+
+/// A border of an allocation unit, where one is known; the beginning of the device otherwise.
+pub(crate) fn page_origin(samples: &Samples) -> u64 {
+    let reads = read_fit(samples);
+    reads.best().map_or(0, |(period, _)| reads.origin % period)
+}

@@ -1,0 +1,147 @@
+//! Memory in front of the flash, and the speed behind it.
+
+use super::{tenths, us};
+use crate::answer::{Answer, Value, size};
+use crate::sample::{Sample, Samples, Test};
+use crate::stats::{median, quantile, trimmed_mean};
+use std::collections::BTreeSet;
+
+/// Length of the fast beginning of a row of requests, with the mean times before and behind its end.
+#[derive(Clone, Copy)]
+struct Knee {
+    bytes: u64,
+    before: f64,
+    after: f64,
+}
+
+/// Fewest requests in which a knee is looked for.
+const KNEE_REQUESTS: usize = 32;
+/// Factor by which requests are slower behind a knee.
+const KNEE_FACTOR: f64 = 1.3;
+
+/// The point at which the sum of the times lies farthest below the straight line from the first request to some later one; behind it, all
+/// that follow are slower.
+fn knee<'a>(samples: impl Iterator<Item = &'a Sample> + Clone) -> Option<Knee> {
+    let most = quantile(samples.clone().map(|sample| sample.ns as f64), 0.999);
+    let times: Vec<(u64, f64)> = samples.map(|sample| (sample.bytes, (sample.ns as f64).min(most))).collect();
+    let lengths = std::iter::successors(Some(times.len()), |length| Some(length / 2));
+    let lengths = lengths.take_while(|length| *length >= KNEE_REQUESTS);
+    let knees = lengths.filter_map(|length| {
+        let (count, below) = farthest_below(&times[..length])?;
+        let (first, rest) = times.split_at(count);
+        let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
+        let bytes = first.iter().map(|(bytes, _)| bytes).sum();
+        Some((Knee { bytes, before: mean(first), after: mean(rest) }, below))
+    });
+    let visible = knees.filter(|(knee, below)| *below > 0.08 && knee.after > KNEE_FACTOR * knee.before);
+    visible.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(knee, _)| knee)
+}
+
+/// Number of requests before the sum of their times is farthest below the straight line, and how far, as a share of the total.
+fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
+    let total: f64 = times.iter().map(|(_, ns)| ns).sum();
+    let (mut sum, mut best) = (0.0, None);
+    for (count, (_, ns)) in (1..times.len()).zip(times) {
+        sum += ns;
+        let below = count as f64 / times.len() as f64 - sum / total;
+        if best.is_none_or(|(_, most)| below > most) {
+            best = Some((count, below));
+        }
+    }
+    best
+}
+
+/// Most pauses that are looked at.
+const PAUSES_MAX: usize = 16;
+
+/// RAM that takes writes faster than the flash.
+pub(crate) fn buffer(samples: &Samples) -> Answer {
+    let pauses: BTreeSet<u64> = samples.of(Test::Burst).map(|sample| sample.about).collect();
+    let pauses: Vec<u64> = pauses.into_iter().take(PAUSES_MAX).collect();
+    let knees: Vec<Knee> = pauses
+        .iter()
+        .filter_map(|pause| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause)))
+        .collect();
+    if pauses.is_empty() {
+        return Answer::unknown("B", 0.0, "writes need permission");
+    }
+    if knees.len() * 2 <= pauses.len() {
+        return Answer::unknown("B", 0.7, "the first writes after a pause are as slow as later ones");
+    }
+    let mut sizes: Vec<f64> = knees.iter().map(|knee| knee.bytes as f64).collect();
+    let bytes = median(&mut sizes) as u64;
+    let reason = format!(
+        "after a pause, writes take {} for the first {}, then {}, in {} of {} tries",
+        us(knees[0].before),
+        size(bytes),
+        us(knees[0].after),
+        knees.len(),
+        pauses.len()
+    );
+    Answer::found(Value::Count(bytes), "B", 0.6, reason)
+}
+
+/// Smallest cache in flash, B: less is a buffer.
+const CACHE_MIN: u64 = 2 << 20;
+
+/// Where the cache ends, and the times of writes before and behind that.
+fn cache(samples: &Samples) -> Option<Knee> {
+    let buffer = buffer(samples).count().unwrap_or(0);
+    knee(samples.of(Test::Fill)).filter(|knee| knee.bytes >= CACHE_MIN.max(4 * buffer))
+}
+
+/// Writes that are faster than those that follow.
+pub(crate) fn slc_cache(samples: &Samples) -> Answer {
+    if samples.of(Test::Fill).next().is_none() {
+        return Answer::unknown("B", 0.0, "writes need permission");
+    }
+    match cache(samples) {
+        None => Answer::unknown("B", 0.8, "writes in order do not become slower"),
+        Some(Knee { bytes, before, after }) => {
+            let factor = after / before;
+            let reason = format!("after {} in order, writes become {factor:.1} times as slow", size(bytes));
+            Answer::found(Value::Count(bytes), "B", 0.7, reason)
+        }
+    }
+}
+
+/// Speed of writes in order behind the cache.
+pub(crate) fn write_speed(samples: &Samples) -> Answer {
+    let cached = cache(samples).map_or(0, |knee| knee.bytes);
+    let last = samples.of(Test::Refill).chain(samples.of(Test::Fill));
+    let first = samples.of(Test::Fill).next().map_or(0, |sample| sample.position);
+    let rest = last.filter(|sample| sample.position >= first + cached);
+    let (bytes, ns) = rest.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
+    if bytes == 0 {
+        return Answer::unknown("MB/s", 0.0, "writes need permission");
+    }
+    let reason = format!("mean of {} written in order", size(bytes));
+    Answer::found(Value::Measure(tenths(bytes as f64 * 1e3 / ns.max(1) as f64)), "MB/s", 0.9, reason)
+}
+
+/// Rounds that must agree (SNIA Performance Test Specification).
+const WINDOW: usize = 5;
+
+/// Speed of random writes in the last rounds, when they agree: a range of 20 %, and a slope of 10 % over the rounds.
+pub(crate) fn steady_state(samples: &Samples) -> Answer {
+    let rounds: BTreeSet<u64> = samples.of(Test::Random).map(|sample| sample.about).collect();
+    let speed = |round: u64| {
+        let inside = samples.of(Test::Random).filter(move |sample| sample.about == round);
+        let bytes = inside.clone().next().map_or(0, |sample| sample.bytes);
+        bytes as f64 * 1e3 / trimmed_mean(inside.map(|sample| sample.ns as f64)).max(1.0)
+    };
+    let Some(before) = rounds.len().checked_sub(WINDOW) else {
+        return Answer::unknown("MB/s", 0.0, "writes need permission");
+    };
+    let window: Vec<f64> = rounds.iter().skip(before).map(|round| speed(*round)).collect();
+    let mean = window.iter().sum::<f64>() / WINDOW as f64;
+    let range = window.iter().fold(0.0, |most: f64, speed| most.max((speed - mean).abs())) * 2.0;
+    let slope = (2.0 * (window[4] - window[0]) + (window[3] - window[1])) / 10.0 * 4.0;
+    let (range, slope) = (range / mean * 100.0, (slope / mean * 100.0).abs());
+    if range > 20.0 || slope > 10.0 {
+        let reason = format!("not reached in {} rounds: they differ by {range:.0} %", rounds.len());
+        return Answer::unknown("MB/s", 0.7, reason);
+    }
+    let reason = format!("the last {WINDOW} rounds differ by {range:.0} %, their slope is {slope:.0} %");
+    Answer::found(Value::Measure((mean * 100.0).round() / 100.0), "MB/s", 0.8, reason)
+}

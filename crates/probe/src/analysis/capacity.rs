@@ -1,0 +1,98 @@
+//! Real size: sectors that hold their own address tell where each of them ended.
+
+use crate::answer::{Answer, Value, size};
+use crate::sample::{Sample, Samples, Test};
+use std::collections::BTreeMap;
+
+pub(crate) struct Real {
+    pub(crate) capacity: Answer,
+    pub(crate) fake: Answer,
+}
+
+/// Distance at which addresses repeat, in bytes.
+pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
+    let end: Vec<&Sample> = samples.of(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
+    // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
+    let is_ring = |ring: u64| {
+        let mut behind = end.iter().filter(|sample| sample.position.saturating_add(ring) < samples.capacity);
+        behind.all(|sample| sample.found != Some(sample.position))
+    };
+    let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
+    let all = samples.of(Test::TagEnd).chain(samples.of(Test::TagScan));
+    let distances =
+        all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
+    distances.min().filter(|ring| !is_one && is_ring(*ring))
+}
+
+/// Sectors known to be there, and the first that is known not to be, both as bytes from the beginning.
+pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
+    let tested = || samples.of(Test::TagSection);
+    let lost = tested().filter(|sample| sample.found != Some(sample.position));
+    let high = lost.map(|sample| sample.position).min().unwrap_or(samples.capacity);
+    let kept = tested().filter(|sample| sample.found == Some(sample.position) && sample.position < high);
+    (kept.map(|sample| sample.position + 512).max().unwrap_or(0), high)
+}
+
+/// True when two reads of one place without a write between them differ.
+fn is_unstable(samples: &Samples) -> bool {
+    let mut first = BTreeMap::new();
+    samples
+        .of(Test::Again)
+        .any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
+}
+
+pub(crate) fn conclude(samples: &Samples) -> Real {
+    let claimed = samples.capacity;
+    let is_tested = samples.of(Test::TagSection).next().is_some() || wrap(samples).is_some();
+    if is_unstable(samples) {
+        let reason = "places that were read twice had other contents the second time";
+        let fake = Answer::found(Value::Word("unstable"), "", 0.9, reason.to_owned());
+        return Real { capacity: Answer::unknown("B", 0.5, reason), fake };
+    }
+    if !is_tested {
+        let reason = "as the device says: only writes show whether it is true";
+        let capacity = Answer::found(Value::Count(claimed), "B", 0.5, reason.to_owned());
+        return Real {
+            capacity,
+            fake: Answer::unknown("", 0.0, "not visible in reads: writes need permission"),
+        };
+    }
+    let (real, kind, why) = real(samples);
+    let confidence = if real % 512 == 0 && is_finished(samples) { 0.97 } else { 0.4 };
+    let capacity = Answer::found(Value::Count(real), "B", confidence, why.clone());
+    Real { capacity, fake: Answer::found(Value::Word(kind), "", confidence, why) }
+}
+
+fn is_finished(samples: &Samples) -> bool {
+    let (low, high) = bounds(samples);
+    wrap(samples).is_some() || low == high || high == samples.capacity
+}
+
+/// Real size, kind of fake, and the reason.
+fn real(samples: &Samples) -> (u64, &'static str, String) {
+    let claimed = samples.capacity;
+    if let Some(ring) = wrap(samples) {
+        return (ring, "wraps", format!("what is written to one address appears {} below it", size(ring)));
+    }
+    let (low, high) = bounds(samples);
+    if high >= claimed {
+        return (claimed, "none", "the last sector and others hold what was written to them".to_owned());
+    }
+    let last = claimed - 512;
+    let beyond = samples.of(Test::TagBeyond).next();
+    if beyond.is_some_and(|sample| sample.found == Some(last) && sample.position != last) {
+        // The test itself has overwritten the last real sector.
+        return (
+            low + 512,
+            "last-sector",
+            "all sectors behind the end are the last one that is there".to_owned(),
+        );
+    }
+    let is_kept = samples.of(Test::TagLast).any(|sample| sample.found == Some(last));
+    match is_kept {
+        true => {
+            (low, "chain", "sectors behind the end are kept only until others are written there".to_owned())
+        }
+        false => (low, "limbo", "what is written behind the end is lost".to_owned()),
+    }
+}

@@ -1,0 +1,122 @@
+//! From samples to answers. Nothing here touches a device, so that a file of samples gives the answers that the probe gave.
+
+pub(crate) mod borders;
+pub(crate) mod caches;
+pub(crate) mod capacity;
+pub(crate) mod open_aus;
+pub(crate) mod period;
+
+use crate::answer::{Answer, Answers, Value};
+use crate::sample::{Kind, Sample, Samples, Test};
+use crate::stats::{deviation, median, quantile};
+use std::collections::BTreeMap;
+
+/// Answers all questions as far as the samples allow.
+pub fn conclude(samples: &Samples) -> Answers {
+    let (erase_block, phase) = borders::erase_block(samples);
+    let open = open_aus::conclude(samples, &erase_block);
+    let real = capacity::conclude(samples);
+    Answers {
+        page: borders::page(samples),
+        erase_block,
+        phase,
+        open_aus_linear: open.linear,
+        open_aus_random: open.random,
+        fat_area: open.fat_area,
+        buffer: caches::buffer(samples),
+        slc_cache: caches::slc_cache(samples),
+        write_speed: caches::write_speed(samples),
+        steady_state: caches::steady_state(samples),
+        read_speed: read_speed(samples),
+        read_latency: read_latency(samples),
+        write_latency_max: write_latency_max(samples),
+        noise: noise(samples),
+        capacity: real.capacity,
+        fake: real.fake,
+    }
+}
+
+/// Times in us, at least 1 ns.
+pub(crate) fn us(ns: f64) -> String {
+    floatgate_mtd::Nanos::from_ns(ns.max(1.0) as u64).to_string()
+}
+
+/// A number with one digit behind the point.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// Deviation of reads of one place from their median, ns; and their median.
+pub(crate) fn jitter(samples: &Samples) -> Option<(f64, f64)> {
+    let mut places: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for sample in samples.of(Test::Noise) {
+        places.entry(sample.position).or_default().push(sample.ns as f64);
+    }
+    let mut medians: Vec<f64> = places.values_mut().map(|times| median(times)).collect();
+    let residuals =
+        places.values().zip(&medians).flat_map(|(times, middle)| times.iter().map(move |ns| ns - middle));
+    let sigma = deviation(residuals);
+    if medians.is_empty() { None } else { Some((sigma, median(&mut medians))) }
+}
+
+fn noise(samples: &Samples) -> Answer {
+    match jitter(samples) {
+        None => Answer::unknown("us", 0.0, "not measured"),
+        Some((sigma, middle)) => {
+            let reason = format!("a read that takes {} differs by {} from try to try", us(middle), us(sigma));
+            Answer::found(Value::Measure(tenths(sigma / 1e3)), "us", 0.95, reason)
+        }
+    }
+}
+
+fn read_latency(samples: &Samples) -> Answer {
+    let times = || samples.of(Test::Noise).chain(samples.of(Test::Border)).map(|sample| sample.ns as f64);
+    if times().next().is_none() {
+        return Answer::unknown("us", 0.0, "not measured");
+    }
+    let (middle, most) = (quantile(times(), 0.5), quantile(times(), 1.0));
+    let reason = format!("median of reads of 4 KiB; the longest took {}", us(most));
+    Answer::found(Value::Measure(tenths(middle / 1e3)), "us", 0.95, reason)
+}
+
+fn write_latency_max(samples: &Samples) -> Answer {
+    let writes = samples.all.iter().filter(|sample| sample.kind == Kind::Write && sample.test < Test::TagEnd);
+    match writes.max_by_key(|sample| sample.ns) {
+        None => Answer::unknown("us", 0.0, "no writes: they need permission"),
+        Some(Sample { ns, bytes, test, .. }) => {
+            let time = *ns as f64;
+            let reason = format!("a write of {} in the test {}", crate::answer::size(*bytes), test.name());
+            Answer::found(Value::Measure(tenths(time / 1e3)), "us", 0.9, reason)
+        }
+    }
+}
+
+/// Speeds in MB/s that the interfaces of SD cards and eMMC cannot exceed.
+const BUSES: [(f64, &str); 6] = [
+    (3.2, "SPI at 25 MHz"),
+    (12.6, "default speed"),
+    (25.1, "high speed"),
+    (50.1, "SDR50 or DDR50"),
+    (104.1, "SDR104"),
+    (200.1, "HS200"),
+];
+
+fn read_speed(samples: &Samples) -> Answer {
+    let mut speeds: Vec<f64> = samples
+        .of(Test::Throughput)
+        .map(|sample| sample.bytes as f64 * 1e3 / sample.ns.max(1) as f64)
+        .collect();
+    if speeds.is_empty() {
+        return Answer::unknown("MB/s", 0.0, "not measured");
+    }
+    let speed = median(&mut speeds);
+    let bus = BUSES.iter().find(|(limit, _)| speed <= *limit);
+    let reason = bus.map_or_else(
+        || "faster than any SD bus mode without a second row of pins".to_owned(),
+        |(limit, mode)| match speed / limit {
+            share if share > 0.75 => format!("median of reads of 1 MiB; near the limit of {mode}, which is the bottleneck"),
+            _ => format!("median of reads of 1 MiB; {mode} would allow {limit:.0} MB/s, so the card is the bottleneck or the mode is another"),
+        },
+    );
+    Answer::found(Value::Measure(tenths(speed)), "MB/s", 0.9, reason)
+}

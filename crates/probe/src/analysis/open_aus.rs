@@ -1,0 +1,204 @@
+//! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
+
+use super::us;
+use crate::answer::{Answer, Value, size};
+use crate::sample::{Samples, Test};
+use crate::stats::{median, trimmed_mean};
+use std::collections::BTreeMap;
+
+/// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
+pub(crate) const MOST: u64 = 32;
+/// Added to the number of allocation units when the same number is measured again.
+pub(crate) const REPEAT: u64 = 1 << 16;
+/// Factor by which writes slow down when units are closed. Cliffs of real cards: 2 (SanDisk) to 34.
+const CLIFF: f64 = 1.7;
+/// Factor from which on a cliff is beyond doubt.
+const CLEAR_CLIFF: f64 = 2.5;
+/// Allocation units that are tested for being kept for FAT.
+pub(crate) const FAT_AUS: u64 = 6;
+/// Difference of the logarithm of the speed of an allocation unit that is kept for FAT: 1.4 times.
+const FAT_SPEED: f64 = 0.35;
+
+pub(crate) struct OpenAus {
+    pub(crate) linear: Answer,
+    pub(crate) random: Answer,
+    pub(crate) fat_area: Answer,
+}
+
+/// Mean time of a write, ns, by the number of allocation units.
+fn costs(samples: &Samples, test: Test) -> BTreeMap<u64, f64> {
+    let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for sample in samples.of(test) {
+        times.entry(sample.about).or_default().push(sample.ns as f64);
+    }
+    times.into_iter().map(|(about, times)| (about, trimmed_mean(times.into_iter()))).collect()
+}
+
+/// Progress of a search for the cliff.
+pub(crate) struct Search {
+    /// Most allocation units that can be written in turn, as far as is known, and the cost of a write, ns.
+    pub(crate) good: Option<(u64, f64)>,
+    /// Fewest that cannot.
+    pub(crate) bad: Option<(u64, f64)>,
+    costs: BTreeMap<u64, f64>,
+}
+
+impl Search {
+    pub(crate) fn new(samples: &Samples, test: Test) -> Self {
+        let costs = costs(samples, test);
+        // A single unit in random order is compared with one in order.
+        let mut base =
+            (test == Test::OpenRandom).then(|| self::costs(samples, Test::OpenLinear).get(&1).copied());
+        let mut base = base.take().flatten();
+        let (mut good, mut bad) = (None, None);
+        for (aus, cost) in costs.range(..REPEAT) {
+            if base.is_some_and(|base| *cost > base * CLIFF) {
+                bad = Some((*aus, *cost));
+                break;
+            }
+            base = Some(base.map_or(*cost, |base| base.max(*cost)));
+            good = Some((*aus, *cost));
+        }
+        Self { good, bad, costs }
+    }
+
+    /// The number of allocation units to measure next, with [`REPEAT`] added when it was measured before; `None` when all is known.
+    pub(crate) fn next(&self, most: u64) -> Option<u64> {
+        let good = self.good.map_or(0, |(aus, _)| aus);
+        match self.bad {
+            None if good >= most => None,
+            None => Some((good * 2).clamp(1, most)),
+            Some((bad, _)) if bad > good + 1 => Some(u64::midpoint(good, bad)),
+            Some((bad, _)) => {
+                let again = [good, bad].map(|aus| aus + REPEAT);
+                again.into_iter().find(|aus| *aus > REPEAT && !self.costs.contains_key(aus))
+            }
+        }
+    }
+
+    /// Confidence in the cliff: its height, and that it was there twice.
+    fn confidence(&self) -> f64 {
+        let (Some((good, low)), Some((bad, high))) = (self.good, self.bad) else { return 0.8 };
+        let again = |aus: u64| self.costs.get(&(aus + REPEAT)).copied();
+        let limit = (low * high).sqrt();
+        let agrees =
+            again(good).is_none_or(|cost| cost < limit) && again(bad).is_none_or(|cost| cost > limit);
+        let is_repeated = again(bad).is_some();
+        match high / low {
+            _ if !agrees || bad > good + 1 => 0.4,
+            ratio if ratio >= CLEAR_CLIFF && is_repeated => 0.95,
+            ratio if ratio >= CLEAR_CLIFF => 0.85,
+            _ => 0.7,
+        }
+    }
+}
+
+/// Allocation units that can be written beside as many others as can be open.
+pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
+    let (Some((_, low)), Some((_, high))) = (linear.good, linear.bad) else { return Vec::new() };
+    let limit = (low * high).sqrt();
+    costs(samples, Test::Fat).into_iter().filter(|(_, cost)| *cost < limit).map(|(au, _)| au).collect()
+}
+
+/// Allocation units whose speed is another than that of most.
+fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
+    let costs = costs(samples, Test::FatSpeed);
+    let mut all: Vec<f64> = costs.values().copied().collect();
+    let middle = median(&mut all);
+    let faster = costs.into_iter().map(|(au, cost)| (au, middle / cost.max(1.0)));
+    faster.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
+}
+
+/// Most confidence in the number in order: those kept for the FAT area are among them, and are measured once.
+const ONE_FAT: f64 = 0.9;
+
+/// `erase_block` is the allocation unit: nothing that rests on it is surer than it.
+pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
+    let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
+        let why = if samples.of(Test::Fill).next().is_some() {
+            "not measured: the allocation unit is not known"
+        } else {
+            "not visible in reads: writes need permission"
+        };
+        let unknown = |unit| Answer::unknown(unit, 0.0, why);
+        return OpenAus { linear: unknown("AUs"), random: unknown("AUs"), fat_area: unknown("B") };
+    };
+    let linear = Search::new(samples, Test::OpenLinear);
+    let odd = odd_aus(samples);
+    let mut kept = kept_aus(samples, &linear);
+    // Most of the card cannot be special.
+    let is_doubtful = kept.len() as u64 * 2 > FAT_AUS;
+    if is_doubtful {
+        kept.clear();
+    }
+    let pinned = kept.iter().filter(|au| odd.iter().all(|(odd, _)| odd != *au)).count() as u64;
+    let mut answer = answer(&linear, Test::OpenLinear);
+    if let (Some(outside), true) = (answer.count(), pinned > 0) {
+        answer.value = Some(Value::Count(outside + pinned));
+        answer.reason = format!("{pinned} kept for the FAT area, and {outside} others: {}", answer.reason);
+    }
+    if is_doubtful {
+        answer.confidence = answer.confidence.min(0.4);
+    }
+    answer.confidence = answer.confidence.min(ONE_FAT);
+    let limited =
+        |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
+    OpenAus {
+        linear: limited(answer),
+        random: limited(self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom)),
+        fat_area: limited(fat_area(samples, au, &kept, &odd)),
+    }
+}
+
+fn answer(search: &Search, test: Test) -> Answer {
+    let order = if test == Test::OpenLinear { "in order" } else { "in random order" };
+    let most = search.good.map_or(0, |(aus, _)| aus);
+    match (search.good, search.bad) {
+        (None, None) => Answer::unknown("AUs", 0.0, "not measured"),
+        (_, None) => {
+            let reason = format!(
+                "{most} allocation units written in turn {order} are as fast as one: the card maps pages, a buffer hides it, or more can be open"
+            );
+            Answer::unknown("AUs", 0.8, reason)
+        }
+        (None, Some((_, high))) => {
+            let reason = format!(
+                "a single allocation unit written {order} takes {} a write, far more than in order",
+                us(high)
+            );
+            Answer::found(Value::Count(0), "AUs", search.confidence(), reason)
+        }
+        (Some((good, low)), Some((bad, high))) => {
+            let reason = format!(
+                "with {bad} allocation units written in turn {order} a write takes {}, with {good} it takes {}",
+                us(high),
+                us(low)
+            );
+            Answer::found(Value::Count(good), "AUs", search.confidence(), reason).or([])
+        }
+    }
+}
+
+fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Answer {
+    if samples.of(Test::FatSpeed).next().is_none() {
+        return Answer::unknown("B", 0.0, "not measured");
+    }
+    let mut aus: Vec<u64> = kept.iter().copied().chain(odd.iter().map(|(au, _)| *au)).collect();
+    aus.sort_unstable();
+    aus.dedup();
+    let Some(first) = aus.first() else {
+        let reason = format!(
+            "the first {FAT_AUS} allocation units are as fast as each other, and each closes another"
+        );
+        return Answer::unknown("B", 0.8, reason);
+    };
+    let pinned = if kept.is_empty() { "" } else { "; it stays open when others are written" };
+    let speed =
+        odd.first().map_or_else(String::new, |(_, factor)| format!("; writes are {factor:.1} times as fast"));
+    let reason = format!(
+        "{} from {}{pinned}{speed}",
+        size(au.saturating_mul(aus.len() as u64)),
+        size(first.saturating_mul(au))
+    );
+    Answer::found(Value::Count(au.saturating_mul(aus.len() as u64)), "B", 0.85, reason)
+}

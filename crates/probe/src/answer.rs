@@ -1,0 +1,151 @@
+//! Conclusions: a value with its confidence, what else it could be, and the reason in words.
+
+use serde::Serialize;
+
+/// A value that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A count, or a size in bytes.
+    Count(u64),
+    /// A measure with a fraction.
+    Measure(f64),
+    /// A kind.
+    Word(&'static str),
+}
+
+impl Value {
+    /// The count or size.
+    pub const fn count(self) -> Option<u64> {
+        match self {
+            Self::Count(count) => Some(count),
+            _ => None,
+        }
+    }
+}
+
+/// Another value that the samples allow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// The value.
+    pub value: Value,
+    /// Probability that it is the right one.
+    pub confidence: f64,
+}
+
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The value, `None` when it is not visible.
+    pub value: Option<Value>,
+    /// Unit of the value: `B`, `AUs`, `us`, `MB/s`, or nothing.
+    pub unit: &'static str,
+    /// Probability that the value is right; without a value, that nothing is visible.
+    pub confidence: f64,
+    /// Other values, the most probable one first.
+    pub alternatives: Vec<Alternative>,
+    /// Reason in words.
+    pub reason: String,
+}
+
+impl Answer {
+    /// A count or size without alternatives.
+    pub(crate) fn found(value: Value, unit: &'static str, confidence: f64, reason: String) -> Self {
+        Self { value: Some(value), unit, confidence: rounded(confidence), alternatives: Vec::new(), reason }
+    }
+
+    /// No value.
+    pub(crate) fn unknown(unit: &'static str, confidence: f64, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self { value: None, unit, confidence: rounded(confidence), alternatives: Vec::new(), reason }
+    }
+
+    /// With alternatives, those that are hardly possible left out.
+    pub(crate) fn or(mut self, alternatives: impl IntoIterator<Item = (u64, f64)>) -> Self {
+        let possible = alternatives.into_iter().filter(|(_, confidence)| *confidence >= 0.01);
+        let alternative =
+            |(value, confidence)| Alternative { value: Value::Count(value), confidence: rounded(confidence) };
+        self.alternatives.extend(possible.map(alternative));
+        self
+    }
+
+    /// The count or size that was found.
+    pub fn count(&self) -> Option<u64> {
+        self.value.and_then(Value::count)
+    }
+}
+
+/// Two digits are more than any confidence deserves; 1 is never reached.
+fn rounded(confidence: f64) -> f64 {
+    (confidence.clamp(0.0, 0.99) * 100.0).round() / 100.0
+}
+
+/// The answers to all questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answers {
+    /// Allocation unit: what the translation layer erases at once, B.
+    pub erase_block: Answer,
+    /// Position of the first border of an allocation unit, B.
+    pub phase: Answer,
+    /// Smallest unit whose borders are visible: a page, a pair of planes, or an ECC unit, B.
+    pub page: Answer,
+    /// Allocation units that can be written in turn, each in order.
+    pub open_aus_linear: Answer,
+    /// Allocation units that can be written in turn, each in any order.
+    pub open_aus_random: Answer,
+    /// Size of the area that is kept for FAT, B.
+    pub fat_area: Answer,
+    /// Memory that takes writes faster than the flash, B.
+    pub buffer: Answer,
+    /// Writes after a pause that are faster than those that follow, B.
+    pub slc_cache: Answer,
+    /// Write speed in order after the cache is full, MB/s.
+    pub write_speed: Answer,
+    /// Speed of random writes when it does not change any more, MB/s.
+    pub steady_state: Answer,
+    /// Read speed in order, MB/s.
+    pub read_speed: Answer,
+    /// Median time of a small read, us.
+    pub read_latency: Answer,
+    /// Longest time of a write, us.
+    pub write_latency_max: Answer,
+    /// Jitter of a read that is repeated, us.
+    pub noise: Answer,
+    /// Real size, B.
+    pub capacity: Answer,
+    /// Kind of fake.
+    pub fake: Answer,
+}
+
+impl Answers {
+    /// Names and answers in order.
+    pub const fn all(&self) -> [(&'static str, &Answer); 16] {
+        [
+            ("erase_block", &self.erase_block),
+            ("phase", &self.phase),
+            ("page", &self.page),
+            ("open_aus_linear", &self.open_aus_linear),
+            ("open_aus_random", &self.open_aus_random),
+            ("fat_area", &self.fat_area),
+            ("buffer", &self.buffer),
+            ("slc_cache", &self.slc_cache),
+            ("write_speed", &self.write_speed),
+            ("steady_state", &self.steady_state),
+            ("read_speed", &self.read_speed),
+            ("read_latency", &self.read_latency),
+            ("write_latency_max", &self.write_latency_max),
+            ("noise", &self.noise),
+            ("capacity", &self.capacity),
+            ("fake", &self.fake),
+        ]
+    }
+}
+
+/// A size in the largest unit in which it is whole.
+pub fn size(bytes: u64) -> String {
+    match bytes {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}

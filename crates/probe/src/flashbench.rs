@@ -1,0 +1,398 @@
+//! What flashbench printed (Bergmann): its tables are read, and a conclusion is drawn that it leaves to the reader.
+//!
+//! Tables: reads before, on and behind borders (`-a`), the first erase blocks one by one (`--find-fat`), erase blocks in turn (`--open-au`).
+//! How many were written in turn is not in what flashbench prints; headings with `AU=3` and `linear` or `random`, as the script of
+//! wirenboard/sdcard_benchmark prints, tell it. Only means are there, so that no answer is as sure as one from samples.
+
+use crate::analysis::borders::AU_MIN;
+use crate::analysis::period::{Fit, Point, candidates, fit};
+use crate::analysis::us;
+use crate::answer::{Answer, Answers, Value, size};
+use crate::stats::median;
+use std::collections::BTreeMap;
+
+/// Tables of a log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// Alignment in bytes, and the time in ns that a read across takes longer, with that of one beside it.
+    borders: Vec<(u64, f64, f64)>,
+    /// Tables of the first erase blocks: size of a write, and the speed of each block, B/s.
+    fat: Vec<Vec<(u64, Vec<f64>)>>,
+    /// Speeds in B/s by number of erase blocks and size of a write, in order and in random order.
+    linear: BTreeMap<u64, BTreeMap<u64, f64>>,
+    random: BTreeMap<u64, BTreeMap<u64, f64>>,
+}
+
+/// Meaning of the rows below a heading.
+#[derive(Clone, Copy)]
+enum Table {
+    Unknown,
+    Fat,
+    Linear(u64),
+    Random(u64),
+}
+
+impl Log {
+    /// Reads a log; lines that are none of flashbench's are left out. `None` when it has no table.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut log = Self::default();
+        let mut table = Table::Unknown;
+        for line in text.lines() {
+            let Some(next) = heading(line) else {
+                log.add(line, table);
+                continue;
+            };
+            table = next;
+            if matches!(table, Table::Fat) {
+                log.fat.push(Vec::new());
+            }
+        }
+        log.fat.retain(|table| !table.is_empty());
+        (log != Self::default()).then_some(log)
+    }
+
+    fn add(&mut self, line: &str, table: Table) {
+        if let Some(border) = border(line) {
+            self.borders.push(border);
+            return;
+        }
+        let Some((bytes, speeds)) = speeds(line) else { return };
+        match table {
+            Table::Linear(aus) => drop(self.linear.entry(aus).or_default().insert(bytes, speeds[0])),
+            Table::Random(aus) => drop(self.random.entry(aus).or_default().insert(bytes, speeds[0])),
+            Table::Fat => self.add_fat(bytes, speeds),
+            // Only a table of the first erase blocks has several columns. It begins with the longest writes.
+            Table::Unknown if speeds.len() > 1 => {
+                let last = self.fat.last().and_then(|rows| rows.last());
+                if last.is_none_or(|(last, _)| *last <= bytes) {
+                    self.fat.push(Vec::new());
+                }
+                self.add_fat(bytes, speeds);
+            }
+            Table::Unknown => {}
+        }
+    }
+
+    fn add_fat(&mut self, bytes: u64, speeds: Vec<f64>) {
+        if let Some(table) = self.fat.last_mut() {
+            table.push((bytes, speeds));
+        }
+    }
+
+    /// Answers what the tables show.
+    pub fn conclude(&self) -> Answers {
+        let (erase_block, nothing) = (self.erase_block(), "not in a log of flashbench");
+        let unknown = |unit| Answer::unknown(unit, 0.0, nothing);
+        Answers {
+            page: self.page(erase_block.count()),
+            phase: unknown("B"),
+            open_aus_linear: open_aus(&self.linear, None),
+            open_aus_random: open_aus(&self.random, self.linear.get(&1)),
+            fat_area: self.fat_area(),
+            read_latency: self.read_latency(),
+            erase_block,
+            buffer: unknown("B"),
+            slc_cache: unknown("B"),
+            write_speed: self.write_speed(),
+            steady_state: unknown("MB/s"),
+            read_speed: unknown("MB/s"),
+            write_latency_max: unknown("us"),
+            noise: unknown("us"),
+            capacity: unknown("B"),
+            fake: unknown(""),
+        }
+    }
+
+    fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64]) -> Fit {
+        let inside = self.borders.iter().filter(|(align, ..)| rows.contains(align));
+        let points: Vec<Point> = inside.map(|(align, diff, _)| Point { at: *align, value: *diff }).collect();
+        fit(&points, periods, FLOOR * self.base_ns(), |_| vec![0])
+    }
+
+    /// Median time of a read beside a border, ns.
+    fn base_ns(&self) -> f64 {
+        let mut times: Vec<f64> = self.borders.iter().map(|(_, _, base)| *base).collect();
+        median(&mut times)
+    }
+
+    fn erase_block(&self) -> Answer {
+        if self.borders.is_empty() {
+            return Answer::unknown("B", 0.0, "the log has no alignment table");
+        }
+        let fit = self.fit(BORDER_ROWS.0..=BORDER_ROWS.1, &candidates(AU_MIN, BORDER_ROWS.1 / 2));
+        let Some((period, confidence)) = fit.best() else {
+            let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
+            return Answer::unknown("B", fit.nothing.min(0.9), reason);
+        };
+        let reason = format!(
+            "reads across borders of {} and more take {} longer than across smaller ones; a block of 3 or 5 times a power of two \
+             would look the same",
+            size(period),
+            us(fit.step)
+        );
+        let most = if period < USUAL_MIN { UNUSUAL } else { MEANS };
+        let confidence = confidence.min(most) * (1.0 - fit.unexplained).max(0.3);
+        let odd = (period < USUAL_MIN).then_some((3 * period, UNUSUAL * confidence));
+        Answer::found(Value::Count(period), "B", confidence, reason)
+            .or(odd)
+            .or(fit.periods[1..].iter().copied())
+    }
+
+    fn page(&self, erase_block: Option<u64>) -> Answer {
+        let most = erase_block.map_or(PAGE_MAX, |block| (block / 8).min(PAGE_MAX));
+        let periods: Vec<u64> = (11..18).map(|bits| 1 << bits).filter(|period| *period <= most).collect();
+        let fit = self.fit(1024..=most, &periods);
+        match fit.best() {
+            None => {
+                let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
+                Answer::unknown("B", fit.nothing.min(0.9), reason)
+            }
+            Some((period, confidence)) => {
+                let reason =
+                    format!("reads across borders of {} and more take {} longer", size(period), us(fit.step));
+                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason)
+                    .or(fit.periods[1..].iter().copied())
+            }
+        }
+    }
+
+    fn read_latency(&self) -> Answer {
+        if self.borders.is_empty() {
+            return Answer::unknown("us", 0.0, "the log has no alignment table");
+        }
+        let ns = self.base_ns();
+        let reason = format!("median of reads beside borders: {}", us(ns));
+        Answer::found(Value::Measure((ns / 100.0).round() / 10.0), "us", 0.9, reason)
+    }
+
+    fn write_speed(&self) -> Answer {
+        // Longer writes pay for closing what was open before.
+        let rows = self.linear.get(&1).into_iter().flat_map(|speeds| speeds.range(128 << 10..=1 << 20));
+        let mut speeds: Vec<f64> = rows.map(|(_, speed)| *speed).collect();
+        if speeds.is_empty() {
+            return Answer::unknown("MB/s", 0.0, "the log has no writes of one erase block in order");
+        }
+        let reason = "median of writes of 128 KiB to 1 MiB to one erase block".to_owned();
+        Answer::found(Value::Measure((median(&mut speeds) / 1e5).round() / 10.0), "MB/s", 0.8, reason)
+    }
+
+    fn fat_area(&self) -> Answer {
+        let odd: Vec<Vec<(u64, f64)>> = self.fat.iter().map(|table| odd_blocks(table)).collect();
+        let Some(block) = self.fat.first().and_then(|table| table.first()).map(|(bytes, _)| *bytes) else {
+            return Answer::unknown("B", 0.0, "the log has no table of the first erase blocks");
+        };
+        let mut votes: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
+        for (column, factor) in odd.iter().flatten() {
+            let vote = votes.entry(*column).or_insert((0, *factor));
+            vote.0 += 1;
+        }
+        votes.retain(|_, (count, _)| *count * 2 > self.fat.len());
+        let Some((first, (count, factor))) = votes.first_key_value() else {
+            return Answer::unknown("B", 0.8, "the first erase blocks are as fast as each other");
+        };
+        let reason = format!(
+            "from {}: writes are {factor:.1} times as fast as in most, in {count} of {} tables",
+            size(first * block),
+            self.fat.len()
+        );
+        let confidence = if *count >= 2 { 0.85 } else { 0.6 };
+        Answer::found(Value::Count(votes.len() as u64 * block), "B", confidence, reason)
+    }
+}
+
+/// Least deviation of a row, as a share of a read's time: means over seven positions in logs of real cards differ by about that much.
+const FLOOR: f64 = 0.012;
+/// Alignments from which the erase block follows: above, positions wrap around the end of the device; below, pages show.
+const BORDER_ROWS: (u64, u64) = (64 << 10, 128 << 20);
+/// Largest alignment from which the page follows, B.
+const PAGE_MAX: u64 = 128 << 10;
+/// Most confidence in an erase block and in a page from means.
+const MEANS: f64 = 0.85;
+const PAGES: f64 = 0.6;
+/// Smallest usual erase block of a card, B. Where a smaller one seems to show, it is more probably a factor of 3 or 5 times a power of two:
+/// two of the seven positions of each row are borders of such a block.
+const USUAL_MIN: u64 = 2 << 20;
+const UNUSUAL: f64 = 0.5;
+/// Sizes of writes from which the number of open erase blocks follows, B.
+const OPEN_ROWS: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
+/// Factor by which writes are slower with one erase block more than can be open; from this much on, it is clear.
+const CLIFF: f64 = 1.7;
+const CLEAR_CLIFF: f64 = 3.0;
+/// Difference of the logarithms of speeds from which on an erase block is special.
+const FAT_SPEED: f64 = 0.35;
+
+/// Mean time of a byte over the sizes of [`OPEN_ROWS`], geometric, in s.
+fn cost(speeds: &BTreeMap<u64, f64>) -> Option<f64> {
+    let logs: Vec<f64> = speeds.range(OPEN_ROWS).map(|(_, speed)| -libm::log(*speed)).collect();
+    (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
+}
+
+/// Largest number of erase blocks before the speed falls, and does not come back with more. `base` is that of one erase block in order.
+fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, base: Option<&BTreeMap<u64, f64>>) -> Answer {
+    let costs: Vec<(u64, f64)> =
+        speeds.iter().filter_map(|(aus, speeds)| Some((*aus, cost(speeds)?))).collect();
+    let base = base.and_then(cost).map(|cost| (0, cost));
+    let all: Vec<(u64, f64)> = base.into_iter().chain(costs.iter().copied()).collect();
+    let (Some((most, _)), false) = (costs.last(), costs.is_empty()) else {
+        return Answer::unknown("AUs", 0.0, "the log has no erase blocks written in turn");
+    };
+    let cliffs = all.windows(2).enumerate().filter_map(|(place, pair)| {
+        let before = all[..=place].iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
+        let after = all[place + 1..].iter().map(|(_, cost)| *cost).fold(f64::INFINITY, f64::min);
+        Some((pair[0].0, pair[1].0, after / before)).filter(|cliff| cliff.2 > CLIFF)
+    });
+    let Some((good, bad, factor)) = cliffs.max_by(|a, b| a.2.total_cmp(&b.2)) else {
+        let reason = format!("{most} erase blocks written in turn are about as fast as one");
+        return Answer::unknown("AUs", 0.7, reason);
+    };
+    let is_repeated = bad < *most;
+    let confidence = match factor {
+        _ if bad != good + 1 => 0.4,
+        factor if factor >= CLEAR_CLIFF && is_repeated => 0.9,
+        factor if factor >= CLEAR_CLIFF || is_repeated => 0.75,
+        _ => 0.6,
+    };
+    let reason = format!(
+        "with {bad} erase blocks written in turn, writes of 32 KiB to 1 MiB take {factor:.1} times as long as with {good}"
+    );
+    Answer::found(Value::Count(good), "AUs", confidence, reason)
+}
+
+/// Columns of a table whose speed is another than that of most, with the factor.
+fn odd_blocks(table: &[(u64, Vec<f64>)]) -> Vec<(u64, f64)> {
+    let rows = || table.iter().filter(|(bytes, _)| (16 << 10..=1 << 20).contains(bytes));
+    let columns = rows().map(|(_, speeds)| speeds.len()).min().unwrap_or(0);
+    let factor = |column: usize| {
+        let mut factors: Vec<f64> =
+            rows().map(|(_, speeds)| speeds[column] / median(&mut speeds.clone())).collect();
+        median(&mut factors)
+    };
+    let all = (0..columns).map(|column| (column as u64, factor(column)));
+    all.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
+}
+
+fn heading(line: &str) -> Option<Table> {
+    let line = line.strip_prefix("=======")?.to_ascii_lowercase();
+    let aus = line
+        .split("au=")
+        .nth(1)
+        .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
+    Some(match aus {
+        Some(aus) if line.contains("random") => Table::Random(aus),
+        Some(aus) => Table::Linear(aus),
+        None if line.contains("find fat:") => Table::Fat,
+        None => Table::Unknown,
+    })
+}
+
+/// A row of an alignment table: alignment, difference and time beside the border, both in ns.
+fn border(line: &str) -> Option<(u64, f64, f64)> {
+    let mut words = line.strip_prefix("align ")?.split_whitespace();
+    let align = words.next()?.parse().ok().filter(|align| (1..=1 << 50).contains(align))?;
+    let mut value = |name: &str| (words.next()? == name).then(|| nanoseconds(words.next()?))?;
+    let (pre, on, post) = (value("pre")?, value("on")?, value("post")?);
+    let base = f64::midpoint(pre, post);
+    Some((align, on - base, base))
+}
+
+fn nanoseconds(text: &str) -> Option<f64> {
+    let units = [("ns", 1.0), ("µs", 1e3), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    units
+        .iter()
+        .find_map(|(unit, ns)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * ns))
+        .filter(|ns| is_plausible(*ns))
+}
+
+fn is_plausible(value: f64) -> bool {
+    (1e-3..1e15).contains(&value)
+}
+
+/// A row of speeds: size of a write, and speeds in B/s.
+fn speeds(line: &str) -> Option<(u64, Vec<f64>)> {
+    let mut words = line.split_whitespace();
+    let bytes = bytes(words.next()?)?;
+    let speeds: Vec<f64> = words.map(speed).collect::<Option<_>>()?;
+    (!speeds.is_empty()).then_some((bytes, speeds))
+}
+
+fn bytes(text: &str) -> Option<u64> {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+    let found =
+        units.iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?.parse::<u64>().ok()?, *bits)));
+    found.filter(|(count, _)| (1..=1 << 20).contains(count)).map(|(count, bits)| count << bits)
+}
+
+fn speed(text: &str) -> Option<f64> {
+    // flashbench's prefixes of speeds are decimal.
+    let units = [("G/s", 1e9), ("M/s", 1e6), ("K/s", 1e3), ("B/s", 1.0)];
+    units
+        .iter()
+        .find_map(|(unit, scale)| Some(text.strip_suffix(unit)?.parse::<f64>().ok()? * scale))
+        .filter(|value| is_plausible(*value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A log of a card with erase blocks of 4 MiB, 3 of them open, and a special second one.
+    fn log() -> String {
+        let mut text = String::from("======= Align test: 1 =======\n");
+        for bits in (10..30).rev() {
+            let on = if bits >= 22 { 700 } else { 500 + bits };
+            text += &format!("align {}\tpre 500µs\ton {on}µs\tpost 502µs\tdiff 0µs\n", 1_u64 << bits);
+        }
+        for _ in 0..2 {
+            text += "======= find FAT: 1 =======\n4MiB    4M/s  4M/s 4M/s 4M/s\n";
+            text += "1MiB    4.1M/s  12M/s 4M/s 4M/s\n64KiB    4.2M/s  12.1M/s 4M/s 4M/s\n";
+        }
+        for aus in 1..6 {
+            let speed = if aus < 4 { 16 } else { 2 };
+            text += &format!(
+                "======= AU={aus}, linear access =======\n4MiB    4M/s\n1MiB    {speed}M/s\n64KiB    {speed}M/s\n"
+            );
+            text += &format!("======= AU={aus}, random access =======\n1MiB    1M/s\n64KiB    900K/s\n");
+        }
+        text
+    }
+
+    #[test]
+    fn a_log_gets_a_conclusion() {
+        let answers = Log::parse(&log()).unwrap().conclude();
+        assert_eq!(answers.erase_block.count(), Some(4 << 20), "{:?}", answers.erase_block);
+        assert_eq!(answers.open_aus_linear.count(), Some(3), "{:?}", answers.open_aus_linear);
+        assert_eq!(answers.open_aus_random.count(), Some(0), "{:?}", answers.open_aus_random);
+        assert_eq!(answers.fat_area.count(), Some(4 << 20), "{:?}", answers.fat_area);
+        assert!(
+            answers.fat_area.reason.starts_with("from 4 MiB: writes are 3.0 times as fast"),
+            "{:?}",
+            answers.fat_area
+        );
+        assert_eq!(answers.write_speed.value, Some(Value::Measure(16.0)));
+    }
+
+    #[test]
+    fn a_log_may_be_anything() {
+        assert_eq!(Log::parse(""), None);
+        assert_eq!(
+            Log::parse(
+                "align 0\tpre 1us\ton 1us\tpost 1us\nalign 4096 pre nanus on 1us post 1us\n4MiB\n9999999MiB 1M/s\n"
+            ),
+            None
+        );
+        let good = log();
+        for line in 0..good.lines().count() {
+            let cut: Vec<&str> =
+                good.lines().enumerate().filter(|(at, _)| *at != line).map(|(_, text)| text).collect();
+            let answers = Log::parse(&cut.join("\n")).unwrap().conclude();
+            assert!(answers.all().iter().all(|(_, answer)| (0.0..1.0).contains(&answer.confidence)));
+        }
+        for text in [
+            "align 4096\tpre 1us\ton 2us\tpost 1us\n",
+            "======= AU=1, random access =======\n1MiB 1M/s\n",
+            "1MiB 1M/s 2M/s\n",
+        ] {
+            Log::parse(text).unwrap().conclude();
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
+
+use crate::target::{Target, TargetError};
+use rustix::fs::OFlags;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Alignment that direct I/O needs on all Linux filesystems, B.
+const ALIGN: usize = 4096;
+/// Longest request, B.
+const PIECE: usize = 1 << 20;
+
+/// A file or block device.
+#[derive(Debug)]
+pub struct Host {
+    file: File,
+    capacity: u64,
+    is_direct: bool,
+    buf: Aligned,
+    kept: Kept,
+}
+
+impl Host {
+    /// Opens a file or block device, to write as well when `writes` is set. A block device is opened exclusively, which fails when it is mounted or
+    /// part of a RAID.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidInput` for anything else than a file or block device.
+    pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
+        let kind = std::fs::metadata(path)?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "neither a file nor a block device"));
+        }
+        let exclusive = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
+        let open = |flags: OFlags| {
+            let flags = (flags | exclusive).bits().cast_signed();
+            OpenOptions::new().read(true).write(writes).custom_flags(flags).open(path)
+        };
+        let mut buf = Aligned::new();
+        let direct = open(OFlags::DIRECT).and_then(|file| {
+            // Sectors may be larger than those of the probe.
+            file.read_at(&mut buf.part(512)[..512], 512).map(|_| file)
+        });
+        let (mut file, is_direct) = match direct {
+            // Some filesystems know no direct I/O.
+            Err(error) if error.kind() == ErrorKind::InvalidInput && kind.is_file() => {
+                (open(OFlags::empty())?, false)
+            }
+            other => (other?, true),
+        };
+        let capacity = file.seek(SeekFrom::End(0))? / 512 * 512;
+        Ok(Self { file, capacity, is_direct, buf, kept: Kept::default() })
+    }
+
+    /// True when requests bypass the page cache. Otherwise times are those of memory.
+    pub const fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
+    /// Bytes that were kept so far.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept.pieces.iter().map(|piece| piece.bytes).sum()
+    }
+
+    /// Writes back all that was kept, the latest first: where addresses wrap around, the earliest contents are the true ones.
+    ///
+    /// # Errors
+    /// The first range that could not be restored, after all others were.
+    pub fn restore(&mut self) -> Result<(), TargetError> {
+        let mut result = Ok(());
+        while let Some(piece) = self.kept.pieces.pop() {
+            let restored = self.restore_piece(&piece);
+            result = result
+                .and(restored.map_err(|error| failed("restoring", piece.position, piece.bytes, &error)));
+        }
+        self.kept.ranges.clear();
+        let synced = self.file.sync_data().map_err(|error| failed("flush", 0, 0, &error));
+        result.and(synced)
+    }
+
+    fn restore_piece(&mut self, piece: &Piece) -> io::Result<()> {
+        let Some(file) = &self.kept.file else { return Ok(()) };
+        let buf = self.buf.part(piece.bytes as usize);
+        file.read_exact_at(buf, piece.at)?;
+        self.file.write_all_at(buf, piece.position)
+    }
+
+    fn keep_range(&mut self, position: u64, bytes: u64) -> io::Result<()> {
+        let mut at = position;
+        while at < position + bytes {
+            let bytes = (position + bytes - at).min(PIECE as u64);
+            let buf = self.buf.part(bytes as usize);
+            self.file.read_exact_at(buf, at)?;
+            self.kept.push(at, buf)?;
+            at += bytes;
+        }
+        Ok(())
+    }
+}
+
+fn failed(operation: &'static str, position: u64, bytes: u64, error: &io::Error) -> TargetError {
+    TargetError { operation, position, bytes, reason: error.to_string() }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the edge: this is the clock of real devices")]
+fn timed(request: impl FnOnce() -> io::Result<()>) -> io::Result<u64> {
+    let start = Instant::now();
+    request()?;
+    Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Target for Host {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        let aligned = self.buf.part(buf.len());
+        let ns = timed(|| self.file.read_exact_at(aligned, position));
+        let ns = ns.map_err(|error| failed("read", position, buf.len() as u64, &error))?;
+        buf.copy_from_slice(aligned);
+        Ok(ns)
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        self.keep(position, data.len() as u64)?;
+        let aligned = self.buf.part(data.len());
+        aligned.copy_from_slice(data);
+        let ns = timed(|| self.file.write_all_at(aligned, position));
+        ns.map_err(|error| failed("write", position, data.len() as u64, &error))
+    }
+
+    fn flush(&mut self) -> Result<u64, TargetError> {
+        timed(|| self.file.sync_data()).map_err(|error| failed("flush", 0, 0, &error))
+    }
+
+    fn idle(&mut self, ns: u64) {
+        std::thread::sleep(Duration::from_nanos(ns));
+    }
+
+    fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
+        for (start, end) in self.kept.gaps(position, position + bytes) {
+            self.keep_range(start, end - start)
+                .map_err(|error| failed("keeping", start, end - start, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Memory at an address that direct I/O accepts.
+#[derive(Debug)]
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Aligned {
+    fn new() -> Self {
+        let bytes = vec![0; PIECE + ALIGN];
+        let start = bytes.as_ptr().align_offset(ALIGN);
+        Self { bytes, start }
+    }
+
+    /// The first bytes; requests are at most [`PIECE`] long.
+    fn part(&mut self, len: usize) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + len]
+    }
+}
+
+/// A range that was kept, and its place in the file.
+#[derive(Debug)]
+struct Piece {
+    position: u64,
+    bytes: u64,
+    at: u64,
+}
+
+/// Contents before the first write to each range, in a file without a name.
+#[derive(Debug, Default)]
+struct Kept {
+    file: Option<File>,
+    length: u64,
+    pieces: Vec<Piece>,
+    /// Ends of the ranges by their beginnings; they do not touch.
+    ranges: BTreeMap<u64, u64>,
+}
+
+impl Kept {
+    /// Parts of a range that were not kept yet.
+    fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let (mut at, mut gaps) = (start, Vec::new());
+        let before = self.ranges.range(..=start).next_back();
+        for (&from, &to) in before.into_iter().chain(self.ranges.range(start + 1..end)) {
+            if from > at {
+                gaps.push((at, from));
+            }
+            at = at.max(to);
+        }
+        if at < end {
+            gaps.push((at, end));
+        }
+        gaps
+    }
+
+    fn push(&mut self, position: u64, data: &[u8]) -> io::Result<()> {
+        let file = match &self.file {
+            Some(file) => file,
+            None => self.file.insert(tempfile::tempfile()?),
+        };
+        file.write_all_at(data, self.length)?;
+        let bytes = data.len() as u64;
+        self.pieces.push(Piece { position, bytes, at: self.length });
+        self.length += bytes;
+        self.add(position, position + bytes);
+        Ok(())
+    }
+
+    fn add(&mut self, mut start: u64, mut end: u64) {
+        if let Some((&from, &to)) = self.ranges.range(..start).next_back()
+            && to == start
+        {
+            self.ranges.remove(&from);
+            start = from;
+        }
+        end = self.ranges.remove(&end).unwrap_or(end);
+        self.ranges.insert(start, end);
+    }
+}
+
+/// Users of a file or block device that writes would harm, in words: mounts, swap, RAID, LVM, loop devices.
+///
+/// # Errors
+/// A path that cannot be looked at.
+pub fn holders(path: &Path) -> io::Result<Vec<String>> {
+    let (path, metadata) = (path.canonicalize()?, path.metadata()?);
+    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let mut found = swaps(&text("/proc/swaps"), &path);
+    if metadata.file_type().is_block_device() {
+        let number = format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+        let devices = with_partitions(Path::new("/sys/dev/block"), &number);
+        found.extend(mounts(&text("/proc/self/mountinfo"), &devices));
+        for device in &devices {
+            let folder = Path::new("/sys/dev/block").join(device);
+            found.extend(
+                names(&folder.join("holders")).into_iter().map(|name| format!("{name} is built on it")),
+            );
+        }
+    } else {
+        found.extend(loops(Path::new("/sys/block"), &path));
+    }
+    Ok(found)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn line(path: &Path) -> Option<String> {
+    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+/// Numbers of a block device and of its partitions, as sysfs has them.
+fn with_partitions(sysfs: &Path, number: &str) -> Vec<String> {
+    let folder = sysfs.join(number);
+    let partitions = names(&folder).into_iter().map(|name| folder.join(name));
+    let partitions = partitions.filter(|path| path.join("partition").exists());
+    std::iter::once(number.to_owned()).chain(partitions.filter_map(|path| line(&path.join("dev")))).collect()
+}
+
+/// Mounts of devices (proc(5), mountinfo: the third field is the device, the fifth the place).
+fn mounts(mountinfo: &str, devices: &[String]) -> Vec<String> {
+    let mount = |line: &str| {
+        let mut fields = line.split(' ').skip(2);
+        let (device, place) = (fields.next()?, fields.nth(1)?);
+        devices.iter().any(|known| known == device).then(|| format!("it is mounted on {place}"))
+    };
+    mountinfo.lines().filter_map(mount).collect()
+}
+
+fn swaps(swaps: &str, path: &Path) -> Vec<String> {
+    let used = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    used.filter(|used| Path::new(used) == path).map(|_| "it is used as swap".to_owned()).collect()
+}
+
+/// Loop devices whose contents are a file.
+fn loops(sysfs: &Path, path: &Path) -> Vec<String> {
+    let is_backed = |name: &String| {
+        line(&sysfs.join(name).join("loop/backing_file")).is_some_and(|file| Path::new(&file) == path)
+    };
+    names(sysfs)
+        .into_iter()
+        .filter(is_backed)
+        .map(|name| format!("{name} is a loop device over it"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn users_are_found() {
+        let mountinfo =
+            "22 1 179:2 / / rw - ext4 /dev/root rw\n36 22 8:17 / /mnt/card rw - vfat /dev/sdb1 rw\n";
+        let devices = ["8:16", "8:17"].map(str::to_owned);
+        assert_eq!(mounts(mountinfo, &devices), ["it is mounted on /mnt/card"]);
+        assert!(mounts(mountinfo, &devices[..1]).is_empty());
+        let text = "Filename\tType\tSize\tUsed\tPriority\n/dev/sdb2   partition\t1024\t0\t-2\n";
+        assert_eq!(swaps(text, Path::new("/dev/sdb2")), ["it is used as swap"]);
+        assert!(swaps(text, Path::new("/dev/sdb")).is_empty());
+    }
+
+    #[test]
+    fn partitions_and_loop_devices_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("8:16/sdb1/dev", "8:17\n");
+        write("8:16/sdb1/partition", "1\n");
+        write("8:16/queue/dev", "no partition");
+        assert_eq!(with_partitions(root.path(), "8:16"), ["8:16", "8:17"]);
+        write("loop3/loop/backing_file", "/tmp/image\n");
+        write("loop4/size", "0\n");
+        assert_eq!(loops(root.path(), Path::new("/tmp/image")), ["loop3 is a loop device over it"]);
+    }
+
+    #[test]
+    fn what_was_overwritten_is_restored_from_its_first_contents() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let before: Vec<u8> = (0..16_384u32).map(|at| (at / 512 + 1) as u8).collect();
+        fs::write(file.path(), &before).unwrap();
+        let mut host = Host::open(file.path(), true).unwrap();
+        assert_eq!(host.capacity(), 16_384);
+        for (position, bytes) in [(1024, 512), (0, 4096), (8192, 1024), (2048, 8192), (15_872, 512)] {
+            host.write(position, &vec![0xEE; bytes]).unwrap();
+        }
+        host.write(0, &[0xDD; 512]).unwrap();
+        assert_eq!(host.kept_bytes(), 10_240 + 512);
+        assert_ne!(fs::read(file.path()).unwrap(), before);
+        host.restore().unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), before);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_not_overwritten() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [7; 4096]).unwrap();
+        let mut host = Host::open(file.path(), true).unwrap();
+        let error = host.write(3584, &[0xEE; 1024]).unwrap_err().to_string();
+        assert!(error.starts_with("keeping of 1024 bytes at byte 3584"), "{error}");
+        assert_eq!(fs::read(file.path()).unwrap(), [7; 4096]);
+    }
+
+    #[test]
+    fn folders_and_character_devices_are_no_targets() {
+        for path in ["/", "/dev/null"] {
+            assert_eq!(Host::open(Path::new(path), false).unwrap_err().kind(), ErrorKind::InvalidInput);
+        }
+    }
+}

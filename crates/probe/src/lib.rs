@@ -1,0 +1,43 @@
+//! Measures a card, drive or file that nobody knows, and concludes.
+//!
+//! In the order data flows:
+//!
+//! - [`Target`] is the device: requests that take a measured time. [`Simulated`] wraps a simulated device in virtual time, with the [`Noise`] of
+//!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, and restores it.
+//! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
+//! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
+//! - [`flashbench`] concludes from what flashbench printed.
+//!
+//! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
+//! nothing else; open allocation units by writing several in turn until each write closes one; fakes by sectors that hold their own address
+//! (Machado's f3probe). Thresholds come from the noise of the samples themselves.
+//!
+//! ```
+//! use floatgate_card::{Card, CardOptions, CardSpec};
+//! use floatgate_probe::{Probe, ProbeOptions, Simulated, conclude};
+//!
+//! let mut spec: CardSpec = toml::from_str(include_str!("../tests/small.toml"))?;
+//! (spec.capacity_bytes, spec.au_bytes) = (512 << 20, 4 << 20);
+//! let mut target = Simulated::new(Card::new(&spec, CardOptions::default())?, None);
+//! let mut probe = Probe::new(&mut target, ProbeOptions::default());
+//! probe.measure_reads()?;
+//! let answers = conclude(probe.samples());
+//! assert_eq!(answers.erase_block.count(), Some(spec.au_bytes));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod analysis;
+mod answer;
+pub mod flashbench;
+mod host;
+mod probe;
+mod sample;
+mod stats;
+mod target;
+
+pub use analysis::conclude;
+pub use answer::{Alternative, Answer, Answers, Value, size};
+pub use host::{Host, holders};
+pub use probe::{Probe, ProbeError, ProbeOptions, WritePlan};
+pub use sample::{BadSamples, HEAD, Kind, Sample, Samples, Test};
+pub use target::{Noise, Simulated, Target, TargetError};

@@ -1,0 +1,187 @@
+//! Questions about the real size: sectors with their own address are written and looked for.
+
+use super::{Probe, ProbeError, REQUEST_MAX};
+use crate::analysis::capacity::{bounds, wrap};
+use crate::sample::{Kind, Sample, Test};
+use crate::target::Target;
+use floatgate_device::cells::random::hash;
+
+const SECTOR: u64 = 512;
+/// Length of the end of the device that is filled with addresses, B.
+const END_BYTES: u64 = REQUEST_MAX as u64;
+/// Data written between a sector and its reading, B. Fakes keep up to 4 MiB of what is behind their end (f3 issue 50).
+const OVERRUN_BYTES: u64 = 64 << 20;
+/// Sectors tested between two overruns.
+const SECTIONS: u64 = 32;
+/// Most passes in which the end is narrowed: 32^12 sectors are more than any device has.
+pub(super) const PASSES: u64 = 12;
+
+impl<T: Target> Probe<'_, T> {
+    /// Finds the real size. The ranges written are kept by [`Target::keep`] first.
+    ///
+    /// # Errors
+    /// A device that fails or is too small; `Interrupted`.
+    pub fn measure_capacity(&mut self) -> Result<(), ProbeError> {
+        self.check_size()?;
+        self.ask("real size");
+        let salt = self.chance.bits();
+        self.tag_end(salt)?;
+        if wrap(&self.samples).is_none() {
+            self.scan_tags(salt)?;
+        }
+        if wrap(&self.samples).is_none() {
+            self.narrow(salt)?;
+            self.look_beyond(salt)?;
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> u64 {
+        self.samples.capacity / SECTOR * SECTOR
+    }
+
+    fn end_bytes(&self) -> u64 {
+        END_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR)
+    }
+
+    /// Writes to any place of the device; its contents were kept before.
+    fn write_kept(&mut self, position: u64, bytes: u64) -> Result<u64, ProbeError> {
+        self.check_stop()?;
+        self.target.keep(position, bytes)?;
+        Ok(self.target.write(position, &self.buf[..bytes as usize])?)
+    }
+
+    fn write_tags(&mut self, salt: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
+        for (sector, at) in
+            self.buf[..bytes as usize].chunks_exact_mut(SECTOR as usize).zip(position / SECTOR..)
+        {
+            fill_tag(salt, at * SECTOR, sector);
+        }
+        self.write_kept(position, bytes).map(drop)
+    }
+
+    /// Reads sectors and keeps the address that each holds.
+    fn read_tags(&mut self, test: Test, salt: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
+        self.check_stop()?;
+        let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
+        for sector in 0..bytes / SECTOR {
+            let data = &self.buf[(sector * SECTOR) as usize..][..SECTOR as usize];
+            let (found, position) = (tag(salt, data), position + sector * SECTOR);
+            let ns = if sector == 0 { ns } else { 0 };
+            self.samples.all.push(Sample {
+                test,
+                about: 0,
+                kind: Kind::Read,
+                position,
+                bytes: SECTOR,
+                ns,
+                found,
+            });
+        }
+        Ok(())
+    }
+
+    fn tag_end(&mut self, salt: u64) -> Result<(), ProbeError> {
+        let bytes = self.end_bytes();
+        let start = self.capacity() - bytes;
+        self.write_tags(salt, start, bytes)?;
+        self.target.flush()?;
+        self.read_tags(Test::TagEnd, salt, start, bytes)
+    }
+
+    /// Reads downwards, a sector of every length of the end: where addresses wrap around, one of them is hit.
+    fn scan_tags(&mut self, salt: u64) -> Result<(), ProbeError> {
+        let step = self.end_bytes();
+        let mut position = self.capacity() - step;
+        while position >= step && wrap(&self.samples).is_none() {
+            position -= step;
+            self.read_tags(Test::TagScan, salt, position, SECTOR)?;
+        }
+        // The first sector behind the end is the first of all, even where the end itself is only sectors away.
+        self.read_tags(Test::TagScan, salt, 0, SECTOR)
+    }
+
+    /// Narrows the end of what is there: sectors in equal distances are written, much else, and then they are read.
+    fn narrow(&mut self, salt: u64) -> Result<(), ProbeError> {
+        let (mut low, mut high) = (0, self.capacity());
+        while low < high {
+            let places = sections(low, high);
+            for place in &places {
+                self.write_tags(salt, *place, SECTOR)?;
+            }
+            self.overrun(&places)?;
+            for place in &places {
+                self.read_tags(Test::TagSection, salt, *place, SECTOR)?;
+            }
+            let (kept, lost) = bounds(&self.samples);
+            if (kept, lost) == (low, high) {
+                break;
+            }
+            (low, high) = (kept, lost);
+        }
+        Ok(())
+    }
+
+    /// Bytes at the end that [`Self::measure_capacity`] overwrites.
+    pub(super) fn overrun_bytes(&self) -> u64 {
+        OVERRUN_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR)
+    }
+
+    /// Writes so much to the end that no cache has the sectors at `places` any more.
+    fn overrun(&mut self, places: &[u64]) -> Result<(), ProbeError> {
+        let (mut at, end) = (self.capacity() - self.overrun_bytes(), self.capacity());
+        self.buf.fill(0x5A);
+        while at < end {
+            let next = places.iter().copied().filter(|place| *place >= at).min().unwrap_or(end).min(end);
+            let bytes = (next - at).min(REQUEST_MAX as u64);
+            if bytes == 0 {
+                at += SECTOR;
+                continue;
+            }
+            self.write_kept(at, bytes)?;
+            at += bytes;
+        }
+        self.target.flush()?;
+        Ok(())
+    }
+
+    /// Looks for the kind of a fake: is the last sector there when it was just written, and is it all that is there?
+    fn look_beyond(&mut self, salt: u64) -> Result<(), ProbeError> {
+        let (_, high) = bounds(&self.samples);
+        if high >= self.capacity() {
+            return Ok(());
+        }
+        let last = self.capacity() - SECTOR;
+        self.write_tags(salt, last, SECTOR)?;
+        self.target.flush()?;
+        self.read_tags(Test::TagBeyond, salt, high, SECTOR)?;
+        self.read_tags(Test::TagLast, salt, last, SECTOR)
+    }
+}
+
+/// Sectors in equal distances between one that is there and one that is not; the last one is among them when the end is not known.
+fn sections(low: u64, high: u64) -> Vec<u64> {
+    let (low, high) = (low / SECTOR, high / SECTOR);
+    let step = ((high - low) / SECTIONS).max(1);
+    let mut all: Vec<u64> = (0..SECTIONS).map(|section| low + section * step).collect();
+    all.push(high - 1);
+    all.retain(|sector| *sector < high);
+    all.dedup();
+    all.into_iter().map(|sector| sector * SECTOR).collect()
+}
+
+/// A sector that holds its own address: salted, so that nothing else looks like one.
+fn fill_tag(salt: u64, position: u64, sector: &mut [u8]) {
+    for (word, number) in sector.chunks_exact_mut(8).zip(0u64..) {
+        let value = if number == 0 { position } else { hash(salt, position, number) };
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+}
+
+/// The address that a sector holds, `None` when it holds something else.
+fn tag(salt: u64, sector: &[u8]) -> Option<u64> {
+    let position = u64::from_le_bytes(sector.first_chunk().copied()?);
+    let mut expected = [0; SECTOR as usize];
+    fill_tag(salt, position, &mut expected);
+    (expected == sector).then_some(position)
+}

@@ -1,0 +1,159 @@
+//! The order of the requests. What is asked next depends on what the analysis makes of the samples so far.
+
+mod capacity;
+mod reads;
+mod writes;
+
+use crate::sample::{Kind, Sample, Samples, Test};
+use crate::target::{Target, TargetError};
+use floatgate_device::cells::random::Stream;
+
+pub use writes::WritePlan;
+
+/// A probe that ended early. Its samples so far are kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// Somebody asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// The device fails.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A write that was not announced.
+    #[error("a write of {bytes} bytes at byte {position} was not announced")]
+    NotAnnounced {
+        /// First byte.
+        position: u64,
+        /// Length in bytes.
+        bytes: u64,
+    },
+    /// The device has no room for the tests.
+    #[error("a device of {capacity} bytes is too small to be probed: at least {least} bytes are needed")]
+    TooSmall {
+        /// Size of the device in bytes.
+        capacity: u64,
+        /// Size that is needed, in bytes.
+        least: u64,
+    },
+}
+
+/// Options of a probe.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProbeOptions {
+    /// Seed of the order and the places of the requests.
+    pub seed: u64,
+    /// Bytes from the beginning that are probed, where the rest is known not to be there; 0 for all.
+    pub usable_bytes: u64,
+}
+
+/// Least size of a device, B.
+const CAPACITY_MIN: u64 = 1 << 20;
+/// Longest request, B.
+const REQUEST_MAX: usize = 1 << 20;
+
+/// Function that is told the question before it is asked, and answers true when the probe shall end.
+type Watch<'a> = Box<dyn FnMut(&'static str) -> bool + 'a>;
+
+/// A probe of one device.
+pub struct Probe<'a, T> {
+    target: &'a mut T,
+    samples: Samples,
+    usable: u64,
+    chance: Stream,
+    buf: Vec<u8>,
+    watch: Watch<'a>,
+    question: &'static str,
+    plan: WritePlan,
+}
+
+impl<'a, T: Target> Probe<'a, T> {
+    /// A probe that has not asked anything yet.
+    pub fn new(target: &'a mut T, options: ProbeOptions) -> Self {
+        let capacity = target.capacity();
+        let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
+        Self {
+            target,
+            samples: Samples { capacity, all: Vec::new() },
+            usable,
+            chance: Stream::new(options.seed),
+            buf: vec![0x5A; REQUEST_MAX],
+            watch: Box::new(|_| false),
+            question: "",
+            plan: WritePlan::default(),
+        }
+    }
+
+    /// With a function that is called before each request with the question in words; the probe ends when it returns true.
+    #[must_use]
+    pub fn watched(mut self, watch: impl FnMut(&'static str) -> bool + 'a) -> Self {
+        self.watch = Box::new(watch);
+        self
+    }
+
+    /// Leaves out what is behind the real end of a fake in all further tests.
+    pub fn limit(&mut self, usable_bytes: u64) {
+        self.usable = self.usable.min(usable_bytes / 512 * 512);
+    }
+
+    /// All requests so far.
+    pub const fn samples(&self) -> &Samples {
+        &self.samples
+    }
+
+    /// Ends the probe and gives out its requests.
+    pub fn into_samples(self) -> Samples {
+        self.samples
+    }
+
+    fn check_size(&self) -> Result<(), ProbeError> {
+        match self.usable {
+            capacity if capacity < CAPACITY_MIN => {
+                Err(ProbeError::TooSmall { capacity, least: CAPACITY_MIN })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ask(&mut self, question: &'static str) {
+        self.question = question;
+    }
+
+    fn check_stop(&mut self) -> Result<(), ProbeError> {
+        if (self.watch)(self.question) { Err(ProbeError::Interrupted) } else { Ok(()) }
+    }
+
+    fn keep_sample(&mut self, sample: Sample) -> u64 {
+        self.samples.all.push(sample);
+        sample.ns
+    }
+
+    /// Reads into the buffer and keeps the time.
+    fn read(&mut self, test: Test, about: u64, position: u64, bytes: u64) -> Result<u64, ProbeError> {
+        self.check_stop()?;
+        let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
+        Ok(self.keep_sample(Sample { test, about, kind: Kind::Read, position, bytes, ns, found: None }))
+    }
+
+    /// Writes the buffer, whatever is in it, and keeps the time.
+    fn write(&mut self, test: Test, about: u64, position: u64, bytes: u64) -> Result<u64, ProbeError> {
+        self.check_stop()?;
+        if !self.plan.covers(position, bytes) {
+            return Err(ProbeError::NotAnnounced { position, bytes });
+        }
+        let ns = self.target.write(position, &self.buf[..bytes as usize])?;
+        Ok(self.keep_sample(Sample { test, about, kind: Kind::Write, position, bytes, ns, found: None }))
+    }
+
+    /// A random number below `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.chance.bits() % limit.max(1)
+    }
+
+    fn shuffle<A>(&mut self, all: &mut [A]) {
+        for place in (1..all.len()).rev() {
+            let other = self.below(place as u64 + 1) as usize;
+            all.swap(place, other);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Questions that reads answer.
+
+use super::{Probe, ProbeError};
+use crate::analysis::borders::{
+    PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, page_origin, powers_of_two, read_fit,
+    suspects, usual_origins,
+};
+use crate::sample::{Kind, Sample, Test};
+use crate::target::Target;
+use std::collections::BTreeSet;
+
+/// Length of a read across a border, B.
+const BORDER_BYTES: u64 = 4 << 10;
+/// Length of a read across the border of a page, B.
+const PAGE_BYTES: u64 = 1 << 10;
+/// Tries of each read; the shortest counts.
+const TRIES: usize = 5;
+/// Multiples of a length at which its borders are looked for.
+const MULTIPLES: usize = 6;
+/// Places of a page's length.
+const PAGE_PLACES: usize = 14;
+/// Length of a read of a scan, B. Cards look up the map of the next allocation unit while they send the data before it, so only a border near
+/// the beginning of a read shows.
+const SCAN_BYTES: u64 = 2 << 10;
+/// Length of what is scanned where nothing is known, B: more than most allocation units.
+const SCAN_SPAN: u64 = 40 << 20;
+/// Reads of a scan that are read again, the slowest so far, in each of several passes.
+const SCAN_AGAIN: [usize; 10] = [512, 256, 128, 64, 64, 32, 32, 32, 32, 32];
+/// Places that are read again and again, and how often.
+const NOISE_PLACES: usize = 16;
+const NOISE_TRIES: usize = 12;
+/// Places whose contents are compared.
+const AGAIN_PLACES: usize = 64;
+
+impl<T: Target> Probe<'_, T> {
+    /// Asks all that reads answer. Nothing is written.
+    ///
+    /// # Errors
+    /// A device that fails or is too small; `Interrupted`.
+    pub fn measure_reads(&mut self) -> Result<(), ProbeError> {
+        self.check_size()?;
+        self.measure_noise()?;
+        self.measure_again()?;
+        self.measure_throughput()?;
+        self.measure_borders(&[0])?;
+        let fit = read_fit(&self.samples);
+        let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
+        if !is_clear || fit.unexplained > 0.01 {
+            let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
+            self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
+        }
+        self.measure_pages(Test::Page, (0, self.usable))
+    }
+
+    /// Positions of reads of 4 KiB all over the device.
+    fn random_place(&mut self) -> u64 {
+        let places = self.usable / BORDER_BYTES;
+        self.below(places) * BORDER_BYTES
+    }
+
+    fn measure_noise(&mut self) -> Result<(), ProbeError> {
+        self.ask("noise");
+        let places: Vec<u64> = (0..NOISE_PLACES).map(|_| self.random_place()).collect();
+        for _ in 0..NOISE_TRIES {
+            for place in &places {
+                self.read(Test::Noise, 0, *place, BORDER_BYTES)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads places twice, the second time in another order.
+    fn measure_again(&mut self) -> Result<(), ProbeError> {
+        self.ask("contents");
+        let mut places: Vec<u64> = (0..AGAIN_PLACES).map(|_| self.random_place()).collect();
+        for _ in 0..2 {
+            for place in &places {
+                self.check_stop()?;
+                let bytes = BORDER_BYTES as usize;
+                let ns = self.target.read(*place, &mut self.buf[..bytes])?;
+                let found = Some(fnv(&self.buf[..bytes]));
+                let (kind, position, bytes) = (Kind::Read, *place, BORDER_BYTES);
+                self.keep_sample(Sample { test: Test::Again, about: 0, kind, position, bytes, ns, found });
+            }
+            self.shuffle(&mut places);
+        }
+        Ok(())
+    }
+
+    fn measure_throughput(&mut self) -> Result<(), ProbeError> {
+        self.ask("read speed");
+        let start = self.usable / 4 / 512 * 512;
+        let bytes = (self.usable / 2).min(1 << 20) / 512 * 512;
+        let reads = ((self.usable - start) / bytes).min(16);
+        (0..reads).try_for_each(|read| self.read(Test::Throughput, 0, start + read * bytes, bytes).map(drop))
+    }
+
+    /// Reads before, on and behind multiples of all candidates, counted from each origin, all in random order.
+    fn measure_borders(&mut self, origins: &[u64]) -> Result<(), ProbeError> {
+        self.ask("erase block");
+        let mut places = BTreeSet::new();
+        for origin in origins {
+            for period in au_candidates(self.usable) {
+                self.add_multiples(&mut places, *origin, period);
+            }
+        }
+        let places: Vec<u64> = places.into_iter().collect();
+        self.read_around(Test::Border, &places, BORDER_BYTES)
+    }
+
+    /// Adds some multiples of a period that are multiples of few others.
+    fn add_multiples(&mut self, places: &mut BTreeSet<u64>, origin: u64, period: u64) {
+        let origin = origin % period;
+        let most = (self.usable - BORDER_BYTES).saturating_sub(origin) / period;
+        let is_coprime = |m: &u64| [2, 3, 5, 7].iter().all(|prime| !m.is_multiple_of(*prime));
+        let coprimes: Vec<u64> =
+            if most < 2048 { (1..=most).filter(is_coprime).collect() } else { Vec::new() };
+        for _ in 0..MULTIPLES {
+            let multiple = match coprimes.len() {
+                // Odd, and hardly ever a multiple of all others.
+                0 if most >= 2048 => loop {
+                    let multiple = 1 + self.below(most);
+                    if is_coprime(&multiple) {
+                        break multiple;
+                    }
+                },
+                few if few < MULTIPLES => 1 + self.below(most),
+                many => coprimes[self.below(many as u64) as usize],
+            };
+            let place = origin + multiple * period;
+            if place >= BORDER_BYTES && place + BORDER_BYTES <= self.usable {
+                places.insert(place);
+            }
+        }
+    }
+
+    fn read_around(&mut self, test: Test, places: &[u64], bytes: u64) -> Result<(), ProbeError> {
+        let mut reads: Vec<(u64, u64)> =
+            // Across the border with one sector before it: see SCAN_BYTES.
+            places.iter().flat_map(|place| [0, 512, bytes].map(|before| (*place, before))).collect();
+        for _ in 0..TRIES {
+            self.shuffle(&mut reads);
+            for (place, before) in &reads {
+                self.read(test, *place, place - before, bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for borders anywhere in a range: reads that leave no gap, the slowest of them again, and the halves of those.
+    pub(super) fn locate(&mut self, (start, end): (u64, u64)) -> Result<(), ProbeError> {
+        self.ask("position of a border");
+        for read in 0..(end - start).saturating_sub(512) / SCAN_BYTES {
+            let position = start + read * SCAN_BYTES;
+            self.read(Test::Scan, position + SCAN_BYTES, position, SCAN_BYTES + 512)?;
+        }
+        for count in SCAN_AGAIN {
+            for (position, about) in suspects(&self.samples).into_iter().take(count) {
+                self.read(Test::Scan, about, position, SCAN_BYTES + 512)?;
+            }
+        }
+        for range in suspects(&self.samples).into_iter().take(SUSPECTS) {
+            self.bisect(range)?;
+        }
+        let mut origins = located(&self.samples);
+        origins.extend(usual_origins());
+        self.measure_borders(&origins)
+    }
+
+    fn bisect(&mut self, range: (u64, u64)) -> Result<(), ProbeError> {
+        let mut left = range;
+        while left.1 - left.0 > 512 {
+            for _ in 0..2 * TRIES {
+                for (position, bytes) in halves(left) {
+                    self.read(Test::Bisect, left.1, position, bytes)?;
+                }
+            }
+            left = narrowed(&self.samples, range);
+        }
+        Ok(())
+    }
+
+    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range.
+    pub(super) fn measure_pages(&mut self, test: Test, range: (u64, u64)) -> Result<(), ProbeError> {
+        self.ask("page");
+        let origin = page_origin(&self.samples);
+        let mut places = BTreeSet::new();
+        let (from, to) = (range.0.max(origin + PAGE_RANGE.1), range.1.saturating_sub(PAGE_RANGE.1));
+        for length in powers_of_two() {
+            for _ in 0..PAGE_PLACES {
+                let multiple = (from - origin + self.below(to.saturating_sub(from))) / length / 2 * 2 + 1;
+                places.insert(origin + multiple * length);
+            }
+        }
+        let places: Vec<u64> = places.into_iter().filter(|place| place + PAGE_BYTES <= self.usable).collect();
+        self.read_around(test, &places, PAGE_BYTES)
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
+}

@@ -1,0 +1,248 @@
+//! What was measured: every request with its place in the order, and the file that keeps all of them.
+
+use std::fmt::Write as _;
+
+/// The question to which a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Test {
+    /// The same places read again and again.
+    Noise,
+    /// Places read twice; `found` is a hash of the contents.
+    Again,
+    /// Reads before, on and behind the position `about`.
+    Border,
+    /// Adjacent reads without a gap; `about` is where each ends.
+    Scan,
+    /// Two halves of the range that ends at `about`, of which one has a border in it.
+    Bisect,
+    /// Small reads before, on and behind the position `about`.
+    Page,
+    /// As `Page`, where the probe has written before.
+    PageWritten,
+    /// Long reads in order.
+    Throughput,
+    /// Writes after a pause; `about` is the number of the pause.
+    Burst,
+    /// Writes in order over a long range.
+    Fill,
+    /// Writes in order over the same range again.
+    Refill,
+    /// Writes that bring the card into a state before a test.
+    WarmUp,
+    /// `about` allocation units written in turn, each in order.
+    OpenLinear,
+    /// `about` allocation units written in turn, each in random order.
+    OpenRandom,
+    /// As `OpenLinear`, with one more than can be open, which is allocation unit `about`.
+    Fat,
+    /// Allocation unit `about` written in order.
+    FatSpeed,
+    /// Small writes at random; `about` is the number of the round.
+    Random,
+    /// Sectors with their own address written over the end of the device, and read back.
+    TagEnd,
+    /// Sectors below the end, read in search of addresses written to the end.
+    TagScan,
+    /// Sectors with their own address, read after a cache was overrun.
+    TagSection,
+    /// The first sector that is not there, read after a write to the last one.
+    TagBeyond,
+    /// The last sector, read after it was written.
+    TagLast,
+}
+
+/// Names of the tests in files.
+const NAMES: [(Test, &str); 22] = [
+    (Test::Noise, "noise"),
+    (Test::Again, "again"),
+    (Test::Border, "border"),
+    (Test::Scan, "scan"),
+    (Test::Bisect, "bisect"),
+    (Test::Page, "page"),
+    (Test::PageWritten, "page-written"),
+    (Test::Throughput, "throughput"),
+    (Test::Burst, "burst"),
+    (Test::Fill, "fill"),
+    (Test::Refill, "refill"),
+    (Test::WarmUp, "warm-up"),
+    (Test::OpenLinear, "open-linear"),
+    (Test::OpenRandom, "open-random"),
+    (Test::Fat, "fat"),
+    (Test::FatSpeed, "fat-speed"),
+    (Test::Random, "random"),
+    (Test::TagEnd, "tag-end"),
+    (Test::TagScan, "tag-scan"),
+    (Test::TagSection, "tag-section"),
+    (Test::TagBeyond, "tag-beyond"),
+    (Test::TagLast, "tag-last"),
+];
+
+impl Test {
+    /// Name in files.
+    pub fn name(self) -> &'static str {
+        NAMES.iter().find(|(test, _)| *test == self).map_or("", |(_, name)| name)
+    }
+
+    fn of_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(_, known)| *known == name).map(|(test, _)| *test)
+    }
+}
+
+/// Direction of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+/// One request. Its index in [`Samples::all`] is its place in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Question that it belongs to.
+    pub test: Test,
+    /// Parameter of the test: a position in bytes or a number.
+    pub about: u64,
+    /// Direction.
+    pub kind: Kind,
+    /// First byte.
+    pub position: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Time that it took, ns.
+    pub ns: u64,
+    /// Address or hash that was read, where the test asks for it.
+    pub found: Option<u64>,
+}
+
+/// All requests of a probe.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// Size that the device claims, in bytes.
+    pub capacity: u64,
+    /// Requests in order.
+    pub all: Vec<Sample>,
+}
+
+/// A file of samples that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {reason}")]
+pub struct BadSamples {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Description of the fault.
+    pub reason: &'static str,
+}
+
+/// Beginning of the first line of a file of samples.
+pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
+const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
+/// Most bytes of a device: positions are added without overflow.
+const CAPACITY_MAX: u64 = 1 << 60;
+/// Longest request, B, and most time of one, ns: sums over all samples do not overflow.
+const REQUEST_MAX: u64 = 1 << 30;
+const NS_MAX: u64 = 1 << 40;
+
+impl Samples {
+    /// Samples of one test in order.
+    pub fn of(&self, test: Test) -> impl Iterator<Item = &Sample> + Clone {
+        self.all.iter().filter(move |sample| sample.test == test)
+    }
+
+    /// As CSV, with the capacity in a comment before the header.
+    pub fn to_csv(&self) -> String {
+        let mut text = format!("{HEAD}{}\n{COLUMNS}\n", self.capacity);
+        for (order, sample) in self.all.iter().enumerate() {
+            let Sample { test, about, kind, position, bytes, ns, found } = *sample;
+            let kind = if kind == Kind::Read { "read" } else { "write" };
+            let found = found.map_or_else(String::new, |found| found.to_string());
+            let _ = writeln!(text, "{order},{},{about},{kind},{position},{bytes},{ns},{found}", test.name());
+        }
+        text
+    }
+
+    /// Reads what [`Self::to_csv`] wrote.
+    ///
+    /// # Errors
+    /// The first line that is no sample.
+    pub fn from_csv(text: &str) -> Result<Self, BadSamples> {
+        let mut lines = text.lines();
+        let capacity = lines.next().and_then(|line| line.strip_prefix(HEAD)?.parse().ok());
+        let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
+        let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
+        if lines.next() != Some(COLUMNS) {
+            return Err(BadSamples { line: 2, reason: "not the columns of samples" });
+        }
+        let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
+        let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
+        Ok(Self { capacity, all })
+    }
+}
+
+fn row(line: &str) -> Result<Sample, &'static str> {
+    let cells: Vec<&str> = line.split(',').collect();
+    let [_, test, about, kind, position, bytes, ns, found] = cells[..] else {
+        return Err("not eight columns");
+    };
+    let number = |text: &str, reason| text.parse::<u64>().map_err(|_| reason);
+    let sample = Sample {
+        test: Test::of_name(test).ok_or("unknown test")?,
+        about: number(about, "`about` is no number")?,
+        kind: match kind {
+            "read" => Kind::Read,
+            "write" => Kind::Write,
+            _ => return Err("`kind` is neither read nor write"),
+        },
+        position: number(position, "`position` is no number")?,
+        bytes: number(bytes, "`bytes` is no number")?,
+        ns: number(ns, "`ns` is no number")?,
+        found: match found {
+            "" => None,
+            found => Some(number(found, "`found` is no number")?),
+        },
+    };
+    let is_possible = sample.position.max(sample.about) <= CAPACITY_MAX
+        && (1..=REQUEST_MAX).contains(&sample.bytes)
+        && sample.ns <= NS_MAX;
+    if is_possible { Ok(sample) } else { Err("beyond the largest device or time") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Samples {
+        let sample = Sample {
+            test: Test::Border,
+            about: 4 << 20,
+            kind: Kind::Read,
+            position: 12_288,
+            bytes: 4096,
+            ns: 612_345,
+            found: None,
+        };
+        let tag = Sample { test: Test::TagEnd, kind: Kind::Write, found: Some(7), ..sample };
+        Samples { capacity: 1 << 30, all: vec![sample, tag] }
+    }
+
+    #[test]
+    fn a_file_holds_all_samples() {
+        assert_eq!(Samples::from_csv(&samples().to_csv()), Ok(samples()));
+    }
+
+    #[test]
+    fn broken_files_name_line_and_reason() {
+        let good = samples().to_csv();
+        let broken =
+            |from: &str, to: &str| Samples::from_csv(&good.replace(from, to)).unwrap_err().to_string();
+        assert_eq!(broken("border", "boarder"), "line 3: unknown test");
+        assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
+        assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");
+        assert_eq!(broken("capacity_bytes=", "capacity="), "line 1: no capacity in bytes");
+        assert_eq!(broken("order,", ""), "line 2: not the columns of samples");
+        let far = u64::MAX.to_string();
+        assert_eq!(broken("612345", &far), "line 3: beyond the largest device or time");
+        assert!(Samples::from_csv("").is_err());
+    }
+}

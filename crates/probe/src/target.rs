@@ -1,0 +1,184 @@
+//! Devices that can be probed: the [`Target`] trait, and the adapter for a simulated device.
+
+use floatgate_device::cells::random::{Stream, hash};
+use floatgate_mtd::{BlockDevice, Instant, Nanos, Phase, SECTOR_BYTES};
+
+/// A failed request to a target.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} of {bytes} bytes at byte {position}: {reason}")]
+pub struct TargetError {
+    /// `read`, `write` or `flush`.
+    pub operation: &'static str,
+    /// First byte of the request.
+    pub position: u64,
+    /// Length of the request in bytes.
+    pub bytes: u64,
+    /// Description from the system or the simulated device.
+    pub reason: String,
+}
+
+/// A device whose requests take a measured time. Positions and lengths are multiples of 512 bytes.
+pub trait Target {
+    /// Size that the device claims, in bytes.
+    fn capacity(&self) -> u64;
+
+    /// Reads, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
+
+    /// Writes, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
+
+    /// Waits until everything written is on the flash, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// What the device says.
+    fn flush(&mut self) -> Result<u64, TargetError>;
+
+    /// Leaves the device alone for this many ns.
+    fn idle(&mut self, ns: u64);
+
+    /// Keeps the contents of a range that is going to be written, for a target that restores them.
+    ///
+    /// # Errors
+    /// A range that cannot be read, or no room for its contents.
+    fn keep(&mut self, _position: u64, _bytes: u64) -> Result<(), TargetError> {
+        Ok(())
+    }
+}
+
+impl<T: Target + ?Sized> Target for &mut T {
+    fn capacity(&self) -> u64 {
+        (**self).capacity()
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        (**self).read(position, buf)
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        (**self).write(position, data)
+    }
+
+    fn flush(&mut self) -> Result<u64, TargetError> {
+        (**self).flush()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        (**self).idle(ns);
+    }
+
+    fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
+        (**self).keep(position, bytes)
+    }
+}
+
+/// Jitter of a host and a card, drawn from a seed.
+///
+/// Logs of real cards (flashbench, wirenboard/sdcard_benchmark) show means over seven positions of minima over eight tries that differ by 1 %
+/// from row to row, so positions themselves differ, which no repetition removes; and single values of some milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Noise {
+    /// Seed of all draws.
+    pub seed: u64,
+    /// Factor of the jitter: 1 as on real cards, 0 for none.
+    pub scale: f64,
+}
+
+/// Standard deviation of a request's time besides the bus, as a share of it; and that of the time of a position.
+const JITTER: f64 = 0.01;
+/// Mean of the time by which interrupts and scheduling delay a request, ns.
+const DELAY_NS: f64 = 5_000.0;
+/// Share of requests that take some milliseconds more.
+const OUTLIERS: f64 = 0.005;
+/// Mean of that time, ns.
+const OUTLIER_NS: f64 = 3e6;
+
+impl Noise {
+    /// Time in ns that a request takes instead of `ns`, of which the bus has `clocked`: that is as exact as its clock.
+    fn of(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
+        let mut chance = Stream::new(hash(self.seed, request, 1));
+        let mut place = Stream::new(hash(self.seed, position, 2));
+        let time = ns as f64;
+        let share = JITTER * self.scale * (chance.normal() + place.normal());
+        let is_outlier = chance.unit() < OUTLIERS * self.scale;
+        let outlier = if is_outlier { OUTLIER_NS * chance.exponential() } else { 0.0 };
+        let jittering = ns.saturating_sub(clocked) as f64;
+        (time + jittering * share + self.scale * (DELAY_NS * chance.exponential() + outlier)).max(1.0) as u64
+    }
+}
+
+/// A simulated device in virtual time.
+#[derive(Clone, Debug)]
+pub struct Simulated<D> {
+    device: D,
+    now: Instant,
+    noise: Option<Noise>,
+    requests: u64,
+    /// Time of the bus in all requests so far, ns.
+    clocked: u64,
+}
+
+impl<D: BlockDevice> Simulated<D> {
+    /// `device` from virtual time zero on.
+    pub const fn new(device: D, noise: Option<Noise>) -> Self {
+        Self { device, now: Instant::ZERO, noise, requests: 0, clocked: 0 }
+    }
+
+    /// Virtual time.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The device itself.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The request that began now ended at `end`. Returns its time in ns as it is measured.
+    fn took(&mut self, position: u64, end: Instant) -> u64 {
+        let ns = end.since(self.now).as_ns();
+        let clocked = self.device.breakdown()[Phase::Data].as_ns();
+        let clocked = clocked - std::mem::replace(&mut self.clocked, clocked);
+        let measured = self.noise.map_or(ns, |noise| noise.of(self.requests, position, ns, clocked));
+        self.requests += 1;
+        self.now = end.max(self.now + Nanos::from_ns(measured));
+        measured
+    }
+}
+
+fn failed(operation: &'static str, position: u64, bytes: usize, error: &impl ToString) -> TargetError {
+    TargetError { operation, position, bytes: bytes as u64, reason: error.to_string() }
+}
+
+impl<D: BlockDevice> Target for Simulated<D> {
+    fn capacity(&self) -> u64 {
+        self.device.capacity() * SECTOR_BYTES as u64
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        let end = self.device.read(self.now, position / SECTOR_BYTES as u64, buf);
+        let end = end.map_err(|error| failed("read", position, buf.len(), &error))?;
+        Ok(self.took(position, end))
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        let end = self.device.write(self.now, position / SECTOR_BYTES as u64, data);
+        let end = end.map_err(|error| failed("write", position, data.len(), &error))?;
+        Ok(self.took(position, end))
+    }
+
+    fn flush(&mut self) -> Result<u64, TargetError> {
+        let end = self.device.flush(self.now).map_err(|error| failed("flush", 0, 0, &error))?;
+        Ok(self.took(0, end))
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.now += Nanos::from_ns(ns);
+    }
+}

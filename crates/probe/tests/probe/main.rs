@@ -1,0 +1,12 @@
+//! Probes of simulated cards whose truth is known.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may fail by panic and print; Clippy's exception covers only #[test] functions"
+)]
+
+mod blind;
+mod fakes;
+mod generator;
+mod hostile;
