@@ -393,8 +393,9 @@ impl Scan {
         let mut twins = Vec::new();
         for cached in self.nodes.values_mut() {
             cached.refs.sort_unstable();
-            let pairs = cached.refs.array_windows().filter(|[one, other]| one.version == other.version);
-            twins.extend(pairs.map(|[one, other]| (one.at, other.at)));
+            let pairs = cached.refs.iter().zip(cached.refs.iter().skip(1));
+            let pairs = pairs.filter(|(one, other)| one.version == other.version);
+            twins.extend(pairs.map(|(one, other)| (one.at, other.at)));
         }
         for (one, other) in twins {
             self.twins(one, other);

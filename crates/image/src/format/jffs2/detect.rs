@@ -266,8 +266,11 @@ impl Rivals {
     }
 }
 
+/// Which node of its filesystem a node is: true for names, inode, version.
+type Key = (bool, u32, u32);
+
 /// Which node of its filesystem a node is, and a hash of what it says: of inodes and names whose CRCs are good, and that count.
-fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<((bool, u32, u32), u64)> {
+fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)> {
     let node = bytes.get(..header.len as usize);
     let (key, content) = match header.node_type {
         _ if header.obsolete => return None,
@@ -352,11 +355,11 @@ struct Search {
     /// Bytes where another filesystem begins.
     borders: Vec<u64>,
     /// Where the nodes of each stretch stand that tell filesystems apart, and what they say.
-    seen: HashMap<(usize, (bool, u32, u32)), (u64, u64)>,
+    seen: HashMap<(usize, Key), (u64, u64)>,
 }
 
 /// A node that was found: what tells it apart from others.
-type Hit = (u64, Header, Endian, Option<((bool, u32, u32), u64)>);
+type Hit = (u64, Header, Endian, Option<(Key, u64)>);
 
 impl Search {
     fn run(&mut self, store: &mut dyn Store, size: u64) -> Result<(), ImageError> {
@@ -399,7 +402,7 @@ impl Search {
     }
 
     /// Looks for a rival of a node in its stretch.
-    fn compare(&mut self, stretch: usize, key: (bool, u32, u32), (at, content): (u64, u64)) {
+    fn compare(&mut self, stretch: usize, key: Key, (at, content): (u64, u64)) {
         if self.seen.len() >= REMEMBERED {
             return;
         }

@@ -211,7 +211,9 @@ impl Survey<dyn Volume> {
             let known = file.blocks.range(..blocks).count() + file.lost_blocks.range(..blocks).count();
             let holes = (blocks as usize).saturating_sub(known);
             if holes > 0 {
-                let what = format!("of {holes} of its blocks nothing is there: they were holes, or were erased since");
+                let what = format!(
+                    "of {holes} of its blocks nothing is there: they were holes, or were erased since"
+                );
                 let problem = Problem::new(Severity::Damaged, Structure::Data, what, ERASED);
                 self.problems.add(problem.inode(inode));
             }
