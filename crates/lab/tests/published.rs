@@ -46,7 +46,7 @@ const MISSED: &[&str] = &[
     "P0/read-while-write/other die: read ended after",
     "P1/write/JFFS2, random",
     "P1/write/JFFS2, zeros",
-    "P1/write/UBIFS, random",
+    "P1/write-zeros/UBIFS, zeros",
     "P1/read-jffs2/JFFS2",
     "P1/read-again/JFFS2",
     "P1/read-again/UBIFS",

@@ -104,7 +104,7 @@ pub struct Sample {
     pub test: Test,
     /// Parameter of the test: a position in bytes or a number.
     pub about: u64,
-    /// Direction.
+    /// Direction of a request.
     pub kind: Kind,
     /// First byte.
     pub position: u64,

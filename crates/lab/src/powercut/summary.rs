@@ -6,7 +6,7 @@ use super::report::{Failure, Report, StepCounts};
 use floatgate_mtd::Geometry;
 use serde::Serialize;
 
-/// What an exploration found, with its parameters, as JSON has it.
+/// Result of an exploration with its parameters, as JSON has it.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     flash: Flash,

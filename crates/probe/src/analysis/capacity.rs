@@ -65,16 +65,24 @@ pub(crate) fn conclude(samples: &Samples) -> Real {
 
 fn is_finished(samples: &Samples) -> bool {
     let (low, high) = bounds(samples);
-    wrap(samples).is_some() || low == high || high == samples.capacity
+    low == high || high >= wrap(samples).unwrap_or(samples.capacity)
 }
 
 /// Real size, kind of fake, and the reason.
 fn real(samples: &Samples) -> (u64, &'static str, String) {
     let claimed = samples.capacity;
-    if let Some(ring) = wrap(samples) {
-        return (ring, "wraps", format!("what is written to one address appears {} below it", size(ring)));
-    }
     let (low, high) = bounds(samples);
+    if let Some(ring) = wrap(samples) {
+        let why = format!("what is written to one address appears {} below it", size(ring));
+        return match high < ring {
+            true => (
+                low,
+                "chain",
+                format!("{why}, and what is written to the end of these {} is lost", size(ring)),
+            ),
+            false => (ring, "wraps", why),
+        };
+    }
     if high >= claimed {
         return (claimed, "none", "the last sector and others hold what was written to them".to_owned());
     }
@@ -91,7 +99,7 @@ fn real(samples: &Samples) -> (u64, &'static str, String) {
     let is_kept = samples.of(Test::TagLast).any(|sample| sample.found == Some(last));
     match is_kept {
         true => {
-            (low, "chain", "sectors behind the end are kept only until others are written there".to_owned())
+            (low, "cached", "sectors behind the end are kept only until others are written there".to_owned())
         }
         false => (low, "limbo", "what is written behind the end is lost".to_owned()),
     }

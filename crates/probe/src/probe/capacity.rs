@@ -26,14 +26,18 @@ impl<T: Target> Probe<'_, T> {
         self.ask("real size");
         let salt = self.chance.bits();
         self.tag_end(salt)?;
+        self.tag_powers(salt)?;
         if wrap(&self.samples).is_none() {
             self.scan_tags(salt)?;
         }
-        if wrap(&self.samples).is_none() {
-            self.narrow(salt)?;
-            self.look_beyond(salt)?;
+        match wrap(&self.samples) {
+            // Not all of what is below the distance need be there (f3: chain). What overruns a cache would come back into it.
+            Some(ring) => self.narrow(salt, ring, false),
+            None => {
+                self.narrow(salt, self.capacity(), true)?;
+                self.look_beyond(salt)
+            }
         }
-        Ok(())
     }
 
     fn capacity(&self) -> u64 {
@@ -89,6 +93,21 @@ impl<T: Target> Probe<'_, T> {
         self.read_tags(Test::TagEnd, salt, start, bytes)
     }
 
+    /// Writes to all powers of two, the largest first, and reads the beginning: where addresses lose their upper bits it holds the last of these that
+    /// is the same place (f3 finds its module so).
+    fn tag_powers(&mut self, salt: u64) -> Result<(), ProbeError> {
+        let powers =
+            (SECTOR.ilog2()..u64::BITS).map(|bit| 1 << bit).take_while(|power| *power < self.capacity());
+        for power in powers.collect::<Vec<u64>>().into_iter().rev() {
+            self.write_tags(salt, power, SECTOR)?;
+        }
+        self.target.flush()?;
+        self.read_tags(Test::TagScan, salt, 0, SECTOR)?;
+        // Something else is there where the distance is no power of two: the scan finds that.
+        self.samples.all.pop_if(|sample| !sample.found.is_some_and(u64::is_power_of_two));
+        Ok(())
+    }
+
     /// Reads downwards, a sector of every length of the end: where addresses wrap around, one of them is hit.
     fn scan_tags(&mut self, salt: u64) -> Result<(), ProbeError> {
         let step = self.end_bytes();
@@ -101,19 +120,24 @@ impl<T: Target> Probe<'_, T> {
         self.read_tags(Test::TagScan, salt, 0, SECTOR)
     }
 
-    /// Narrows the end of what is there: sectors in equal distances are written, much else, and then they are read.
-    fn narrow(&mut self, salt: u64) -> Result<(), ProbeError> {
-        let (mut low, mut high) = (0, self.capacity());
+    /// Narrows the end of what is there below a byte: sectors in equal distances are written, much else where that overruns a cache, and then they
+    /// are read.
+    fn narrow(&mut self, salt: u64, end: u64, overruns: bool) -> Result<(), ProbeError> {
+        let (mut low, mut high) = (0, end);
         while low < high {
             let places = sections(low, high);
             for place in &places {
                 self.write_tags(salt, *place, SECTOR)?;
             }
-            self.overrun(&places)?;
+            if overruns {
+                self.overrun(&places)?;
+            }
+            self.target.flush()?;
             for place in &places {
                 self.read_tags(Test::TagSection, salt, *place, SECTOR)?;
             }
             let (kept, lost) = bounds(&self.samples);
+            let lost = lost.min(end);
             if (kept, lost) == (low, high) {
                 break;
             }

@@ -31,6 +31,8 @@ const NOISE_PLACES: usize = 16;
 const NOISE_TRIES: usize = 12;
 /// Places whose contents are compared.
 const AGAIN_PLACES: usize = 64;
+/// Length of each: firmware that alters one sector in a thousand is to be caught, B.
+const AGAIN_BYTES: u64 = 64 << 10;
 
 impl<T: Target> Probe<'_, T> {
     /// Asks all that reads answer. Nothing is written.
@@ -76,10 +78,10 @@ impl<T: Target> Probe<'_, T> {
         for _ in 0..2 {
             for place in &places {
                 self.check_stop()?;
-                let bytes = BORDER_BYTES as usize;
-                let ns = self.target.read(*place, &mut self.buf[..bytes])?;
-                let found = Some(fnv(&self.buf[..bytes]));
-                let (kind, position, bytes) = (Kind::Read, *place, BORDER_BYTES);
+                let bytes = AGAIN_BYTES.min(self.samples.capacity - *place);
+                let ns = self.target.read(*place, &mut self.buf[..bytes as usize])?;
+                let found = Some(fnv(&self.buf[..bytes as usize]));
+                let (kind, position) = (Kind::Read, *place);
                 self.keep_sample(Sample { test: Test::Again, about: 0, kind, position, bytes, ns, found });
             }
             self.shuffle(&mut places);

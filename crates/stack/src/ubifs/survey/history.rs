@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{BLOCK_BYTES, KeyType};
+use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, NODE_ALIGN};
 
 use super::open::{blank, superblock_of};
 use super::problem::{Problem, Severity};
 use super::scan::{Change, Event, find_events, main_lebs};
-use super::{Problems, Survey};
+use super::{File, Problems, Survey};
 use crate::fs::{FileType, NodePos};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::Io;
@@ -208,8 +208,7 @@ impl Survey<dyn Volume> {
             }
             let size = file.inode.map_or(0, |inode| inode.size);
             let blocks = u32::try_from(size.div_ceil(u64::from(BLOCK_BYTES))).unwrap_or(u32::MAX);
-            let known = file.blocks.range(..blocks).count() + file.lost_blocks.range(..blocks).count();
-            let holes = (blocks as usize).saturating_sub(known);
+            let holes = file.doubtful_blocks(blocks);
             if holes > 0 {
                 let what = format!(
                     "of {holes} of its blocks nothing is there: they were holes, or were erased since"
@@ -218,6 +217,30 @@ impl Survey<dyn Volume> {
                 self.problems.add(problem.inode(inode));
             }
         }
+    }
+}
+
+impl File {
+    /// Number of blocks below one of which nothing is there and which may have had data. Where the nodes of the blocks before and behind stand side
+    /// by side, nothing was written between them.
+    fn doubtful_blocks(&self, end: u32) -> u32 {
+        let (mut doubtful, mut next, mut before) = (0, 0, None);
+        for (&block, data) in self.blocks.range(..end) {
+            let is_beside = |before: NodePos| {
+                let behind = before.offset + before.len.next_multiple_of(NODE_ALIGN);
+                (before.lnum, behind) == (data.place.lnum, data.place.offset)
+            };
+            if !before.is_some_and(is_beside) {
+                doubtful += self.unknown(next..block);
+            }
+            (next, before) = (block + 1, Some(data.place));
+        }
+        doubtful + self.unknown(next..end)
+    }
+
+    /// Blocks of a range that are not known to be lost.
+    fn unknown(&self, range: std::ops::Range<u32>) -> u32 {
+        (range.end - range.start) - self.lost_blocks.range(range).count() as u32
     }
 }
 
