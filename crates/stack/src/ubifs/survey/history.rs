@@ -203,7 +203,9 @@ impl Survey<dyn Volume> {
         let kept = named_at_the_end(events);
         for (&inode, file) in &mut self.tree.files {
             let is_regular = file.inode.is_some_and(|inode| inode.file_type() == Some(FileType::Regular));
-            if !is_regular || (kept.contains(&inode) && !cut.contains(&inode)) {
+            // Values of extended attributes are in their inodes.
+            let has_blocks = is_regular && file.attached.is_empty();
+            if !has_blocks || (kept.contains(&inode) && !cut.contains(&inode)) {
                 continue;
             }
             let size = file.inode.map_or(0, |inode| inode.size);
