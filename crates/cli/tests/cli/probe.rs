@@ -52,6 +52,8 @@ fn what_was_overwritten_is_restored_and_the_samples_conclude_again() {
 fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
     let folder = fresh("probe-interrupted");
     let path = file(&folder);
+    // So large that the probe is not done when the signal comes.
+    std::fs::File::options().write(true).open(&path).unwrap().set_len(512 << 20).unwrap();
     let before = std::fs::read(&path).unwrap();
     let mut command = floatgate();
     command.args(["probe", "device", "--write", "--yes", "--json"]).current_dir(&folder);
@@ -62,8 +64,7 @@ fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
         line.clear();
         assert_ne!(messages.read_line(&mut line).unwrap(), 0);
     }
-    // The pauses between the tests alone take longer than this.
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    std::thread::sleep(std::time::Duration::from_millis(20));
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let mut rest = String::new();
     messages.read_to_string(&mut rest).unwrap();
