@@ -80,7 +80,7 @@ struct Report<'a> {
     answers: &'a Answers,
 }
 
-/// What was measured before the end, and the reason of an early one.
+/// Samples up to the end of a probe, and the reason of an early end.
 struct Measured {
     samples: Samples,
     answers: Answers,

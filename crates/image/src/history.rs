@@ -23,7 +23,7 @@ pub enum At {
         /// Version of its last node.
         version: u32,
     },
-    /// What had been changed until then, seconds since 1970 on the clock of the machine that wrote.
+    /// A time, seconds since 1970 on the clock of the machine that wrote: changes up to it count.
     Time(i64),
 }
 

@@ -1,7 +1,7 @@
 //! Old states of files: listed, and extracted as they were.
 
 use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::{Geometry, Instant};
 use floatgate_stack::fs::{AttributeChanges, FileSystem, Name, NewFile, NewKind, Rename, Timestamp};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
@@ -95,20 +95,7 @@ fn ubifs() -> (Vec<u8>, Vec<Step>) {
 }
 
 fn jffs2(endian: Endian, summaries: bool) -> (Vec<u8>, Vec<Step>) {
-    let geometry = Geometry {
-        kind: FlashKind::Nor,
-        size_bytes: 64 << 14,
-        erase_bytes: 1 << 14,
-        write_bytes: 1,
-        buffer_bytes: 1,
-        sub_page_bytes: 1,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    };
+    let geometry = Geometry { buffer_bytes: 1, ..Geometry::nor(64, 1 << 14) };
     let options = MountOptions { endian: Some(endian), summaries, ..MountOptions::default() };
     let flash = flash(Vec::new(), &geometry);
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
@@ -216,7 +203,7 @@ fn moments_that_are_none_are_refused() {
     }
 }
 
-/// What garbage collection has erased is told as far as it can be.
+/// Losses to garbage collection are told as far as they can be.
 #[test]
 fn what_is_erased_is_told() {
     for (bytes, _) in [ubifs(), jffs2(Endian::Little, false)] {

@@ -311,9 +311,7 @@ impl Mounting<'_> {
     /// The time of mounts one after the other, attaching included.
     fn mounted_row(&self, name: &str, mounts: &[Remounted]) -> Option<Row> {
         let row = |mount: &Remounted| {
-            let (from, to, erased) = (mount.from, mount.mounted, mount.vfs.flash().erased());
-            Timed { subject: self.subject, test: self.test, name, bytes: 0, from, to, returned: None, erased }
-                .seconds()
+            Timed { to: mount.mounted, ..self.timed(name, 0, mount.from, &mount.vfs) }.seconds()
         };
         mounts.iter().map(row).reduce(Row::and_then)
     }

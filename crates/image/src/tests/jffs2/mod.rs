@@ -71,7 +71,7 @@ fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: 
     bytes
 }
 
-/// What an image holds, and what could not be read of it.
+/// The contents of an image, with what could not be read of it.
 fn read(bytes: &[u8], selection: &Selection) -> (Memory, Extracted) {
     let extractions = Extractions::open(&open(bytes), selection).unwrap_or_else(|error| panic!("{error}"));
     let mut memory = Memory::default();
