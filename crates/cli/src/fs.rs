@@ -6,6 +6,7 @@ use crate::table::Table;
 use floatgate_lab::fs_compare::{self, FsComparison, Options, Progress, Row, Subject, Test};
 use floatgate_lab::plot::{self, BarRow};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -19,13 +20,17 @@ use std::time::Duration;
   floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 64KiB --test write --json
   floatgate fs arm926-nand01gw3b --bytes 1MiB --test write,read --plot speed.svg
 
+A filesystem of your own is a program, named by a path with a slash: `--fs ./littlefs,ubifs`. It is told on its standard input what to do, and asks
+for operations of the flash on its standard output; `examples/own_filesystem.rs` is one, and docs/filesystems.md has the messages.
+
 Programs see files through Linux's page cache: `page_cache` of the setup has its size and limits. What compression, checksums and copies take
 of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.")]
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
 
-    /// Compared: `jffs2`, `ubifs`, `mtdblock` and `mtdchar` (the bare flash), or `raw` for both of these
+    /// Compared: `jffs2`, `ubifs`, `mtdblock` and `mtdchar` (the bare flash), or `raw` for both of these;
+    /// a path with a slash is a program of yours
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "raw,jffs2,ubifs", value_parser = subjects)]
     fs: Vec<Subjects>,
 
@@ -56,7 +61,7 @@ struct Subjects(Vec<Subject>);
 fn subjects(name: &str) -> Result<Subjects, String> {
     let found = Subject::named(name).map(Subjects);
     found.ok_or_else(|| {
-        "there are `jffs2`, `ubifs`, `mtdblock`, `mtdchar`, and `raw` for the last two".to_owned()
+        "there are `jffs2`, `ubifs`, `mtdblock`, `mtdchar`, `raw` for the last two, and programs by paths with a slash".to_owned()
     })
 }
 
@@ -99,12 +104,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let named = args.setup.open()?;
     let config = named.config()?;
+    let options = args.options();
+    for subject in &options.subjects {
+        if let Subject::Own(path) = subject {
+            check_program(path)?;
+        }
+    }
     let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}");
     let progress = |news| match news {
         Progress::Tests(tests) => bar.set_length(tests),
         Progress::Done => bar.inc(1),
     };
-    let options = args.options();
     let compared = fs_compare::compare(&named.library, &config, named.options, &options, &progress);
     bar.finish_and_clear();
     let compared = compared?;
@@ -125,6 +135,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A program that can be started.
+fn check_program(path: &'static str) -> Result<(), Failure> {
+    let failed = |why: String| {
+        Failure::new(format!("{path}: {why}"), "name a program that may be executed: `--fs ./PROGRAM`")
+    };
+    let metadata = std::fs::metadata(path).map_err(|error| failed(error.to_string()))?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 {
+        return Ok(());
+    }
+    Err(failed("not a program".to_owned()))
+}
+
 fn head(compared: &FsComparison) -> String {
     let mut text = format!(
         "{}\n{}: {} KiB in eraseblocks of {} KiB\nreads  {}\nwrites {}\n",
@@ -137,6 +159,18 @@ fn head(compared: &FsComparison) -> String {
     );
     if !compared.cpu_is_known {
         text += "the CPU's time for compression, checksums and copies is missing: the host has no instruction_ps\n";
+    }
+    let mut programs: Vec<&str> = compared
+        .rows
+        .iter()
+        .filter(|row| matches!(row.subject, Subject::Own(_)))
+        .map(|row| row.subject.name())
+        .collect();
+    programs.dedup();
+    for name in programs {
+        text += &format!(
+            "the time of {name} itself on the CPU is not counted, only that of system calls, copies and the driver\n"
+        );
     }
     text
 }

@@ -43,20 +43,31 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
     ///
     /// # Errors
     /// Failures of the device.
-    fn settle(&mut self) -> fs::Result<()>;
+    fn settle(&mut self) -> fs::Result<()> {
+        Ok(())
+    }
+
+    /// True when the filesystem's own checksums cover what it reads and programs, so that the CPU computes them.
+    fn checksummed(&self) -> bool {
+        true
+    }
 
     /// A pass of ubihealthd: every PEB is read, and UBI moves what has bit errors. Returns how many are moved. JFFS2 moves nothing for bit
     /// errors, and nothing is read.
     ///
     /// # Errors
     /// Reason why UBI gave up, in words.
-    fn check_health(&mut self) -> Result<u32, String>;
+    fn check_health(&mut self) -> Result<u32, String> {
+        Ok(0)
+    }
 
     /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
     fn eraseblocks(&self) -> (u32, u32);
 
     /// State of the device's eraseblocks.
-    fn census(&self) -> Census;
+    fn census(&self) -> Census {
+        Census::default()
+    }
 
     /// Ends the mount without writing anything, as a loss of power does.
     fn abandon(self: Box<Self>) -> D;
@@ -111,10 +122,6 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
 
     fn set_now(&mut self, now: Instant) {
         self.volume_mut().ubi_mut().set_now(now);
-    }
-
-    fn settle(&mut self) -> fs::Result<()> {
-        Ok(())
     }
 
     fn check_health(&mut self) -> Result<u32, String> {
@@ -195,10 +202,6 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     fn settle(&mut self) -> fs::Result<()> {
         while self.check_next()? {}
         Ok(())
-    }
-
-    fn check_health(&mut self) -> Result<u32, String> {
-        Ok(0)
     }
 
     fn eraseblocks(&self) -> (u32, u32) {

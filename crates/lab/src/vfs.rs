@@ -84,8 +84,10 @@ impl Vfs {
     fn book(&mut self) {
         let (work, operations) = (self.fs.work(), self.fs.device().operations());
         let (work_before, operations_before) = std::mem::replace(&mut self.booked, (work, operations));
-        let time = self.cpu.codecs(&work.since(&work_before))
-            + self.cpu.checksums(&(operations - operations_before));
+        let mut time = self.cpu.codecs(&work.since(&work_before));
+        if self.fs.checksummed() {
+            time += self.cpu.checksums(&(operations - operations_before));
+        }
         self.spend(time, "compression and checksums");
     }
 

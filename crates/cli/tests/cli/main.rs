@@ -26,6 +26,8 @@ mod otp;
 mod output;
 #[cfg(target_os = "linux")]
 mod outputs;
+#[cfg(unix)]
+mod own_program;
 mod plots;
 #[cfg(target_os = "linux")]
 mod probe;

@@ -6,12 +6,13 @@
 
 mod advice;
 mod mounted;
+pub mod own;
 mod raw;
 
 use crate::config::{Config, Library};
 use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::machine::{Filesystem, FilesystemKind};
+use crate::machine::Filesystem;
 use crate::page_cache::PageCacheProfile;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed_run;
@@ -22,8 +23,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 /// A thing that is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The bare flash as a block device.
     Mtdblock,
@@ -33,15 +33,24 @@ pub enum Subject {
     Jffs2,
     /// UBIFS on UBI.
     Ubifs,
+    /// A filesystem that a program is, by the program's path.
+    Own(&'static str),
+}
+
+impl Serialize for Subject {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl Subject {
-    /// All of them.
+    /// All that are built in.
     pub const ALL: [Self; 4] = [Self::Mtdblock, Self::Mtdchar, Self::Jffs2, Self::Ubifs];
 
-    /// Name in reports.
-    pub const fn name(self) -> &'static str {
+    /// Name in reports; of a program its file's.
+    pub fn name(self) -> &'static str {
         match self {
+            Self::Own(path) => path.rsplit('/').next().unwrap_or(path),
             Self::Mtdblock => "mtdblock",
             Self::Mtdchar => "mtdchar",
             Self::Jffs2 => "jffs2",
@@ -49,20 +58,17 @@ impl Subject {
         }
     }
 
-    /// The subjects of a name; `raw` is the bare flash both ways.
+    /// The subjects of a name; `raw` is the bare flash both ways, and what has a slash is the path of a program, which is kept in memory for good.
     pub fn named(name: &str) -> Option<Vec<Self>> {
         match name {
+            path if path.contains('/') => Some(vec![Self::Own(String::leak(path.to_owned()))]),
             "raw" => Some(vec![Self::Mtdblock, Self::Mtdchar]),
             _ => Self::ALL.into_iter().find(|subject| subject.name() == name).map(|subject| vec![subject]),
         }
     }
 
-    const fn kind(self) -> Option<FilesystemKind> {
-        match self {
-            Self::Mtdblock | Self::Mtdchar => None,
-            Self::Jffs2 => Some(FilesystemKind::Jffs2),
-            Self::Ubifs => Some(FilesystemKind::Ubifs),
-        }
+    const fn is_raw(self) -> bool {
+        matches!(self, Self::Mtdblock | Self::Mtdchar)
     }
 }
 
@@ -80,7 +86,7 @@ pub enum Test {
     Space,
     /// Ways to bring data to flash.
     Sync,
-    /// The same with 2 % of the eraseblocks bad from the factory.
+    /// The same with 2 % of the chip's eraseblocks bad from the factory.
     BadBlocks,
     /// Two filesystems that share the flash: on two volumes of one UBI, or in two partitions.
     Volumes,
@@ -275,25 +281,25 @@ impl Bench<'_> {
     }
 
     fn rows(&self, subject: Subject, test: Test) -> Result<Vec<Row>, Error> {
-        match (subject.kind(), test) {
-            (Some(kind), Test::BadBlocks) => {
-                let all = self.wire()?.device.geometry().blocks();
-                let spec = self.config.chip()?;
-                let most = spec.facts().max_bad_blocks_per_lun();
-                let bad_blocks = (all / BAD_SHARE).clamp(1, most.max(1));
+        match (subject.is_raw(), test) {
+            (false, Test::BadBlocks) => {
+                let facts = self.config.chip()?.facts();
+                let all = facts.nand.as_ref().map_or(0, |nand| nand.blocks);
+                let share = u32::try_from(all / BAD_SHARE).unwrap_or(u32::MAX);
+                let bad_blocks = share.clamp(1, facts.max_bad_blocks_per_lun().max(1));
                 let rig = RigOptions { bad_blocks, ..self.rig };
-                Bench { rig, ..*self }.of_filesystem(subject, kind, test)
+                Bench { rig, ..*self }.of_filesystem(subject, test)
             }
-            (Some(kind), _) => self.of_filesystem(subject, kind, test),
-            (None, Test::Write) => self.raw_writes(subject),
-            (None, Test::Read) => self.raw_reads(subject),
-            (None, _) => Ok(Vec::new()),
+            (false, _) => self.of_filesystem(subject, test),
+            (true, Test::Write) => self.raw_writes(subject),
+            (true, Test::Read) => self.raw_reads(subject),
+            (true, _) => Ok(Vec::new()),
         }
     }
 }
 
-/// One of so many eraseblocks is bad in [`Test::BadBlocks`]: 2 %.
-const BAD_SHARE: u32 = 50;
+/// One of so many eraseblocks of the chip is bad in [`Test::BadBlocks`]: 2 %.
+const BAD_SHARE: u64 = 50;
 
 /// News of a comparison that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The tests of a mounted filesystem.
 
+use super::own::Own;
 use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, data, size};
 use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
-use crate::vfs::{Flash, Moment, Vfs};
+use crate::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
@@ -13,7 +14,49 @@ struct Mounting<'a> {
     bench: &'a Bench<'a>,
     subject: Subject,
     test: Test,
-    layers: Layers,
+    how: How,
+}
+
+/// Ways to make and mount a filesystem.
+#[derive(Clone)]
+enum How {
+    /// With our layers.
+    Layers(Layers),
+    /// By a program with this path.
+    Program(&'static str),
+}
+
+impl How {
+    fn make(&self, flash: Flash, now: Instant) -> Result<Mounted, String> {
+        match self {
+            Self::Layers(layers) => layers.make(flash, now, u32::MAX),
+            Self::Program(path) => Ok(Box::new(Own::make(path, flash, now).map_err(|why| why.to_string())?)),
+        }
+    }
+
+    fn mount(
+        &self,
+        flash: Flash,
+        now: Instant,
+        attached: &mut dyn FnMut(&mut Flash, Instant),
+    ) -> Result<Mounted, String> {
+        match self {
+            Self::Layers(layers) => layers.mount(flash, now, attached).map_err(|(why, _)| why),
+            Self::Program(path) => Ok(Box::new(Own::mount(path, flash, now).map_err(|why| why.to_string())?)),
+        }
+    }
+
+    const fn is_ubifs(&self) -> bool {
+        matches!(self, Self::Layers(Layers::Ubifs(_)))
+    }
+
+    /// What helps where there can be no filesystem.
+    const fn advice(&self) -> &'static str {
+        match self {
+            Self::Layers(_) => machine::OTHER_FLASH,
+            Self::Program(_) => "docs/filesystems.md has the messages that such a program gets and sends",
+        }
+    }
 }
 
 /// A mount with its times.
@@ -38,14 +81,15 @@ const SYNC_FILE: u64 = 256 << 10;
 const SYNC_PIECE: usize = 4 << 10;
 
 impl Bench<'_> {
-    pub(super) fn of_filesystem(
-        &self,
-        subject: Subject,
-        kind: FilesystemKind,
-        test: Test,
-    ) -> Result<Vec<Row>, Error> {
-        let layers = machine::Filesystem { kind, ..self.filesystem }.layers()?;
-        let mounting = Mounting { bench: self, subject, test, layers };
+    pub(super) fn of_filesystem(&self, subject: Subject, test: Test) -> Result<Vec<Row>, Error> {
+        let layers = |kind| Ok(How::Layers(machine::Filesystem { kind, ..self.filesystem }.layers()?));
+        let how: Result<How, Error> = match subject {
+            Subject::Mtdblock | Subject::Mtdchar => return Ok(Vec::new()),
+            Subject::Jffs2 => layers(FilesystemKind::Jffs2),
+            Subject::Ubifs => layers(FilesystemKind::Ubifs),
+            Subject::Own(path) => Ok(How::Program(path)),
+        };
+        let mounting = Mounting { bench: self, subject, test, how: how? };
         match test {
             Test::Write => mounting.writes(),
             Test::Read => mounting.reads(),
@@ -66,12 +110,12 @@ impl Mounting<'_> {
 
     fn new_fs_on(&self, (flash, now): (Flash, Instant)) -> Result<Vfs, Error> {
         let bytes = flash.geometry().erase_bytes;
-        if bytes < MIN_LEB_BYTES && matches!(self.layers, Layers::Ubifs(_)) {
+        if bytes < MIN_LEB_BYTES && self.how.is_ubifs() {
             let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
             return Err(Error::asked(why, machine::TOO_SMALL));
         }
-        let made = self.layers.make(flash, now, u32::MAX);
-        let mut fs = made.map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
+        let made = self.how.make(flash, now);
+        let mut fs = made.map_err(|why| Error::asked(why, self.how.advice()))?;
         // As after `flash_erase -j`: a JFFS2 erases what has no clean marker in the background.
         fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
         let before = fs.device().operations();
@@ -82,18 +126,16 @@ impl Mounting<'_> {
 
     /// Unmounts and mounts again: nothing is in memory.
     fn again(&self, mut vfs: Vfs) -> Result<Remounted, Error> {
-        let in_words = |why: String| Error::asked(why, machine::OTHER_FLASH);
+        let in_words = |why: String| Error::asked(why, self.how.advice());
         vfs.sync().map_err(machine::failed("sync"))?;
         let (flash, now) = vfs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
         let (from, before) = (Moment::of(&flash, now), flash.operations());
         let mut attached = None;
-        let is_ubi = matches!(self.layers, Layers::Ubifs(_));
-        let mounted =
-            self.layers.mount(flash, now, &mut |flash, now| attached = Some(Moment::of(flash, now)));
-        let fs = mounted.map_err(|(why, _)| in_words(why))?;
+        let mounted = self.how.mount(flash, now, &mut |flash, now| attached = Some(Moment::of(flash, now)));
+        let fs = mounted.map_err(in_words)?;
         let vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
         let mounted = vfs.moment();
-        Ok(Remounted { vfs, from, attached: attached.filter(|_| is_ubi), mounted })
+        Ok(Remounted { vfs, from, attached: attached.filter(|_| self.how.is_ubifs()), mounted })
     }
 
     fn timed<'r>(&self, name: &'r str, bytes: u64, from: Moment, vfs: &'r Vfs) -> Timed<'r> {
@@ -247,8 +289,8 @@ impl Mounting<'_> {
         }
         let (mut vfs, name) = (self.mounted_sync()?, "sync: mounted with -o sync");
         let from = vfs.moment();
-        // UBIFS does it by itself, for JFFS2 the VFS calls fsync after each write (Linux: `generic_write_sync`).
-        let by_vfs = matches!(self.layers, Layers::Jffs2(_));
+        // UBIFS does it by itself, for others the VFS calls fsync after each write (Linux: `generic_write_sync`).
+        let by_vfs = !self.how.is_ubifs();
         write_with(&mut vfs, b"file", bytes, &content, by_vfs, false).map_err(machine::failed(name))?;
         rows.push(self.timed(name, bytes, from, &vfs).speed());
         rows.retain(|row| self.bench.options.wants(&row.name));
@@ -257,14 +299,11 @@ impl Mounting<'_> {
 
     /// As `new_fs`, mounted with `-o sync`.
     fn mounted_sync(&self) -> Result<Vfs, Error> {
-        let layers = match self.layers.clone() {
-            Layers::Ubifs(mut layers) => {
-                layers.behaviour.sync = true;
-                Layers::Ubifs(layers)
-            }
-            layers @ Layers::Jffs2(_) => layers,
-        };
-        Mounting { layers, ..*self }.new_fs()
+        let mut how = self.how.clone();
+        if let How::Layers(Layers::Ubifs(layers)) = &mut how {
+            layers.behaviour.sync = true;
+        }
+        Mounting { how, ..*self }.new_fs()
     }
 
     fn with_bad_blocks(&self) -> Result<Vec<Row>, Error> {
@@ -283,16 +322,16 @@ impl Mounting<'_> {
 }
 
 impl Mounting<'_> {
-    /// Two filesystems that share the flash: UBIFS on two volumes of one UBI, which wears all eraseblocks alike, JFFS2 in two partitions.
+    /// Two filesystems that share the flash: UBIFS on two volumes of one UBI, which wears all eraseblocks alike, others in two partitions.
     fn volumes(&self) -> Result<Vec<Row>, Error> {
         let one = self.new_fs()?;
-        let two = match self.layers.clone() {
-            Layers::Ubifs(mut layers) => {
+        let two = match self.how.clone() {
+            How::Layers(Layers::Ubifs(mut layers)) => {
                 layers.second_volume = true;
-                let two = Mounting { layers: Layers::Ubifs(layers), ..*self };
+                let two = Mounting { how: How::Layers(Layers::Ubifs(layers)), ..*self };
                 vec![two.again(two.new_fs()?)?]
             }
-            Layers::Jffs2(_) => {
+            How::Layers(Layers::Jffs2(_)) | How::Program(_) => {
                 let half = |second| self.again(self.new_fs_on(self.bench.half_chip(second)?)?);
                 vec![half(false)?, half(true)?]
             }

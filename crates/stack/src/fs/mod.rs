@@ -18,6 +18,8 @@ pub const BLOCK_BYTES: usize = 4096;
 ///
 /// Files are named by inode numbers. An inode without a name stays as long as it is open.
 ///
+/// What not every filesystem has (links, attributes, extended attributes, renaming) says [`Error::Unsupported`] unless it is implemented.
+///
 /// **After a power loss**, what [`sync`](Self::sync) or [`fsync`](Self::fsync) has brought to flash is there; what was changed since is
 /// there in part, and each name is either as it was or as it was to be.
 pub trait FileSystem: Send {
@@ -25,13 +27,19 @@ pub trait FileSystem: Send {
     fn root(&self) -> u32;
 
     /// Sets the time of day: the time stamp of changes from now on.
-    fn set_time(&mut self, time: Timestamp);
+    fn set_time(&mut self, time: Timestamp) {
+        let _ = time;
+    }
 
     /// True when it cannot be changed: mounted so, or after a failure.
-    fn is_read_only(&self) -> bool;
+    fn is_read_only(&self) -> bool {
+        false
+    }
 
     /// The failure after which it cannot be changed any more. What was not on flash before is lost.
-    fn failure(&self) -> Option<Error>;
+    fn failure(&self) -> Option<Error> {
+        None
+    }
 
     /// Damage that mounting has found and left out.
     fn damage(&self) -> Vec<Error> {
@@ -94,31 +102,45 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// Not a symbolic link; damage.
-    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>>;
+    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>> {
+        let _ = inode;
+        Err(Error::Unsupported("symbolic links"))
+    }
 
     /// Names of the extended attributes, with their prefixes.
     ///
     /// # Errors
     /// Damage.
-    fn list_xattrs(&mut self, inode: u32) -> Result<Vec<Vec<u8>>>;
+    fn list_xattrs(&mut self, inode: u32) -> Result<Vec<Vec<u8>>> {
+        let _ = inode;
+        Ok(Vec::new())
+    }
 
     /// Value of an extended attribute.
     ///
     /// # Errors
     /// [`Error::NotFound`]; damage.
-    fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Vec<u8>>;
+    fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Result<Vec<u8>> {
+        let _ = (inode, name);
+        Err(Error::NotFound)
+    }
 
     /// Blocks of a regular file that hold data, in order, from `block` on, at most `max`; between them are holes.
     ///
     /// # Errors
     /// Not a regular file; damage.
-    fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>>;
+    fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>> {
+        let _ = (inode, block, max);
+        Err(Error::Unsupported("telling holes from data"))
+    }
 
     /// All inodes, those without a name and those of extended attributes included, in order.
     ///
     /// # Errors
     /// Damage.
-    fn inodes(&mut self) -> Result<Vec<u32>>;
+    fn inodes(&mut self) -> Result<Vec<u32>> {
+        Err(Error::Unsupported("a list of inodes"))
+    }
 
     /// Compares what the filesystem believes of itself in memory, its space above all, with what is on flash; what is wrong, in words.
     /// For tests: a filesystem that is sound finds nothing, whatever it has been through.
@@ -179,13 +201,19 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// As [`create`](Self::create).
-    fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32>;
+    fn create_unnamed(&mut self, directory: u32, file: &NewFile<'_>) -> Result<u32> {
+        let _ = (directory, file);
+        Err(Error::Unsupported("files without a name"))
+    }
 
     /// Gives a file another name.
     ///
     /// # Errors
     /// The name exists; the file is a directory.
-    fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()>;
+    fn link(&mut self, inode: u32, directory: u32, name: &[u8]) -> Result<()> {
+        let _ = (inode, directory, name);
+        Err(Error::Unsupported("links"))
+    }
 
     /// Removes a name of anything but a directory.
     ///
@@ -203,7 +231,10 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// [`Error::NotFound`]; a target that cannot be replaced; a directory moved below itself.
-    fn rename(&mut self, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<()>;
+    fn rename(&mut self, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<()> {
+        let _ = (from, to, how);
+        Err(Error::Unsupported("renaming"))
+    }
 
     /// Writes to a regular file. The data may wait in memory; [`fsync`](Self::fsync) brings them to flash.
     ///
@@ -215,31 +246,46 @@ pub trait FileSystem: Send {
     ///
     /// # Errors
     /// No space; what the filesystem does not have.
-    fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()>;
+    fn set_attributes(&mut self, inode: u32, changes: &AttributeChanges) -> Result<()> {
+        let _ = (inode, changes);
+        Err(Error::Unsupported("changes of attributes"))
+    }
 
     /// Sets an extended attribute.
     ///
     /// # Errors
     /// As `how` says; too large; no space.
-    fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], how: SetXattr) -> Result<()>;
+    fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], how: SetXattr) -> Result<()> {
+        let _ = (inode, name, value, how);
+        Err(Error::Unsupported("extended attributes"))
+    }
 
     /// Removes an extended attribute.
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    fn remove_xattr(&mut self, inode: u32, name: &[u8]) -> Result<()>;
+    fn remove_xattr(&mut self, inode: u32, name: &[u8]) -> Result<()> {
+        let _ = (inode, name);
+        Err(Error::NotFound)
+    }
 
     /// Opens a file: it stays while it is open, also without a name.
     ///
     /// # Errors
     /// Not there.
-    fn open(&mut self, inode: u32) -> Result<()>;
+    fn open(&mut self, inode: u32) -> Result<()> {
+        let _ = inode;
+        Ok(())
+    }
 
     /// Closes a file, as often as it was opened.
     ///
     /// # Errors
     /// It was removed meanwhile, and that cannot be written.
-    fn close(&mut self, inode: u32) -> Result<()>;
+    fn close(&mut self, inode: u32) -> Result<()> {
+        let _ = inode;
+        Ok(())
+    }
 
     /// Hands what waits of one inode down, as Linux's write-back does when it is old or much: the filesystem may keep it in buffers of
     /// its own, and a loss of power may still lose it.

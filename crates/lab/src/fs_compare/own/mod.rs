@@ -1,0 +1,319 @@
+//! A filesystem of one's own in the comparison: a program that gets files to write and asks for operations of the flash, each over its standard
+//! input and output. The simulated chip does the operations in virtual time.
+//!
+//! [`serve`] makes such a program of an [`OwnFilesystem`] in Rust; docs/filesystems.md has the messages for other languages.
+
+mod program;
+mod protocol;
+mod serve;
+
+pub use protocol::{Entry, FlashSizes, Room};
+pub use serve::{OwnFilesystem, Refusal, RemoteFlash, serve, serve_on};
+
+use crate::machine::OnDevice;
+use crate::vfs::Flash;
+use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_stack::fs::{
+    AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType,
+    NewFile, NewKind, Result, Space, Timestamp,
+};
+use program::Program;
+use protocol::{Answer, DATA_MAX, Request};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Inode of the root directory.
+const ROOT: u32 = 1;
+
+/// A filesystem that a program is, on a flash.
+#[derive(Debug)]
+pub(super) struct Own {
+    path: &'static str,
+    flash: Flash,
+    now: Instant,
+    /// The run of the program, or why there is none.
+    program: Mutex<Result<Program>>,
+    files: Files,
+}
+
+/// The inodes that were handed out, by number from 1 on, and by path.
+#[derive(Clone, Debug)]
+struct Files {
+    all: Vec<File>,
+    by_path: HashMap<String, u32>,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    path: String,
+    directory: bool,
+    size: u64,
+}
+
+impl Files {
+    fn new() -> Self {
+        let root = File { path: String::new(), directory: true, size: 0 };
+        Self { all: vec![root], by_path: HashMap::from([(String::new(), ROOT)]) }
+    }
+
+    fn of(&self, inode: u32) -> Result<&File> {
+        self.all.get((inode as usize).wrapping_sub(1)).ok_or(Error::NotFound)
+    }
+
+    fn of_mut(&mut self, inode: u32) -> Result<&mut File> {
+        self.all.get_mut((inode as usize).wrapping_sub(1)).ok_or(Error::NotFound)
+    }
+
+    /// The inode of a path, a new one if it has none.
+    fn insert(&mut self, file: File) -> u32 {
+        if let Some(&inode) = self.by_path.get(&file.path) {
+            return inode;
+        }
+        let path = file.path.clone();
+        self.all.push(file);
+        let inode = self.all.len() as u32;
+        self.by_path.insert(path, inode);
+        inode
+    }
+
+    /// Path of a name in a directory.
+    fn path(&self, directory: u32, name: &[u8]) -> Result<String> {
+        let name = std::str::from_utf8(name).map_err(|_| Error::BadName)?;
+        let directory = self.of(directory)?;
+        match directory.path.as_str() {
+            _ if !directory.directory => Err(Error::NotDirectory),
+            "" => Ok(name.to_owned()),
+            path => Ok(format!("{path}/{name}")),
+        }
+    }
+}
+
+impl Own {
+    /// A new filesystem, mounted.
+    pub(super) fn make(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
+        let mut own = Self::start(path, flash, now)?;
+        own.ask(&Request::Format, &[])?;
+        own.ask(&Request::Mount, &[])?;
+        Ok(own)
+    }
+
+    /// Mounts what is on a flash.
+    pub(super) fn mount(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
+        let mut own = Self::start(path, flash, now)?;
+        own.ask(&Request::Mount, &[])?;
+        Ok(own)
+    }
+
+    fn start(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
+        let program = Mutex::new(Ok(Program::start(path, &flash)?));
+        Ok(Self { path, flash, now, program, files: Files::new() })
+    }
+
+    /// A copy that fails with everything.
+    fn failed(&self, error: Error) -> Self {
+        let (flash, files) = (self.flash.clone(), self.files.clone());
+        Self { path: self.path, flash, now: self.now, program: Mutex::new(Err(error)), files }
+    }
+
+    fn ask(&mut self, request: &Request, data: &[u8]) -> Result<(Answer, Vec<u8>)> {
+        let program = self.program.get_mut().unwrap_or_else(PoisonError::into_inner);
+        program.as_mut().map_err(|error| error.clone())?.ask(&mut self.flash, &mut self.now, request, data)
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        Error::Failed(format!("{}: {why}", self.path))
+    }
+}
+
+impl FileSystem for Own {
+    fn root(&self) -> u32 {
+        ROOT
+    }
+
+    /// What the program says, in blocks; nothing where it fails.
+    fn space(&self) -> Space {
+        let mut program = self.program.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = match &mut *program {
+            Ok(program) => program.room(&self.flash, self.now).unwrap_or_default(),
+            Err(_) => Room::default(),
+        };
+        let (blocks, free_blocks) =
+            (room.bytes / BLOCK_BYTES as u64, room.free_bytes.min(room.bytes) / BLOCK_BYTES as u64);
+        Space { blocks, free_blocks, available_blocks: free_blocks }
+    }
+
+    fn attributes(&mut self, inode: u32) -> Result<Attributes> {
+        let file = self.files.of(inode)?;
+        let file_type = if file.directory { FileType::Directory } else { FileType::Regular };
+        Ok(plain_attributes(inode, file_type, file.size))
+    }
+
+    fn lookup(&mut self, directory: u32, name: &[u8]) -> Result<u32> {
+        let path = self.files.path(directory, name)?;
+        if let Some(&inode) = self.files.by_path.get(&path) {
+            return Ok(inode);
+        }
+        let (answer, _) = self.ask(&Request::Stat { path: path.clone() }, &[])?;
+        let entry = answer.entry.ok_or_else(|| self.wrong("no `entry` in its answer to `stat`"))?;
+        Ok(self.files.insert(File { path, directory: entry.directory, size: entry.size }))
+    }
+
+    fn read_dir(&mut self, directory: u32, after: Option<&DirEntry>, max: usize) -> Result<Vec<DirEntry>> {
+        let path = self.files.of(directory)?.path.clone();
+        let after = after.map(|entry| String::from_utf8_lossy(&entry.name).into_owned());
+        let (answer, _) = self.ask(&Request::List { path, after, max }, &[])?;
+        let entries = answer.entries.into_iter().take(max);
+        let of = |(position, entry): (usize, Entry)| {
+            let name = entry.name.into_bytes();
+            let path = self.files.path(directory, &name)?;
+            let inode = self.files.insert(File { path, directory: entry.directory, size: entry.size });
+            let file_type = if entry.directory { FileType::Directory } else { FileType::Regular };
+            Ok(DirEntry { name, inode, file_type, encrypted: false, position: position as u64 })
+        };
+        entries.enumerate().map(of).collect()
+    }
+
+    fn read(&mut self, inode: u32, offset: u64, buf: &mut [u8]) -> Result<usize> {
+        let path = self.files.of(inode)?.path.clone();
+        let wanted = buf.len().min(DATA_MAX);
+        let (_, bytes) = self.ask(&Request::Read { path, offset, bytes: wanted }, &[])?;
+        let read = bytes.len();
+        let into = buf.get_mut(..read).ok_or_else(|| self.wrong("more bytes than were asked for"))?;
+        into.copy_from_slice(&bytes);
+        Ok(read)
+    }
+
+    fn create(&mut self, directory: u32, name: &[u8], file: &NewFile<'_>) -> Result<u32> {
+        let path = self.files.path(directory, name)?;
+        let directory = match file.kind {
+            NewKind::Regular => false,
+            NewKind::Directory => true,
+            _ => return Err(Error::Unsupported("anything but files and directories")),
+        };
+        let request = match directory {
+            true => Request::MakeDir { path: path.clone() },
+            false => Request::Create { path: path.clone() },
+        };
+        self.ask(&request, &[])?;
+        Ok(self.files.insert(File { path, directory, size: 0 }))
+    }
+
+    fn unlink(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        let path = self.files.path(directory, name)?;
+        self.ask(&Request::Remove { path: path.clone() }, &[])?;
+        self.files.by_path.remove(&path);
+        Ok(())
+    }
+
+    fn remove_dir(&mut self, directory: u32, name: &[u8]) -> Result<()> {
+        self.unlink(directory, name)
+    }
+
+    fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
+        let path = self.files.of(inode)?.path.clone();
+        for (number, piece) in data.chunks(DATA_MAX).enumerate() {
+            let offset = offset + (number * DATA_MAX) as u64;
+            self.ask(&Request::Write { path: path.clone(), offset }, piece)?;
+        }
+        let file = self.files.of_mut(inode)?;
+        file.size = file.size.max(offset + data.len() as u64);
+        Ok(())
+    }
+
+    fn set_attributes(&mut self, _inode: u32, _changes: &AttributeChanges) -> Result<()> {
+        Err(Error::Unsupported("attributes"))
+    }
+
+    fn fsync(&mut self, inode: u32) -> Result<()> {
+        let path = self.files.of(inode)?.path.clone();
+        self.ask(&Request::Fsync { path }, &[]).map(drop)
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.ask(&Request::Sync, &[]).map(drop)
+    }
+
+    fn unmount(mut self: Box<Self>) -> Result<()> {
+        self.ask(&Request::Unmount, &[]).map(drop)
+    }
+}
+
+fn plain_attributes(inode: u32, file_type: FileType, size: u64) -> Attributes {
+    let time = Timestamp::default();
+    let kind = if file_type == FileType::Directory { NewKind::Directory } else { NewKind::Regular };
+    Attributes {
+        inode,
+        file_type,
+        mode: kind.mode() | 0o644,
+        links: 1,
+        uid: 0,
+        gid: 0,
+        size,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        device: None,
+        flags: FileFlags::default(),
+        compression: Compression::None,
+        xattr_count: 0,
+    }
+}
+
+impl OnDevice<Flash> for Own {
+    /// Another run of the program, which mounts a copy of the flash. What was not synchronised is missing in it. A mount that only reads
+    /// leaves no trace in the copy's account.
+    fn fork(&self) -> Box<dyn OnDevice<Flash>> {
+        let copy = |flash: Flash| Self::mount(self.path, flash, self.now);
+        match copy(self.flash.clone()) {
+            Ok(mut own) => {
+                let (before, after) = (self.flash.operations(), own.flash.operations());
+                if after.programs == before.programs && after.erases == before.erases {
+                    (own.flash, own.now) = (self.flash.clone(), self.now);
+                    own.files = self.files.clone();
+                }
+                Box::new(own)
+            }
+            Err(error) => Box::new(self.failed(error)),
+        }
+    }
+
+    fn device(&self) -> &Flash {
+        &self.flash
+    }
+
+    fn device_mut(&mut self) -> &mut Flash {
+        &mut self.flash
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn wait_until(&mut self, now: Instant) {
+        self.set_now(now);
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    fn checksummed(&self) -> bool {
+        false
+    }
+
+    fn eraseblocks(&self) -> (u32, u32) {
+        let geometry = self.flash.geometry();
+        (geometry.blocks(), geometry.erase_bytes)
+    }
+
+    fn abandon(self: Box<Self>) -> Flash {
+        self.flash
+    }
+
+    fn give_back(mut self: Box<Self>) -> std::result::Result<(Flash, Instant), (String, Flash)> {
+        match self.ask(&Request::Unmount, &[]) {
+            Ok(_) => Ok((self.flash, self.now)),
+            Err(error) => Err((format!("it does not unmount: {error}"), self.flash)),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The messages between floatgate and a program that is a filesystem: a line of JSON, and behind it as many raw bytes as its `data` says.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, BufRead, Read as _, Write};
+
+/// Version of the messages.
+pub(super) const VERSION: u32 = 1;
+
+/// Longest line, bytes.
+const LINE_MAX: u64 = 1 << 20;
+
+/// Most bytes behind a line.
+pub(super) const DATA_MAX: usize = 16 << 20;
+
+/// Something to do, sent to the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub(super) enum Request {
+    /// Comes first.
+    Start {
+        version: u32,
+        flash: FlashSizes,
+    },
+    /// Makes an empty filesystem, unmounted.
+    Format,
+    Mount,
+    Unmount,
+    /// Makes an empty file.
+    Create {
+        path: String,
+    },
+    MakeDir {
+        path: String,
+    },
+    /// The bytes are behind the line.
+    Write {
+        path: String,
+        offset: u64,
+    },
+    /// Answered with bytes behind the line, fewer at the end of the file.
+    Read {
+        path: String,
+        offset: u64,
+        bytes: usize,
+    },
+    Remove {
+        path: String,
+    },
+    /// Answered with an [`Entry`].
+    Stat {
+        path: String,
+    },
+    /// Answered with at most `max` entries behind one of them, or from the first.
+    List {
+        path: String,
+        after: Option<String>,
+        max: usize,
+    },
+    Fsync {
+        path: String,
+    },
+    Sync,
+    /// Answered with bytes in all and free.
+    Space,
+}
+
+/// Sizes of the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlashSizes {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Bytes of an eraseblock.
+    pub erase_bytes: u32,
+    /// Bytes that are programmed at once: addresses and lengths of programs are multiples of it.
+    pub write_bytes: u32,
+}
+
+/// A message of the program: an operation of the flash that it waits for, or the end of what it was asked to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Message {
+    Flash(FlashOp),
+    Done(Answer),
+    /// `no-space`, `not-found`, `exists`, `not-directory`, `is-directory`, `not-empty`, or a reason in words.
+    Failed(String),
+}
+
+/// An operation of the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub(super) enum FlashOp {
+    Read {
+        at: u64,
+        bytes: usize,
+    },
+    /// The bytes are behind the line.
+    Program {
+        at: u64,
+    },
+    /// One eraseblock.
+    Erase {
+        at: u64,
+    },
+    IsBad {
+        at: u64,
+    },
+    MarkBad {
+        at: u64,
+    },
+}
+
+/// Result of an operation of the flash, sent to the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FlashResult {
+    /// With the bytes that were read behind the line.
+    Ok {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bad: Option<bool>,
+    },
+    /// Reason, in words.
+    Failed(String),
+}
+
+/// The answer to a request; what the request does not ask for is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Answer {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) entry: Option<Entry>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) entries: Vec<Entry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) space: Option<Room>,
+}
+
+/// A file or directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Name in its directory.
+    pub name: String,
+    /// True of a directory.
+    #[serde(default)]
+    pub directory: bool,
+    /// Bytes of a file.
+    #[serde(default)]
+    pub size: u64,
+}
+
+/// Room on a filesystem.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Bytes that are free.
+    pub free_bytes: u64,
+}
+
+/// A message with the number of bytes behind it.
+#[derive(Serialize, Deserialize)]
+struct Framed<T> {
+    #[serde(flatten)]
+    message: T,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    data: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(len: &usize) -> bool {
+    *len == 0
+}
+
+/// Sends a message with bytes behind it.
+pub(super) fn send<T: Serialize>(to: &mut impl Write, message: &T, data: &[u8]) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&Framed { message, data: data.len() })?;
+    line.push(b'\n');
+    to.write_all(&line)?;
+    to.write_all(data)?;
+    to.flush()
+}
+
+/// The next message with its bytes; none at the end.
+pub(super) fn receive<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<(T, Vec<u8>)>> {
+    let mut line = Vec::new();
+    from.by_ref().take(LINE_MAX).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let shown = || String::from_utf8_lossy(line.get(..80).unwrap_or(&line)).trim_end().to_owned();
+    let Framed { message, data } = serde_json::from_slice(&line)
+        .map_err(|error| wrong(format!("not a message of the protocol ({error}): {}", shown())))?;
+    if data > DATA_MAX {
+        return Err(wrong(format!("{data} bytes behind a line, and {DATA_MAX} are the most")));
+    }
+    let mut bytes = vec![0; data];
+    from.read_exact(&mut bytes)?;
+    Ok(Some((message, bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_with_bytes_behind_it_comes_back() {
+        let mut wire = Vec::new();
+        let read = Message::Flash(FlashOp::Read { at: 4096, bytes: 3 });
+        let write = Request::Write { path: "a/b".to_owned(), offset: 1 };
+        send(&mut wire, &read, b"").unwrap();
+        send(&mut wire, &write, b"\n{}").unwrap();
+        let text = String::from_utf8_lossy(&wire).into_owned();
+        assert!(text.starts_with("{\"flash\":{\"op\":\"read\",\"at\":4096,\"bytes\":3}}\n"), "{text}");
+        let mut wire = &wire[..];
+        assert_eq!(receive(&mut wire).unwrap(), Some((read, Vec::new())));
+        assert_eq!(receive(&mut wire).unwrap(), Some((write, b"\n{}".to_vec())));
+        assert_eq!(receive::<Message>(&mut wire).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_with_what_it_is() {
+        for (wire, why) in [
+            (&b"hello\n"[..], "hello"),
+            (b"{\"done\":{},\"data\":99999999999}\n", "99999999999"),
+            (b"{\"done\":{},\"data\":4}\nab", ""),
+            (b"{\"done\":[7]}\n", "done"),
+        ] {
+            let error = receive::<Message>(&mut &wire[..]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
