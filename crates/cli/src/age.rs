@@ -16,8 +16,8 @@ use std::process::ExitCode;
   floatgate age imx6-mx30lf2g18ac --set partition.size=8MiB --scrub-days 30,never --chips 2
   floatgate age am62a-w35n01jw --set partition.size=16MiB --fs jffs2 --years 5 --chips 2 --json
 
-Each chip is filled with files that stay and lives on: every period some bytes are written over, cells lose charge, and ubihealthd reads
-all PEBs, so that UBI moves what has bit errors. JFFS2 moves nothing for bit errors.")]
+Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that
+UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it.")]
 pub(crate) struct Args {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file
     setup: PathBuf,
@@ -46,8 +46,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=80))]
     fill: u32,
 
-    /// Days between two passes of ubihealthd, or `never`; several to compare
-    #[arg(long, value_name = "DAYS,...", value_delimiter = ',', default_value = "91", value_parser = scrub)]
+    /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91; of JFFS2 never]
+    #[arg(long, value_name = "DAYS,...", value_delimiter = ',', value_parser = scrub)]
     scrub_days: Vec<Scrub>,
 
     /// Number of chips, each with a seed of its own
@@ -99,21 +99,41 @@ struct Reports {
     runs: Vec<Report>,
 }
 
+impl Args {
+    /// The periods of ubihealthd to compare.
+    fn scrubs(&self) -> Result<Vec<Option<u32>>, Failure> {
+        let asked: Vec<Option<u32>> = self.scrub_days.iter().map(|scrub| scrub.0).collect();
+        match self.fs {
+            FilesystemKind::Ubifs if asked.is_empty() => Ok(vec![Some(USUAL_SCRUB_DAYS)]),
+            FilesystemKind::Ubifs => Ok(asked),
+            FilesystemKind::Jffs2 if asked.iter().all(Option::is_none) => Ok(vec![None]),
+            FilesystemKind::Jffs2 => Err(Failure::new(
+                "JFFS2 moves nothing for bit errors: ubihealthd is for UBI",
+                "leave --scrub-days out, or take --fs ubifs",
+            )),
+        }
+    }
+}
+
+/// Days between two passes of ubihealthd where nothing else is asked for.
+const USUAL_SCRUB_DAYS: u32 = 91;
+
 pub(crate) fn run(args: &Args) -> Outcome {
+    let scrubs = args.scrubs()?;
     let library = Library::built_in();
     let setup = library.setup(&args.setup)?;
     let config = library.resolve(&setup, &Override::parse_all(&args.set)?)?;
     let bar = crate::fs::progress_bar("{wide_bar} {pos} of {len} chips, {elapsed}");
-    bar.set_length(u64::from(args.chips) * args.scrub_days.len() as u64);
+    bar.set_length(u64::from(args.chips) * scrubs.len() as u64);
     let mut runs = Vec::new();
-    for Scrub(scrub_days) in &args.scrub_days {
+    for scrub_days in scrubs {
         let options = Options {
             kind: args.fs,
             years: args.years,
             temperature_c: args.temperature,
             write_bytes_per_day: args.write_per_day,
             fill_percent: args.fill,
-            scrub_days: *scrub_days,
+            scrub_days,
             chips: args.chips,
             seed: args.seed,
         };
@@ -137,7 +157,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn text(runs: &[Report], args: &Args) -> String {
     let Some(first) = runs.first() else { return String::new() };
     let mut text = format!(
-        "{}\n{}: {} for {} years at {} C, {} KiB written a day\n",
+        "{}\n{}: {} for {} years at {} C, {} written a day\n",
         first.title,
         first.chip,
         match args.fs {
@@ -146,11 +166,14 @@ fn text(runs: &[Report], args: &Args) -> String {
         },
         args.years,
         args.temperature,
-        args.write_per_day / 1024
+        crate::common::size(args.write_per_day)
     );
     for run in runs {
         let scrub = run.scrub_days.map_or_else(
-            || "without ubihealthd".to_owned(),
+            || match args.fs {
+                FilesystemKind::Ubifs => "without ubihealthd".to_owned(),
+                FilesystemKind::Jffs2 => "nothing is moved for bit errors".to_owned(),
+            },
             |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
         );
         let [low, high] = run.probability;
@@ -191,21 +214,50 @@ fn text(runs: &[Report], args: &Args) -> String {
     text + &advice(runs)
 }
 
-/// The longest period that was enough.
+/// The longest period that was enough, or what would be.
 fn advice(runs: &[Report]) -> String {
     let enough = runs.iter().filter(|run| run.survived as usize == run.lives.len());
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
-    match longest.map(|run| run.scrub_days) {
-        Some(None) => "\n- no ubihealthd is needed for these years: charge is lost too slowly".to_owned(),
-        Some(Some(days)) => {
+    let advice = match longest.map(|run| (run.filesystem, run.scrub_days)) {
+        Some((FilesystemKind::Jffs2, _)) => {
+            "these years are survived: charge is lost too slowly to matter".to_owned()
+        }
+        Some((FilesystemKind::Ubifs, None)) => {
+            "no ubihealthd is needed for these years: charge is lost too slowly".to_owned()
+        }
+        Some((FilesystemKind::Ubifs, Some(days))) => {
             format!(
-                "\n- a pass of ubihealthd every {} is enough for these years",
+                "a pass of ubihealthd every {} is enough for these years",
                 crate::common::count(days as usize, "day")
             )
         }
-        None => {
-            "\n- not enough: try --scrub-days with fewer days, a stronger ecc.strength, or a cooler place"
-                .to_owned()
+        None => runs.first().map_or_else(String::new, |run| cure(run, runs)),
+    };
+    format!("\n- {advice}")
+}
+
+/// What might help where chips fail. Blocks worn beyond what the part promises are the cause where there are such.
+fn cure(run: &Report, runs: &[Report]) -> String {
+    let failed = || runs.iter().flat_map(|run| &run.lives).filter(|life| life.failure.is_some());
+    let rated = run.rated_cycles.unwrap_or(u64::MAX);
+    if u64::from(run.cycles_before) >= rated {
+        return format!(
+            "not enough: the blocks begin with {} cycles, and the part promises {rated} (`cells.cycles`)",
+            run.cycles_before
+        );
+    }
+    if failed().all(|life| u64::from(life.cycles.most) > rated) {
+        return format!(
+            "not enough: blocks wore beyond the {rated} cycles that the part promises: write less, or take a larger partition or a chip that promises more"
+        );
+    }
+    match run.filesystem {
+        FilesystemKind::Jffs2 => {
+            "not enough: take --fs ubifs, which moves what has bit errors, a stronger ecc.strength, or a cooler place"
+        }
+        FilesystemKind::Ubifs => {
+            "not enough: try --scrub-days with fewer days, a stronger ecc.strength, or a cooler place"
         }
     }
+    .to_owned()
 }

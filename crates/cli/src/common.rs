@@ -281,6 +281,15 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
     Ok(())
 }
 
+/// A size in the largest unit in which it is whole.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
+        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}
+
 /// Groups the digits of a number by threes: 34133 becomes "34 133".
 pub(crate) fn grouped(n: u64) -> String {
     let digits = n.to_string();

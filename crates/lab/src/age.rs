@@ -1,8 +1,8 @@
 //! `floatgate age`: a filesystem over years, on cells that wear, leak and are disturbed.
 //!
-//! A chip is filled with files that stay, and others are written over every day. Time goes by in periods: what a period writes, the charge
-//! that cells lose in it, then a pass of **ubihealthd**, which reads all PEBs so that UBI moves what has bit errors, and a look at the files that
-//! stayed. Of what a period writes, so much is really written as shows how many erasures it costs; the rest only wears the blocks it would be
+//! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to the next, and cells lose the charge of
+//! the days between: every 91 days and at the end what was written in them; every so often a pass of **ubihealthd**, which reads all PEBs so that UBI moves
+//! what has bit errors; and after each a look at the files that stayed. Of what is written, so much is really written as shows how many erasures it costs; the rest only wears the blocks it would be
 //! written to: those that hold nothing that stays, and all of them once wear levelling moves that, too
 //! (Linux: `UBI_WL_THRESHOLD`). Retention is [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a page depend on.
 
@@ -66,6 +66,8 @@ pub struct Life {
     pub bad_blocks: u32,
     /// Erase cycles at the end, those from before the first day included.
     pub cycles: Cycles,
+    #[serde(skip)]
+    cycles_before: u32,
 }
 
 /// Lives of several chips.
@@ -81,6 +83,10 @@ pub struct Report {
     pub scrub_days: Option<u32>,
     /// Years asked for.
     pub years: f64,
+    /// Erase cycles that the blocks had before the first day.
+    pub cycles_before: u32,
+    /// Erase cycles that the part promises; none where it says nothing.
+    pub rated_cycles: Option<u64>,
     /// Chips on which nothing failed.
     pub survived: u32,
     /// Lower and upper end of the probability that a chip survives (Wilson, 95 %).
@@ -90,9 +96,10 @@ pub struct Report {
 }
 
 const DAYS_PER_YEAR: f64 = 365.25;
+const SECONDS_PER_DAY: f64 = 86_400.0;
 
-/// Longest period, days: without ubihealthd, too, files are looked at so often.
-const PERIOD_DAYS: u32 = 91;
+/// Days between two moments at which what was written in them is written, and files are looked at.
+const WRITE_DAYS: f64 = 91.0;
 
 /// Bytes of a file that stays, and most of them: what is simulated of a large chip.
 const FILE: u64 = 1 << 20;
@@ -132,12 +139,16 @@ pub fn run(
         .collect();
     let lives = lives?;
     let survived = lives.iter().filter(|life| life.failure.is_none()).count() as u32;
+    let facts = config.chip()?.facts();
+    let rated_cycles = facts.nand.map(|nand| nand.endurance_cycles).filter(|&cycles| cycles > 0);
     Ok(Report {
         title: speed_run::title(config),
         chip: format!("{} {}", config.part().maker, config.part().name),
         filesystem: options.kind,
         scrub_days: options.scrub_days,
         years: options.years,
+        cycles_before: lives.first().map_or(0, |life| life.cycles_before),
+        rated_cycles,
         survived,
         probability: wilson(survived, options.chips),
         lives,
@@ -212,20 +223,10 @@ fn life(
         rest: 0.0,
         moved: 0,
     };
-    let bad_before = aging.fs.census().bad;
-    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
-    let period = options.scrub_days.map_or(PERIOD_DAYS, |days| days.clamp(1, PERIOD_DAYS));
-    let (days, mut gone, mut since_scrub) = (options.years * DAYS_PER_YEAR, 0.0, 0);
-    let mut failure = None;
-    while gone < days && failure.is_none() {
-        gone += f64::from(period);
-        since_scrub += period;
-        let scrubs = options.scrub_days.is_some_and(|every| since_scrub >= every);
-        if scrubs {
-            since_scrub = 0;
-        }
-        failure = aging.period(f64::from(period), options, scrubs).err();
-    }
+    let (bad_before, cycles_before) = (aging.fs.census().bad, aging.cycles().least);
+    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, TOO_FULL))?;
+    aging.check_pace(options.write_bytes_per_day)?;
+    let (gone, failure) = aging.live(options);
     Ok(Life {
         seed,
         failed_after_years: failure.is_some().then_some(gone / DAYS_PER_YEAR),
@@ -233,8 +234,13 @@ fn life(
         moved: aging.moved,
         bad_blocks: aging.fs.census().bad.saturating_sub(bad_before),
         cycles: aging.cycles(),
+        cycles_before,
     })
 }
+
+/// Advice where the files that stay leave no room for others.
+const TOO_FULL: &str =
+    "take a smaller share of files that stay, a larger partition, or another chip (`chip=NAME`)";
 
 impl Aging {
     /// Writes the files that stay.
@@ -256,20 +262,72 @@ impl Aging {
         Ok(())
     }
 
-    /// Lets a period go by; the reason why something failed in it.
-    fn period(&mut self, days: f64, options: &Options, scrubs: bool) -> Result<(), String> {
-        self.write_over((options.write_bytes_per_day as f64 * days) as u64)?;
-        let device = self.fs.device_mut().inner_mut();
-        for_each_part(&mut **device, |cells| cells.bake(days, options.temperature_c));
-        if scrubs {
-            self.moved += u64::from(self.fs.check_health()?);
+    /// Writes for the first time, which shows whether a day is long enough for what is to be written in it.
+    fn check_pace(&mut self, bytes_per_day: u64) -> Result<(), Error> {
+        let from = self.fs.now();
+        let bytes = bytes_per_day.min(2 * HOT);
+        self.write_really(bytes).map_err(|why| Error::asked(why, TOO_FULL))?;
+        let took = self.fs.now().since(from).as_secs_f64();
+        let of_a_day = took * (bytes_per_day as f64 / bytes.max(1) as f64);
+        if of_a_day <= SECONDS_PER_DAY {
+            return Ok(());
         }
-        self.look()
+        let most = (bytes_per_day as f64 / of_a_day * SECONDS_PER_DAY) as u64;
+        Err(Error::asked(
+            format!("{bytes_per_day} bytes a day are more than this flash takes, about {most}"),
+            "let programs write less in a day",
+        ))
+    }
+
+    /// Lets the years go by; how many days it was, and the reason why something failed then.
+    fn live(&mut self, options: &Options) -> (f64, Option<String>) {
+        let end = options.years * DAYS_PER_YEAR;
+        let (mut gone, mut written, mut scrubbed) = (0.0, 0.0, 0.0);
+        while gone < end {
+            let scrub = options.scrub_days.map_or(f64::INFINITY, |days| scrubbed + f64::from(days.max(1)));
+            let write = written + WRITE_DAYS;
+            let next = scrub.min(write).min(end);
+            let device = self.fs.device_mut().inner_mut();
+            for_each_part(&mut **device, |cells| cells.bake(next - gone, options.temperature_c));
+            gone = next;
+            let mut outcome = Ok(());
+            if gone >= write.min(end) {
+                outcome = self.write_over((options.write_bytes_per_day as f64 * (gone - written)) as u64);
+                written = gone;
+            }
+            if gone >= scrub {
+                outcome = outcome.and_then(|()| self.scrub());
+                scrubbed = gone;
+            }
+            if let Err(why) = outcome.and_then(|()| self.look()) {
+                return (gone, Some(why));
+            }
+        }
+        (gone, None)
+    }
+
+    /// A pass of ubihealthd.
+    fn scrub(&mut self) -> Result<(), String> {
+        self.moved += u64::from(self.fs.check_health()?);
+        Ok(())
     }
 
     /// Writes so many bytes over, of which the first are really written.
     fn write_over(&mut self, bytes: u64) -> Result<(), String> {
         let really = bytes.min(2 * HOT);
+        self.write_really(really)?;
+        // Until enough was written to see, an erasure for each eraseblock's worth.
+        let erase_bytes = u64::from(self.fs.device().geometry().erase_bytes);
+        let per_byte = match self.sample {
+            (bytes, erases) if erases >= 16 => erases as f64 / bytes as f64,
+            _ => 1.0 / erase_bytes as f64,
+        };
+        self.wear_by((bytes - really) as f64 * per_byte);
+        Ok(())
+    }
+
+    /// Writes the file that changes over, as often as so many bytes take.
+    fn write_really(&mut self, really: u64) -> Result<(), String> {
         let before = self.fs.device().operations().erases;
         let root = self.fs.root();
         let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
@@ -284,13 +342,6 @@ impl Aging {
         self.fs.wait_until(self.fs.now() + Nanos::from_ms(1000));
         self.sample.0 += written;
         self.sample.1 += self.fs.device().operations().erases - before;
-        // Until enough was written to see, an erasure for each eraseblock's worth.
-        let erase_bytes = u64::from(self.fs.device().geometry().erase_bytes);
-        let per_byte = match self.sample {
-            (bytes, erases) if erases >= 16 => erases as f64 / bytes as f64,
-            _ => 1.0 / erase_bytes as f64,
-        };
-        self.wear_by((bytes - really) as f64 * per_byte);
         Ok(())
     }
 

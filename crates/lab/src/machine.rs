@@ -507,6 +507,9 @@ pub(crate) const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: s
 pub(crate) const OTHER_FLASH: &str =
     "set another chip (`chip=NAME`), a larger partition, or on MLC `partition.slc=true`";
 
+/// Advice where there can be no JFFS2.
+pub(crate) const OTHER_CHIP: &str = "set another chip (`chip=NAME`) or a larger partition, or take UBIFS";
+
 /// A failure of the filesystem while something was done.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {
     let what = what.to_owned();

@@ -95,3 +95,32 @@ fn nor_does_not_age() {
     let refused = run(&library, &config, &OPTIONS, &|| ()).unwrap_err();
     assert!(refused.to_string().contains("NOR"), "{refused}");
 }
+
+#[test]
+fn years_end_where_they_should_and_passes_come_when_they_are_due() {
+    let weak = ["ecc.strength=1", WORN];
+    let short = Options { years: 0.1, scrub_days: Some(400), temperature_c: 110.0, chips: 1, ..OPTIONS };
+    let report = on(BCH, &weak, &short);
+    assert!(report.lives[0].failed_after_years.is_none_or(|years| years <= 0.1), "{report:?}");
+    assert_eq!(moved(&report), 0, "the first pass would be after 400 days");
+    // However often it is looked at, the same is written.
+    let wear = |scrub_days| {
+        aged(&[], &Options { scrub_days: Some(scrub_days), chips: 1, ..OPTIONS }).lives[0].cycles
+    };
+    let (often, seldom) = (wear(7), wear(91));
+    assert!(often.mean.abs_diff(seldom.mean) <= seldom.mean / 50, "{often:?} {seldom:?}");
+}
+
+#[test]
+fn what_no_flash_can_do_is_refused() {
+    let library = Library::built_in();
+    let sets = Override::parse_all(&["partition.offset=0", "partition.size=8MiB"]).unwrap();
+    let config = library.resolve(&library.setup(BCH).unwrap(), &sets).unwrap();
+    let refused = |options: &Options| run(&library, &config, options, &|| ()).unwrap_err().to_string();
+    let too_fast = refused(&Options { write_bytes_per_day: 1 << 42, ..OPTIONS });
+    assert!(too_fast.contains("a day"), "{too_fast}");
+    let slc_mode = library.resolve(&library.setup("chip-h27ucg8t2etr-bc").unwrap(), &[]).unwrap();
+    let jffs2 = Options { kind: FilesystemKind::Jffs2, ..OPTIONS };
+    let on_mlc = run(&library, &slc_mode, &jffs2, &|| ()).unwrap_err().to_string();
+    assert!(on_mlc.contains("MLC"), "{on_mlc}");
+}

@@ -62,7 +62,7 @@ fn files_stay(name: &str) {
     }
     let (flash, now) = made.map_err(|(error, _)| error).unwrap();
     let mut ubi = attach(flash, now);
-    if g.kind == FlashKind::SlcNand {
+    if g.kind == FlashKind::SlcNand || g.kind == FlashKind::SlcModeNand {
         // What sub-pages are good for: both headers fit into one page.
         let pages = if g.sub_page_bytes < g.write_bytes { 1 } else { 2 };
         assert_eq!(ubi.info().geometry.leb_bytes(), g.erase_bytes - pages * g.write_bytes, "{name}");

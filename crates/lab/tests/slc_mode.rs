@@ -47,7 +47,7 @@ fn the_boards_root_file_system_has_the_size_that_linux_shows() {
     // "the rootfs partition starts at physical 0x1000000 ... exposes 4,286,578,688 logical bytes": 4 blocks are for booting.
     let g = rig_of(&config(BOARD, &[]), TIMING_ONLY).device.geometry().clone();
     assert_eq!(g.size_bytes - 4 * u64::from(g.erase_bytes), 4_286_578_688);
-    assert_eq!((g.kind, g.erase_bytes, g.write_bytes), (FlashKind::SlcNand, 2 << 20, 16 << 10));
+    assert_eq!((g.kind, g.erase_bytes, g.write_bytes), (FlashKind::SlcModeNand, 2 << 20, 16 << 10));
 }
 
 #[test]

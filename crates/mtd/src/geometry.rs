@@ -11,6 +11,8 @@ pub enum FlashKind {
     SlcNand,
     /// Raw NAND with more bits a cell: pages come in pairs that share cells.
     MlcNand,
+    /// NAND with more bits a cell of which only one page of each pair is used (Linux: `MTD_SLC_ON_MLC_EMULATION`).
+    SlcModeNand,
 }
 
 /// The geometry of a device. All sizes in bytes.

@@ -44,7 +44,7 @@ impl<D: Mtd> SlcMode<D> {
             return Err(SlcModeError::UnknownPairing);
         }
         let geometry = Geometry {
-            kind: FlashKind::SlcNand,
+            kind: FlashKind::SlcModeNand,
             size_bytes: whole.size_bytes / 2,
             erase_bytes: whole.erase_bytes / 2,
             pairing: crate::Pairing::NONE,
@@ -228,7 +228,7 @@ mod tests {
         let (half, whole) = (slc.geometry(), whole.geometry());
         assert_eq!((half.size_bytes * 2, half.erase_bytes * 2), (whole.size_bytes, whole.erase_bytes));
         assert_eq!((half.blocks(), half.write_bytes), (whole.blocks(), whole.write_bytes));
-        assert_eq!((half.kind, half.pairing), (FlashKind::SlcNand, Pairing::NONE));
+        assert_eq!((half.kind, half.pairing), (FlashKind::SlcModeNand, Pairing::NONE));
     }
 
     /// Blocks of four pages: pairs (0,2) and (1,3). What a whole block writes is in pages 0 and 1, the others stay erased.

@@ -1,6 +1,6 @@
 //! `floatgate card speed`.
 
-use crate::common::{Outcome, grouped};
+use crate::common::{Outcome, grouped, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::card::load;
@@ -100,15 +100,6 @@ fn head(report: &CardSpeed) -> String {
         size(*page_bytes),
         time(report.power_on_us)
     )
-}
-
-/// A size in the largest unit in which it is whole.
-fn size(bytes: u64) -> String {
-    match bytes {
-        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
-        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
 }
 
 pub(super) fn time(us: f64) -> String {

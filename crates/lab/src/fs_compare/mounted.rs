@@ -53,7 +53,8 @@ impl How {
     /// What helps where there can be no filesystem.
     const fn advice(&self) -> &'static str {
         match self {
-            Self::Layers(_) => machine::OTHER_FLASH,
+            Self::Layers(Layers::Ubifs(_)) => machine::OTHER_FLASH,
+            Self::Layers(Layers::Jffs2(_)) => machine::OTHER_CHIP,
             Self::Program(_) => "docs/filesystems.md has the messages that such a program gets and sends",
         }
     }

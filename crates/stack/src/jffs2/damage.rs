@@ -100,6 +100,9 @@ pub enum MountError {
     /// It is larger than JFFS2 can be.
     #[error("{0} bytes of flash: JFFS2 has at most 4 GiB")]
     TooLarge(u64),
+    /// Pages share cells, so that a program that is cut short damages others. Linux refuses it in slc-mode, too (`jffs2_do_fill_super`).
+    #[error("JFFS2 is not for MLC NAND, in slc-mode neither")]
+    Mlc,
     /// The flash fails.
     #[error("{0}")]
     Flash(#[from] Error),

@@ -11,7 +11,7 @@ use floatgate_media::jffs2::{
     DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary, SummaryMarker,
     XattrNode, Xref,
 };
-use floatgate_mtd::Mtd;
+use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An eraseblock is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`).
@@ -67,6 +67,9 @@ impl Scan {
         let geometry = flash.mtd.geometry().clone();
         if geometry.size_bytes > 1 << 32 {
             return Err(MountError::TooLarge(geometry.size_bytes));
+        }
+        if matches!(geometry.kind, FlashKind::MlcNand | FlashKind::SlcModeNand) {
+            return Err(MountError::Mlc);
         }
         let is_live = !options.read_only;
         let mut scan = Self {

@@ -24,6 +24,9 @@ pub(super) struct Program {
     listener: Option<JoinHandle<()>>,
 }
 
+/// Outcome of an operation of the flash: whether a block is bad, and what was read; or why it failed.
+type Operated = std::result::Result<(Option<bool>, Vec<u8>), String>;
+
 /// Most of what is kept of a program's standard error, bytes.
 const SAID_MAX: usize = 4096;
 
@@ -81,7 +84,7 @@ impl Program {
         &mut self,
         request: &Request,
         data: &[u8],
-        operate: &mut dyn FnMut(FlashOp, &[u8]) -> std::result::Result<(Option<bool>, Vec<u8>), String>,
+        operate: &mut dyn FnMut(FlashOp, &[u8]) -> Operated,
     ) -> Result<(Answer, Vec<u8>)> {
         self.send(request, data)?;
         loop {
@@ -159,13 +162,8 @@ fn keep_end(mut from: impl io::Read, said: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Does an operation of the flash; whether a block is bad, and what was read.
-fn operate(
-    flash: &mut Flash,
-    now: &mut Instant,
-    op: FlashOp,
-    data: &[u8],
-) -> std::result::Result<(Option<bool>, Vec<u8>), String> {
+/// Does an operation of the flash.
+fn operate(flash: &mut Flash, now: &mut Instant, op: FlashOp, data: &[u8]) -> Operated {
     let erase_bytes = u64::from(flash.geometry().erase_bytes);
     let mut read = Vec::new();
     let mut bad = None;

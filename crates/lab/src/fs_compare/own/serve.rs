@@ -207,6 +207,7 @@ pub trait OwnFilesystem: Sized {
 ///
 /// # Errors
 /// The messages are not those of floatgate; the other side has gone.
+#[expect(clippy::disallowed_methods, reason = "each message is flushed, and its failure told")]
 pub fn serve<F: OwnFilesystem>() -> io::Result<()> {
     // `StdoutLock` has a buffer of a line, and lines end messages only by chance.
     let to = io::BufWriter::new(io::stdout().lock());
