@@ -20,6 +20,7 @@ mod parts;
 mod powercut;
 mod probe;
 mod profiles;
+mod report;
 mod setups;
 mod signals;
 mod speed;
@@ -82,6 +83,8 @@ enum Command {
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
+    /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
+    Report(report::Args),
     /// The catalogue of chips and cards
     Parts(parts::Args),
     /// The catalogue of boards
@@ -130,6 +133,7 @@ fn main() -> ExitCode {
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Controllers(args) => profiles::run(Kind::Controller, &args),
