@@ -48,7 +48,7 @@ pub(super) fn page(
                     @if let Some(table) = comparison {
                         section #comparison aria-labelledby="comparison-h" {
                             h2 #comparison-h { "Comparison" }
-                            (self::table("comparison", table, most))
+                            (self::table("comparison-t", table, most))
                         }
                     }
                     @for (number, section) in sections.iter().enumerate() { (self::section(number, section, most)) }
