@@ -13,6 +13,7 @@ mod fs;
 mod help;
 mod image;
 mod keystore;
+mod man;
 mod otp;
 mod output;
 mod papers;
@@ -95,6 +96,8 @@ enum Command {
     /// The hosts that setups are based on: costs of calls, drivers and copies
     #[command(after_help = "Examples:\n  floatgate hosts\n  floatgate hosts linux-am62a")]
     Hosts(profiles::Args),
+    /// Manual pages
+    Man(man::Args),
     /// Shell completions
     Completions(completions::Args),
 }
@@ -138,6 +141,7 @@ fn main() -> ExitCode {
         Command::Setups(args) => setups::run(&args),
         Command::Controllers(args) => profiles::run(Kind::Controller, &args),
         Command::Hosts(args) => profiles::run(Kind::Host, &args),
+        Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     outcome.unwrap_or_else(|failure| failure.report())

@@ -62,6 +62,9 @@ const KINDS: [Kind; 12] = [
     Kind { command: "probe", keys: &["answers"], tables: &[("answers", "Answers")] },
 ];
 
+/// Commands whose rows are drawn as a scatter plot, too.
+const PLOTTED: [&str; 2] = ["sweep", "papers"];
+
 /// A section of what a command printed.
 pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     match value {
@@ -126,7 +129,9 @@ fn table(
         }
     };
     let cells = rows.into_iter().map(|row| flat(row)).collect();
-    let table = Table::of_keyed(caption, cells);
+    let mut table = Table::of_keyed(caption, cells);
+    // Rows of other lists are different tests, which are not to be compared with each other.
+    table.plot &= PLOTTED.contains(&kind.command) && path == "rows" || kind.command == "card speed";
     Ok((!table.rows.is_empty()).then_some(table))
 }
 
