@@ -13,6 +13,7 @@ mod fs;
 mod help;
 mod image;
 mod keystore;
+mod man;
 mod otp;
 mod output;
 mod papers;
@@ -20,6 +21,7 @@ mod parts;
 mod powercut;
 mod probe;
 mod profiles;
+mod report;
 mod setups;
 mod signals;
 mod speed;
@@ -82,6 +84,8 @@ enum Command {
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
+    /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
+    Report(report::Args),
     /// The catalogue of chips and cards
     Parts(parts::Args),
     /// The catalogue of boards
@@ -92,6 +96,8 @@ enum Command {
     /// The hosts that setups are based on: costs of calls, drivers and copies
     #[command(after_help = "Examples:\n  floatgate hosts\n  floatgate hosts linux-am62a")]
     Hosts(profiles::Args),
+    /// Manual pages
+    Man(man::Args),
     /// Shell completions
     Completions(completions::Args),
 }
@@ -130,10 +136,12 @@ fn main() -> ExitCode {
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
         Command::Controllers(args) => profiles::run(Kind::Controller, &args),
         Command::Hosts(args) => profiles::run(Kind::Host, &args),
+        Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
     outcome.unwrap_or_else(|failure| failure.report())

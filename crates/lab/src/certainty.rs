@@ -50,16 +50,54 @@ pub fn least_certain<T: PartialEq>(
             after.is_some() && after != before
         })
     };
-    let mut all = numbers(library, &config)?;
+    let mut all = numbers(library, &config, &TABLES)?;
     all.sort_by(|a, b| a.0.confidence.total_cmp(&b.0.confidence));
     Ok(all.into_iter().find(|(value, node)| depends(&value.field, node)).map(|(value, _)| value))
 }
 
-/// The numbers of a setup's files with their sources.
-fn numbers<'a>(library: &Library, config: &'a Config) -> Result<Vec<(Certainty, &'a Node)>, ConfigError> {
+/// A value of a part, controller or host with its source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sourced {
+    /// Place, source and confidence.
+    pub certainty: Certainty,
+    /// The value as TOML.
+    pub value: String,
+}
+
+/// All values of chip, controller and host that have a source, the least certain first.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn sources(library: &Library, config: &Config) -> Result<Vec<Sourced>, ConfigError> {
+    let mut all: Vec<Sourced> = numbers(library, config, &["chip", "controller", "host"])?
+        .into_iter()
+        .map(|(certainty, node)| Sourced { value: text(node), certainty })
+        .collect();
+    all.sort_by(|a, b| a.certainty.confidence.total_cmp(&b.certainty.confidence));
+    Ok(all)
+}
+
+/// A value as a person writes it.
+fn text(node: &Node) -> String {
+    match &node.value {
+        Value::Text(text) => text.clone(),
+        Value::Integer(n) => n.to_string(),
+        Value::Float(x) => x.to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        Value::Array(list) => list.iter().map(text).collect::<Vec<_>>().join(", "),
+        Value::Table(_) => "a table".to_owned(),
+    }
+}
+
+/// The values in these tables of a setup's files with their sources.
+fn numbers<'a>(
+    library: &Library,
+    config: &'a Config,
+    tables: &[&str],
+) -> Result<Vec<(Certainty, &'a Node)>, ConfigError> {
     let mut heads: BTreeMap<&str, About> = BTreeMap::new();
     let mut all = Vec::new();
-    for table in TABLES {
+    for &table in tables {
         for field in config.tree().get(table).map_or_else(Vec::new, |node| node.leaves(table)) {
             let Some(node) = config.tree().get(&field) else { continue };
             let file = node.origin.source.name();

@@ -17,6 +17,7 @@
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
+//! - [`report`]: setups and results as one HTML file.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 //! # Example
 //!
@@ -58,6 +59,7 @@ pub mod part_sizes;
 pub mod partition;
 pub mod plot;
 pub mod powercut;
+pub mod report;
 pub mod rig;
 pub mod speed;
 pub mod speed_run;

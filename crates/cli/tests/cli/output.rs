@@ -35,8 +35,15 @@ fn what_is_no_terminal_gets_no_escape_codes() {
 /// Lines of [`EACH`] that print a report for people. The others print a file, and help is wrapped by another rule.
 fn reports() -> impl Iterator<Item = &'static str> {
     EACH.into_iter().filter(|line| {
-        let other =
-            ["--help", "--example-trace", " -o -", "extract rootfs.ubi -", "completions", "image cat"];
+        let other = [
+            "--help",
+            "--example-trace",
+            " -o -",
+            "extract rootfs.ubi -",
+            "completions",
+            "man ",
+            "image cat",
+        ];
         *line != "setups am62a-w35n01jw" && !other.iter().any(|part| line.contains(part))
     })
 }
@@ -124,7 +131,9 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 57] = [
+const EACH: [&str; 59] = [
+    "report am62a-w35n01jw -o -",
+    "man speed",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
@@ -272,7 +281,7 @@ fn a_closed_pipe_does_not_change_the_exit_status_of_a_check() {
 }
 
 /// Commands whose output is a file of another kind: a shell script, bytes of an image, a mount.
-const NO_FORMAT: [&str; 3] = ["completions", "image cat", "image mount"];
+const NO_FORMAT: [&str; 5] = ["completions", "man", "report", "image cat", "image mount"];
 
 #[test]
 fn json_and_csv_are_options_of_every_command() {

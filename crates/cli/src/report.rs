@@ -1,0 +1,77 @@
+//! `floatgate report`.
+
+use crate::common::{self, Failure, Outcome, read_text};
+use floatgate_image::output::Output;
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::Report;
+use floatgate_lab::rig::RigOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Largest result that is read, in bytes.
+const MOST: u64 = 256 << 20;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate report am62a-w35n01jw -o report.html
+  floatgate report am62a-w35n01jw imx6-mx30lf2g18ac stm32-n25q128a -o boards.html
+  floatgate report am62a-w35n01jw --set bus.mode=1-1-4 --title 'Four lines' -o - > four.html
+
+The page needs no network. Results are files that a command's --json or --csv printed: speed, also with --sweep, fs, age, trace,
+endurance, powercut, papers, sweep, card speed, card replay.")]
+pub(crate) struct Args {
+    /// Setups (names, or TOML files), and results of commands (files with the extension json or csv)
+    #[arg(required = true, value_name = "SETUP|RESULT")]
+    inputs: Vec<PathBuf>,
+
+    /// File to write; - is stdout
+    #[arg(short = 'o', long = "output", value_name = "FILE.html")]
+    output: PathBuf,
+
+    /// Title of the page
+    #[arg(long, default_value = "Flash storage report")]
+    title: String,
+
+    /// Override any field of the setups: --set bus.clock_hz=80e6
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Seed of everything that differs from chip to chip
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let inputs: Vec<&Path> = args.inputs.iter().map(PathBuf::as_path).collect();
+    let mut output = Output::stream(&args.output, &inputs)?;
+    let library = Library::built_in();
+    let sets = Override::parse_all(&args.set)?;
+    let options = RigOptions { seed: args.seed, ..RigOptions::default() };
+    let mut report = Report::new(&args.title, &command_line());
+    for path in inputs {
+        let name = path.display().to_string();
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("json") => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
+            Some("csv") => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
+            _ => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
+        }
+    }
+    let page = report.html().map_err(Failure::from)?;
+    output.write_all(page.as_bytes()).map_err(|error| output.failed(error))?;
+    common::finish(output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The command line as a shell takes it.
+fn command_line() -> String {
+    let word = |word: std::ffi::OsString| {
+        let word = word.to_string_lossy().into_owned();
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./=,:@%+".contains(c);
+        let is_safe = !word.is_empty() && word.chars().all(is_plain);
+        if is_safe { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    };
+    let words: Vec<String> = std::env::args_os().skip(1).map(word).collect();
+    format!("floatgate {}", words.join(" "))
+}

@@ -1,0 +1,83 @@
+//! CSV files as sections.
+
+use super::model::{Cell, Row, Section, Table, plain};
+use crate::error::Error;
+
+/// Help for a CSV that cannot be shown.
+const HELP: &str = "give a CSV file as floatgate prints it: a header line, and rows with as many fields";
+
+/// A section with the rows of a CSV file (RFC 4180, also with line feeds alone).
+pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
+    let refuse = |message: String| Error::asked(format!("{name}: {message}"), HELP);
+    let mut records = records(text).map_err(refuse)?.into_iter();
+    let columns = records.next().ok_or_else(|| refuse("an empty file".to_owned()))?;
+    if columns.iter().any(|column| column.trim().is_empty()) {
+        return Err(refuse("a column has no name".to_owned()));
+    }
+    let mut rows = Vec::new();
+    for (number, record) in (2..).zip(records) {
+        if record.len() != columns.len() {
+            let (has, wants) = (record.len(), columns.len());
+            return Err(refuse(format!("row {number} has {has} fields, the header has {wants}")));
+        }
+        rows.push(Row { cells: record.iter().map(|field| cell(field)).collect(), marked: false });
+    }
+    if rows.is_empty() {
+        return Err(refuse("no rows".to_owned()));
+    }
+    let caption = format!("Rows of {}", plain(name));
+    let columns = columns.iter().map(|column| plain(column)).collect();
+    let table = Table { caption, columns, rows, plot: false }.without_void_columns();
+    Ok(Section {
+        heading: plain(name),
+        origin: plain(name),
+        kind: "CSV".to_owned(),
+        facts: vec![("rows".to_owned(), table.rows.len().to_string())],
+        tables: vec![table],
+        ..Section::default()
+    })
+}
+
+fn cell(field: &str) -> Cell {
+    match field.parse::<f64>() {
+        Ok(number) if number.is_finite() => Cell::Number(number),
+        _ if field.is_empty() => Cell::Empty,
+        _ => Cell::Text(plain(field)),
+    }
+}
+
+/// The records of a CSV text. Blank lines at the end count for nothing.
+fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
+    let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut chars = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' if quoted => quoted = false,
+            c if quoted => field.push(c),
+            '"' if field.is_empty() => quoted = true,
+            ',' => record.push(std::mem::take(&mut field)),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\n' => {
+                record.push(std::mem::take(&mut field));
+                all.push(std::mem::take(&mut record));
+            }
+            c => field.push(c),
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".to_owned());
+    }
+    if !field.is_empty() || !record.is_empty() {
+        record.push(field);
+        all.push(record);
+    }
+    while all.last().is_some_and(|record| record.as_slice() == [String::new()]) {
+        all.pop();
+    }
+    Ok(all)
+}

@@ -1,0 +1,224 @@
+//! Contents of a report, before they are HTML.
+
+use floatgate_mtd::Phase;
+use std::collections::BTreeSet;
+
+/// One input: a setup or a result.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Section {
+    /// Title of the setup, or the name of the input.
+    pub(super) heading: String,
+    /// The input, as it was named.
+    pub(super) origin: String,
+    /// Command that gives such a result.
+    pub(super) kind: String,
+    /// Names and values that stand once in the result.
+    pub(super) facts: Vec<(String, String)>,
+    /// Sentences.
+    pub(super) notes: Vec<String>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) waterfalls: Vec<Waterfall>,
+    pub(super) tables: Vec<Table>,
+    /// What is compared with other sections: subject, names and figures.
+    pub(super) compared: Vec<Compared>,
+    /// Sources of the numbers, as a table of its own.
+    pub(super) sources: Option<Table>,
+}
+
+/// Where the time of a test went.
+#[derive(Clone, Debug)]
+pub(super) struct Bar {
+    pub(super) name: String,
+    /// Speed or time, with its unit.
+    pub(super) figure: String,
+    /// Time by phase, ns.
+    pub(super) parts: Vec<(Phase, u64)>,
+    /// Bottleneck and next step, in words.
+    pub(super) advice: String,
+}
+
+/// One operation on the timelines of its resources.
+#[derive(Clone, Debug)]
+pub(super) struct Waterfall {
+    pub(super) caption: String,
+    pub(super) spans: Vec<Stretch>,
+}
+
+/// Activity of a resource.
+#[derive(Clone, Debug)]
+pub(super) struct Stretch {
+    pub(super) resource: String,
+    pub(super) phase: String,
+    pub(super) start_ns: u64,
+    pub(super) end_ns: u64,
+    pub(super) what: String,
+}
+
+/// A table to sort and filter.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Table {
+    pub(super) caption: String,
+    pub(super) columns: Vec<String>,
+    pub(super) rows: Vec<Row>,
+    /// Drawn as a scatter plot, too.
+    pub(super) plot: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) cells: Vec<Cell>,
+    /// On the Pareto front: kept when rows are left out.
+    pub(super) marked: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Cell {
+    #[default]
+    Empty,
+    Number(f64),
+    Text(String),
+}
+
+impl Cell {
+    /// True for a cell that tells nothing: empty, 0, `false` or an empty text.
+    pub(super) fn is_void(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Number(n) => *n == 0.0,
+            Self::Text(text) => text.is_empty() || text == "false",
+        }
+    }
+}
+
+/// A subject of the comparison with its figures.
+#[derive(Clone, Debug)]
+pub(super) struct Compared {
+    pub(super) subject: String,
+    pub(super) figures: Vec<(String, Cell)>,
+}
+
+impl Table {
+    /// A table of rows that have different keys: a column for each key, in the order of first use.
+    pub(super) fn of_keyed(caption: &str, rows: Vec<Vec<(String, Cell)>>) -> Self {
+        let (mut columns, mut known) = (Vec::new(), BTreeSet::new());
+        for (key, _) in rows.iter().flatten() {
+            if known.insert(key.clone()) {
+                columns.push(key.clone());
+            }
+        }
+        let at: std::collections::BTreeMap<&str, usize> =
+            columns.iter().enumerate().map(|(i, key)| (key.as_str(), i)).collect();
+        let rows = rows
+            .iter()
+            .map(|row| {
+                let mut cells = vec![Cell::Empty; columns.len()];
+                for (key, cell) in row {
+                    if let Some(slot) = at.get(key.as_str()).and_then(|&i| cells.get_mut(i)) {
+                        *slot = cell.clone();
+                    }
+                }
+                Row { cells, marked: false }
+            })
+            .collect();
+        Self { caption: caption.to_owned(), columns, rows, plot: false }.without_void_columns()
+    }
+
+    /// Leaves out columns in which no row tells anything, and marks rows of a Pareto front.
+    pub(super) fn without_void_columns(mut self) -> Self {
+        let tells =
+            |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| !cell.is_void()));
+        let keep: Vec<bool> = (0..self.columns.len()).map(|i| i == 0 || tells(i)).collect();
+        let mut kept = keep.iter();
+        self.columns.retain(|_| kept.next().copied().unwrap_or(true));
+        let front = self.columns.iter().position(|column| column == "pareto");
+        for row in &mut self.rows {
+            let mut kept = keep.iter();
+            row.cells.retain(|_| kept.next().copied().unwrap_or(true));
+            row.marked = front.and_then(|i| row.cells.get(i)).is_some_and(|cell| !cell.is_void());
+        }
+        self.plot = self.rows.len() > 1 && self.numeric().iter().filter(|numeric| **numeric).count() > 1;
+        self
+    }
+
+    /// True for each column that has numbers and no texts.
+    pub(super) fn numeric(&self) -> Vec<bool> {
+        let column = |i: usize| self.rows.iter().filter_map(move |row| row.cells.get(i));
+        let is_text = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
+        let numbers = |i| column(i).any(|cell| matches!(cell, Cell::Number(_))) && !column(i).any(is_text);
+        (0..self.columns.len()).map(numbers).collect()
+    }
+
+    /// Numbers of the rows to show when at most `most` are: those on the Pareto front, and others at even distances.
+    pub(super) fn chosen(&self, most: usize) -> Vec<usize> {
+        if self.rows.len() <= most {
+            return (0..self.rows.len()).collect();
+        }
+        let marked = |marked: bool| (0..self.rows.len()).filter(move |&i| self.rows[i].marked == marked);
+        let front: Vec<usize> = marked(true).take(most).collect();
+        let others: Vec<usize> = marked(false).collect();
+        let room = most - front.len();
+        let spread = (0..room).filter_map(|i| others.get(i * others.len() / room.max(1)).copied());
+        let mut all: Vec<usize> = front.iter().copied().chain(spread).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Table of what the sections have in common; none when there is a single subject.
+pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
+    let compared: Vec<&Compared> = sections.iter().flat_map(|section| &section.compared).collect();
+    if compared.len() < 2 {
+        return None;
+    }
+    let row = |one: &&Compared| {
+        let subject = ("subject".to_owned(), Cell::Text(one.subject.clone()));
+        std::iter::once(subject).chain(one.figures.iter().cloned()).collect()
+    };
+    Some(Table::of_keyed("Comparison of all setups and results", compared.iter().map(row).collect()))
+}
+
+/// A text without control characters and without marks that reverse the order of letters.
+pub(super) fn plain(text: &str) -> String {
+    let is_mark =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |c: char| match c {
+        '\n' | '\t' => ' ',
+        c if c.is_control() || is_mark(c) => '\u{fffd}',
+        c => c,
+    };
+    text.chars().map(shown).collect()
+}
+
+/// A key of the JSON as a heading: `exact_kib_s` becomes `exact (KiB/s)`.
+pub(super) fn heading(key: &str) -> String {
+    const UNITS: [(&str, &str); 11] = [
+        ("kib_s", "KiB/s"),
+        ("mb_s", "MB/s"),
+        ("_bytes", "bytes"),
+        ("_ns", "ns"),
+        ("_us", "us"),
+        ("_ms", "ms"),
+        ("_hz", "Hz"),
+        ("_percent", "%"),
+        ("_hours", "h"),
+        ("_years", "years"),
+        ("_c", "°C"),
+    ];
+    // Keys of setups, such as bus.clock_hz, are names that a reader types.
+    if key.contains('.') && !key.starts_with("flash.") {
+        return key.to_owned();
+    }
+    for (end, unit) in UNITS {
+        if let Some(rest) = key.strip_suffix(end) {
+            let name = rest.trim_end_matches('_').replace('_', " ");
+            return if name.is_empty() { unit.to_owned() } else { format!("{name} ({unit})") };
+        }
+    }
+    key.replace('_', " ")
+}
+
+/// A time in the unit that gives one to four digits before the point.
+pub(super) fn time(ns: u64) -> String {
+    floatgate_mtd::Nanos::from_ns(ns).to_string()
+}

@@ -1,0 +1,66 @@
+//! A setup as a section: measured, traced, and each of its numbers with its source.
+
+use super::model::{Cell, Section, Table, plain};
+use super::read;
+use crate::certainty;
+use crate::config::{Config, Library, Override, Setup};
+use crate::error::Error;
+use crate::rig::RigOptions;
+use crate::speed::SpeedOptions;
+use crate::speed_run;
+use crate::trace::{self, Operation};
+use serde_json::{Value, json};
+
+/// Operations whose waterfalls are drawn.
+const TRACED: [Operation; 3] = [Operation::ReadPage, Operation::WritePage, Operation::Erase];
+
+/// Measures a setup.
+pub(super) fn section(
+    library: &Library,
+    name: &str,
+    setup: &Setup,
+    sets: &[Override],
+    options: RigOptions,
+) -> Result<Section, Error> {
+    let config = library.resolve(setup, sets)?;
+    let tests = SpeedOptions::default();
+    let mut run = value(name, &speed_run::measure_with_advice(library, setup, sets, options, &tests)?)?;
+    let least = certainty::least_certain(library, setup, sets, |config| {
+        speed_run::times_of_a_block(library, config, options, &tests)
+    })?;
+    if let (Some(least), Some(run)) = (least, run.as_object_mut()) {
+        run.insert("least_certain".to_owned(), json!(least));
+    }
+    let mut section = read::section(name, &run)?;
+    for operation in TRACED {
+        let traced = value(name, &trace::trace(library, &config, options, operation)?)?;
+        section.waterfalls.extend(read::section(name, &traced)?.waterfalls);
+    }
+    let cycles = config.extract::<f64>("chip.endurance_cycles").ok();
+    for one in &mut section.compared {
+        one.subject = plain(name);
+        one.figures.extend(cycles.map(|cycles| ("endurance cycles".to_owned(), Cell::Number(cycles))));
+    }
+    section.sources = Some(sources(library, &config)?);
+    Ok(section)
+}
+
+fn value(name: &str, result: &impl serde::Serialize) -> Result<Value, Error> {
+    serde_json::to_value(result).map_err(|error| Error::asked(format!("{name}: {error}"), read::HELP))
+}
+
+/// Every number of chip, controller and host, with its file, source and confidence.
+fn sources(library: &Library, config: &Config) -> Result<Table, Error> {
+    let row = |sourced: certainty::Sourced| {
+        let text = |text: String| Cell::Text(plain(&text));
+        vec![
+            ("value".to_owned(), text(sourced.certainty.field)),
+            ("is".to_owned(), text(sourced.value)),
+            ("confidence (%)".to_owned(), Cell::Number((sourced.certainty.confidence * 100.0).round())),
+            ("file".to_owned(), text(sourced.certainty.file)),
+            ("source".to_owned(), text(sourced.certainty.from)),
+        ]
+    };
+    let rows = certainty::sources(library, config)?.into_iter().map(row).collect();
+    Ok(Table { plot: false, ..Table::of_keyed("Sources of the numbers, the least certain first", rows) })
+}

@@ -1,0 +1,96 @@
+use super::*;
+use crate::speed::SpeedOptions;
+use crate::speed_run;
+use serde_json::json;
+
+const SETUP: &str = "am62a-w35n01jw";
+
+fn of_setup() -> Report {
+    let library = Library::built_in();
+    let mut report = Report::new("Boards", "floatgate report");
+    let setup = library.setup(SETUP).unwrap();
+    report.add_setup(&library, SETUP, &setup, &[], RigOptions::default()).unwrap();
+    report
+}
+
+#[test]
+fn a_setup_has_bars_waterfalls_and_sources() {
+    let section = of_setup().sections.remove(0);
+    assert!(section.bars.iter().any(|bar| bar.name == "page read" && bar.advice.starts_with("Bottleneck: ")));
+    assert_eq!(section.waterfalls.len(), 3);
+    let sources = section.sources.unwrap();
+    assert!(sources.rows.len() > 20 && sources.columns.iter().any(|column| column == "confidence (%)"));
+    let timing =
+        |row: &&model::Row| row.cells.contains(&model::Cell::Text("chip.timing.t_r_us.typ".to_owned()));
+    assert!(sources.rows.iter().any(|row| timing(&row)), "{:?}", sources.rows);
+}
+
+#[test]
+fn a_page_loads_nothing_and_is_the_same_every_time() {
+    let (first, second) = (of_setup().html().unwrap(), of_setup().html().unwrap());
+    assert_eq!(first, second);
+    for way_out in ["http://", "https://", "<link", "src=\"", "@import", "url("] {
+        let found = first.replace("http://www.w3.org/2000/svg", "").contains(way_out);
+        assert!(!found, "{way_out}");
+    }
+}
+
+#[test]
+fn texts_of_inputs_stay_texts() {
+    let evil = "</script><img onerror=x>\u{1b}[31m\u{202e}";
+    let trace = json!({
+        "title": evil, "chip": "x", "operation": evil, "ns": 5, "bytes": 1,
+        "spans": [{ "resource": evil, "phase": "array", "start_ns": 0, "end_ns": 5, "what": evil }],
+    });
+    let mut report = Report::new(evil, evil);
+    report.add_json(evil, &trace.to_string()).unwrap();
+    report.add_csv(evil, "a,b\n1,\"<i>\"\n").unwrap();
+    let page = report.html().unwrap();
+    for taken in ["</script><img", "<img", "<i>", "\u{1b}", "\u{202e}"] {
+        assert!(!page.contains(taken), "{taken:?}");
+    }
+}
+
+#[test]
+fn what_is_no_result_is_refused_with_its_name() {
+    let speed = speed_run::measure(
+        &Library::built_in(),
+        &Library::built_in().resolve(&Library::built_in().setup(SETUP).unwrap(), &[]).unwrap(),
+        RigOptions::default(),
+        &SpeedOptions::default(),
+    );
+    let good = serde_json::to_value(speed.unwrap()).unwrap();
+    let mut report = Report::new("", "");
+    report.add_json("good.json", &good.to_string()).unwrap();
+    for key in ["tests", "link", "chip"] {
+        let mut bad = good.clone();
+        bad.as_object_mut().unwrap().remove(key);
+        let error = report.add_json("bad.json", &bad.to_string()).unwrap_err();
+        assert!(error.to_string().starts_with("bad.json: "), "{error}");
+    }
+    let mut bad = good.clone();
+    bad["tests"] = json!([1, 2]);
+    for text in
+        ["", "{", "7", "null", "[]", "{}", "[1]", "[{}]", r#"[{"combination": "x"}]"#, &bad.to_string()]
+    {
+        let error = report.add_json("bad.json", text).unwrap_err();
+        assert!(error.to_string().starts_with("bad.json: ") && error.help().is_some(), "{text}: {error}");
+    }
+    for text in ["", "a,b\n", "a,b\n1\n", "a,\n1,2\n", "a\n\"1\n"] {
+        assert!(report.add_csv("bad.csv", text).is_err(), "{text:?}");
+    }
+    assert_eq!(report.sections.len(), 1, "what is refused is not added");
+}
+
+#[test]
+fn rows_are_left_out_of_a_large_table_but_not_those_of_the_front() {
+    let rows = 200_000;
+    let line = |i: usize| format!("{i},{},{}\n", rows - i, if i % 1000 == 7 { "true" } else { "" });
+    let text: String = std::iter::once("speed,cost,pareto\n".to_owned()).chain((0..rows).map(line)).collect();
+    let mut report = Report::new("Large", "");
+    report.add_csv("large.csv", &text).unwrap();
+    let page = report.html().unwrap();
+    assert!(page.len() <= MAX_BYTES);
+    assert_eq!(page.matches("class=\"front\"").count(), 200);
+    assert!(page.contains(&format!(" of {rows} rows are in this report")));
+}
