@@ -84,10 +84,63 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
 /// Smallest cache in flash, B: less is a buffer.
 const CACHE_MIN: u64 = 2 << 20;
 
+/// A cache in flash.
+#[derive(Clone, Copy)]
+pub(crate) struct Cache {
+    /// Bytes that it takes.
+    pub(crate) bytes: u64,
+    /// Mean time of a write in order before it is full, ns.
+    pub(crate) before: f64,
+    /// Mean time of a write in order when it is full, ns.
+    pub(crate) after: f64,
+}
+
 /// Where the cache ends, and the times of writes before and behind that.
-fn cache(samples: &Samples) -> Option<Knee> {
+pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
+    let times: Vec<(u64, f64)> =
+        samples.of(Test::Fill).map(|sample| (sample.bytes, sample.ns as f64)).collect();
     let buffer = buffer(samples).count().unwrap_or(0);
-    knee(samples.of(Test::Fill)).filter(|knee| knee.bytes >= CACHE_MIN.max(4 * buffer))
+    let knee = || {
+        let knee = knee(samples.of(Test::Fill))?;
+        let Knee { bytes, before, after } = knee;
+        (bytes >= CACHE_MIN.max(4 * buffer)).then_some(Cache { bytes, before, after })
+    };
+    folding(&times).or_else(knee)
+}
+
+/// Pauses that a pause of a cache that makes room is longer than, as a share of the pauses of the slowest hundredth of all writes.
+const PAUSE_SHARE: f64 = 0.4;
+/// Fewest pauses, and share of them that come in equal distances.
+const PAUSES_MIN: usize = 8;
+const REGULAR: f64 = 0.75;
+/// Distances between pauses that a cache takes at least: it has several blocks.
+const BLOCKS_MIN: usize = 3;
+
+/// A cache that makes room block by block: from some write on, one write pauses in every so many.
+fn folding(times: &[(u64, f64)]) -> Option<Cache> {
+    let middle = quantile(times.iter().map(|(_, ns)| *ns), 0.5);
+    let slow = quantile(times.iter().map(|(_, ns)| *ns), 0.99);
+    let limit = middle + PAUSE_SHARE * (slow - middle);
+    let pauses: Vec<usize> =
+        times.iter().enumerate().filter(|(_, (_, ns))| *ns > limit).map(|(at, _)| at).collect();
+    let gaps: Vec<usize> = pauses.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut lengths: Vec<f64> = gaps.iter().map(|gap| *gap as f64).collect();
+    let gap = median(&mut lengths).round().max(2.0);
+    let is_regular = |length: usize| (length as f64 - gap).abs() <= 1.0 + gap / 16.0;
+    let regular = gaps.iter().filter(|length| is_regular(**length)).count();
+    let first = *pauses.iter().zip(&gaps).find(|(_, length)| is_regular(**length))?.0;
+    let covered = regular as f64 * gap;
+    let is_train = pauses.len() >= PAUSES_MIN
+        && slow > 1.2 * middle
+        && covered > REGULAR * (times.len() - first) as f64
+        && first as f64 >= BLOCKS_MIN as f64 * gap;
+    if !is_train {
+        return None;
+    }
+    let (before, after) = times.split_at(first);
+    let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
+    let bytes = before.iter().map(|(bytes, _)| bytes).sum();
+    (bytes >= CACHE_MIN).then(|| Cache { bytes, before: mean(before), after: mean(after) })
 }
 
 /// Writes that are faster than those that follow.
@@ -97,7 +150,7 @@ pub(crate) fn slc_cache(samples: &Samples) -> Answer {
     }
     match cache(samples) {
         None => Answer::unknown("B", 0.8, "writes in order do not become slower"),
-        Some(Knee { bytes, before, after }) => {
+        Some(Cache { bytes, before, after }) => {
             let factor = after / before;
             let reason = format!("after {} in order, writes become {factor:.1} times as slow", size(bytes));
             Answer::found(Value::Count(bytes), "B", 0.7, reason)

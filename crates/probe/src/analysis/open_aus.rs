@@ -1,9 +1,10 @@
 //! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
 
+use super::caches::cache;
 use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
-use crate::stats::{median, trimmed_mean};
+use crate::stats::median;
 use std::collections::BTreeMap;
 
 /// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
@@ -12,6 +13,8 @@ pub(crate) const MOST: u64 = 32;
 pub(crate) const REPEAT: u64 = 1 << 16;
 /// Factor by which writes slow down when units are closed. Cliffs of real cards: 2 (SanDisk) to 34.
 const CLIFF: f64 = 1.7;
+/// As `CLIFF`, of the longest pauses behind a cache.
+const CACHED_CLIFF: f64 = 1.35;
 /// Factor from which on a cliff is beyond doubt.
 const CLEAR_CLIFF: f64 = 2.5;
 /// Allocation units that are tested for being kept for FAT.
@@ -25,13 +28,39 @@ pub(crate) struct OpenAus {
     pub(crate) fat_area: Answer,
 }
 
-/// Mean time of a write, ns, by the number of allocation units.
-fn costs(samples: &Samples, test: Test) -> BTreeMap<u64, f64> {
+/// Time of a write, ns, by the number of allocation units: that of the slowest unit, as a card that may write few in any order keeps others
+/// open. The shortest time of each unit counts, which no outlier changes. `number` gives how many are written in turn.
+fn costs(samples: &Samples, test: Test, number: impl Fn(u64) -> u64) -> BTreeMap<u64, f64> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for sample in samples.of(test) {
         times.entry(sample.about).or_default().push(sample.ns as f64);
     }
-    times.into_iter().map(|(about, times)| (about, trimmed_mean(times.into_iter()))).collect()
+    let is_cached = test != Test::FatSpeed && cache(samples).is_some();
+    let cost = |(about, times): (u64, Vec<f64>)| {
+        (about, if is_cached { longest_pause(&times) } else { slowest(&times, number(about)) })
+    };
+    times.into_iter().map(cost).collect()
+}
+
+/// Number of allocation units of the tests that look for the cliff.
+const fn in_turn(about: u64) -> u64 {
+    about % REPEAT
+}
+
+/// Longest of the shortest times of the units that were written in turn.
+fn slowest(times: &[f64], units: u64) -> f64 {
+    let units = (units.max(1) as usize).min(times.len().max(1));
+    let least = |unit: usize| times.iter().skip(unit).step_by(units).copied().fold(f64::INFINITY, f64::min);
+    (0..units).map(least).filter(|least| least.is_finite()).fold(0.0, f64::max)
+}
+
+/// Rounds of a turn behind a cache that are measured. Each writes all units once, and then in order until the cache has no room for them.
+pub(crate) const CACHED_ROUNDS: usize = 2;
+
+/// Longest pause of a round, ns, of the round in which it is shortest: the cache pauses to make room, longer when a unit must be closed for that.
+fn longest_pause(times: &[f64]) -> f64 {
+    let rounds = times.chunks(times.len().div_ceil(CACHED_ROUNDS).max(1));
+    rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).fold(f64::INFINITY, f64::min)
 }
 
 /// Progress of a search for the cliff.
@@ -45,14 +74,15 @@ pub(crate) struct Search {
 
 impl Search {
     pub(crate) fn new(samples: &Samples, test: Test) -> Self {
-        let costs = costs(samples, test);
+        let costs = costs(samples, test, in_turn);
         // A single unit in random order is compared with one in order.
-        let mut base =
-            (test == Test::OpenRandom).then(|| self::costs(samples, Test::OpenLinear).get(&1).copied());
+        let mut base = (test == Test::OpenRandom)
+            .then(|| self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied());
         let mut base = base.take().flatten();
+        let cliff = if cache(samples).is_some() { CACHED_CLIFF } else { CLIFF };
         let (mut good, mut bad) = (None, None);
         for (aus, cost) in costs.range(..REPEAT) {
-            if base.is_some_and(|base| *cost > base * CLIFF) {
+            if base.is_some_and(|base| *cost > base * cliff) {
                 bad = Some((*aus, *cost));
                 break;
             }
@@ -95,14 +125,18 @@ impl Search {
 
 /// Allocation units that can be written beside as many others as can be open.
 pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
-    let (Some((_, low)), Some((_, high))) = (linear.good, linear.bad) else { return Vec::new() };
+    let (Some((good, low)), Some((_, high))) = (linear.good, linear.bad) else { return Vec::new() };
     let limit = (low * high).sqrt();
-    costs(samples, Test::Fat).into_iter().filter(|(_, cost)| *cost < limit).map(|(au, _)| au).collect()
+    costs(samples, Test::Fat, |_| good + 1)
+        .into_iter()
+        .filter(|(_, cost)| *cost < limit)
+        .map(|(au, _)| au)
+        .collect()
 }
 
 /// Allocation units whose speed is another than that of most.
 fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
-    let costs = costs(samples, Test::FatSpeed);
+    let costs = costs(samples, Test::FatSpeed, |_| 1);
     let mut all: Vec<f64> = costs.values().copied().collect();
     let middle = median(&mut all);
     let faster = costs.into_iter().map(|(au, cost)| (au, middle / cost.max(1.0)));
@@ -131,8 +165,14 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
     if is_doubtful {
         kept.clear();
     }
-    let pinned = kept.iter().filter(|au| odd.iter().all(|(odd, _)| odd != *au)).count() as u64;
+    // Faster ones are in an area of their own; a cache makes all others faster than those that stay open without it.
+    let is_apart = |au: &u64| odd.iter().any(|(odd, factor)| odd == au && *factor > 1.0);
+    let pinned = kept.iter().filter(|au| !is_apart(au)).count() as u64;
     let mut answer = answer(&linear, Test::OpenLinear);
+    let mut random = self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom);
+    if cache(samples).is_some() {
+        limit_behind_cache(&mut answer, &mut random);
+    }
     if let (Some(outside), true) = (answer.count(), pinned > 0) {
         answer.value = Some(Value::Count(outside + pinned));
         answer.reason = format!("{pinned} kept for the FAT area, and {outside} others: {}", answer.reason);
@@ -145,8 +185,27 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
         |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
     OpenAus {
         linear: limited(answer),
-        random: limited(self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom)),
+        random: limited(random),
         fat_area: limited(fat_area(samples, au, &kept, &odd)),
+    }
+}
+
+/// Most confidence in numbers behind a cache, and in one of two that look the same.
+const BEHIND_CACHE: f64 = 0.75;
+const ONE_OF_TWO: f64 = 0.65;
+
+/// Behind a cache, one allocation unit more is open in order. Where no more units fit beside it, it cannot be told whether the last one could be
+/// written in any order; cards for which all units are alike are more usual.
+fn limit_behind_cache(linear: &mut Answer, random: &mut Answer) {
+    linear.confidence = linear.confidence.min(BEHIND_CACHE);
+    random.confidence = random.confidence.min(BEHIND_CACHE);
+    let (Some(all), Some(found)) = (linear.count(), random.count()) else { return };
+    if (found > 0 && found + 1 == all) || all == 1 {
+        random.value = Some(Value::Count(all));
+        random.confidence = random.confidence.min(ONE_OF_TWO);
+        random.reason =
+            format!("{}; one more is open in order meanwhile, which may be one of them", random.reason);
+        *random = random.clone().or([(found, 1.0 - ONE_OF_TWO)]);
     }
 }
 

@@ -19,13 +19,12 @@ const TRIES: usize = 5;
 const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
-/// Length of a read of a scan, B. Cards look up the map of the next allocation unit while they send the data before it, so only a border near
-/// the beginning of a read shows.
-const SCAN_BYTES: u64 = 2 << 10;
-/// Length of what is scanned where nothing is known, B: more than most allocation units.
-const SCAN_SPAN: u64 = 40 << 20;
+/// Length of a read of a scan, B.
+const SCAN_BYTES: u64 = 8 << 10;
+/// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
+const SCAN_SPAN: u64 = 136 << 20;
 /// Reads of a scan that are read again, the slowest so far, in each of several passes.
-const SCAN_AGAIN: [usize; 10] = [512, 256, 128, 64, 64, 32, 32, 32, 32, 32];
+const SCAN_AGAIN: [usize; 11] = [1024, 512, 256, 128, 64, 64, 32, 32, 32, 32, 32];
 /// Places that are read again and again, and how often.
 const NOISE_PLACES: usize = 16;
 const NOISE_TRIES: usize = 12;
@@ -138,7 +137,7 @@ impl<T: Target> Probe<'_, T> {
 
     fn read_around(&mut self, test: Test, places: &[u64], bytes: u64) -> Result<(), ProbeError> {
         let mut reads: Vec<(u64, u64)> =
-            // Across the border with one sector before it: see SCAN_BYTES.
+            // Across the border with one sector before it.
             places.iter().flat_map(|place| [0, 512, bytes].map(|before| (*place, before))).collect();
         for _ in 0..TRIES {
             self.shuffle(&mut reads);

@@ -4,7 +4,7 @@ use super::capacity::PASSES;
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{FILL_BYTES, erase_block, page, read_fit, write_fit};
 use crate::analysis::caches::slc_cache;
-use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search};
+use crate::analysis::open_aus::{CACHED_ROUNDS, FAT_AUS, MOST, REPEAT, Search};
 use crate::answer::size;
 use crate::sample::{Samples, Test};
 use crate::target::Target;
@@ -17,18 +17,26 @@ const BURST_WRITES: u64 = 256;
 const PAUSES: u64 = 3;
 /// A pause, ns.
 const PAUSE_NS: u64 = 2_000_000_000;
-/// Rounds in which allocation units are written in turn, the first to open them.
-const ROUNDS: u64 = 17;
+/// Length of a write of a turn, B: the largest page of a card, as what is written is to be whole pages.
+const TURN_BYTES: u64 = 128 << 10;
+/// Fewest writes that are measured in a turn, and fewest of each allocation unit.
+const TURN_WRITES: u64 = 24;
+const TURN_ROUNDS: u64 = 3;
+/// Contents at the end of each allocation unit of a turn, B. A card that closes an allocation unit copies what is behind the part that was
+/// written: without contents that would cost nothing, and nothing would show.
+const CONTENT_BYTES: u64 = 4 << 20;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
-/// Most allocation units that the tests go around.
-const POOL: u64 = 100;
+/// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
+const POOL: u64 = 2 * MOST + 8;
 /// Random writes: bytes of each, writes of a round, rounds.
 const RANDOM_BYTES: u64 = 16 << 10;
 const RANDOM_WRITES: u64 = 32;
 const RANDOM_ROUNDS: u64 = 8;
 /// Largest allocation unit among the first of a device that is measured when only writes show it, B.
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
+/// Turns at most, those with the FAT area included.
+const TESTS: u64 = 36;
 /// Factor of the time of a write from which on a test ends early: the answer is clear.
 const ENOUGH: u64 = 8;
 
@@ -78,6 +86,11 @@ impl Layout {
         Self { origin, au, fill: (start, bytes) }
     }
 
+    /// Bytes at the end of an allocation unit that have contents in a turn.
+    fn content(&self) -> u64 {
+        CONTENT_BYTES.min(self.au) / TURN_BYTES * TURN_BYTES
+    }
+
     /// First allocation unit behind the range written in order, and the number of those that the tests go around.
     fn pool(&self, usable: u64) -> (u64, u64) {
         let first = (self.fill.0 + self.fill.1).saturating_sub(self.origin).div_ceil(self.au);
@@ -88,13 +101,14 @@ impl Layout {
 
 /// A test that writes allocation units in turn.
 #[derive(Clone, Copy)]
-struct Turn<'a> {
+struct Turn {
     test: Test,
     about: u64,
-    aus: &'a [u64],
+    /// Number of allocation units of the pool.
+    others: u64,
+    /// One more, which is not of the pool.
+    special: Option<u64>,
     is_random: bool,
-    /// Bytes that a cache takes before what is behind it shows.
-    cached: u64,
 }
 
 impl<T: Target> Probe<'_, T> {
@@ -102,7 +116,7 @@ impl<T: Target> Probe<'_, T> {
     pub fn write_plan(&self) -> WritePlan {
         let layout = Layout::of(&self.samples, self.usable);
         let (_, aus) = layout.pool(self.usable);
-        let turns = layout.au.min(ROUNDS * self.chunk(layout.au)) * MOST * 14;
+        let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + layout.content() * (POOL + FAT_AUS);
         // Where reads do not show the allocation unit, writes may show a large one.
         let au = erase_block(&self.samples).0.count().unwrap_or(UNKNOWN_AU_MAX);
         let fat = (layout.origin + FAT_AUS * au).min(self.usable);
@@ -112,7 +126,8 @@ impl<T: Target> Probe<'_, T> {
             (layout.fill.0, self.usable.saturating_sub(layout.fill.0)),
             (self.samples.capacity - end, end),
         ];
-        let bytes_max = 2 * layout.fill.1 + turns.min(aus * layout.au * 14) + PASSES * end;
+        let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (layout.fill.1 / 4);
+        let bytes_max = 2 * layout.fill.1 + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
         WritePlan { ranges, bytes_max }
     }
 
@@ -175,134 +190,170 @@ impl<T: Target> Probe<'_, T> {
         self.locate((start, (pause + FILL_BYTES).min(self.usable)))
     }
 
-    /// Bytes of a write of a turn: a power of two, so that it is whole pages.
-    fn chunk(&self, au: u64) -> u64 {
-        let eighth = 1 << (au / 8).max(1).ilog2();
-        u64::clamp(eighth, 128 << 10, 512 << 10)
-    }
-
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
         let layout = Layout::of(&self.samples, self.usable);
         let (first, all) = layout.pool(self.usable);
         let is_known = erase_block(&self.samples).0.value.is_some();
-        if !is_known || all < 4 || layout.au / self.chunk(layout.au) < 4 {
+        if !is_known || all < 4 || layout.au / TURN_BYTES < 4 {
             return Ok(());
         }
-        let cached = slc_cache(&self.samples).count().unwrap_or(0) * 5 / 4;
-        let mut pool = Pool { first, all: if cached > 0 { all } else { all.min(POOL) }, next: 0 };
+        self.ask("open allocation units");
+        let cached = cached(&self.samples);
+        let mut pool = Pool { first, all: all.min(POOL), next: 0, in_order: 0 };
+        let fat = self.fat_aus(&layout, &pool);
+        for au in (pool.first..pool.first + pool.all).chain(fat.iter().copied()) {
+            self.give_contents(&layout, au)?;
+        }
+        self.push_out(&layout, &mut pool, (Test::WarmUp, 0), cached)?;
         let most = MOST.min(pool.all / 2);
         for test in [Test::OpenLinear, Test::OpenRandom] {
-            self.ask("open allocation units");
             while let Some(about) = Search::new(&self.samples, test).next(most) {
-                let aus = pool.take(about % REPEAT);
                 let is_random = test == Test::OpenRandom;
-                if is_random && about == 1 {
-                    // In an allocation unit without contents there is nothing to copy.
-                    self.fill_au(&layout, aus[0])?;
-                }
-                self.turn(&layout, &mut pool, Turn { test, about, aus: &aus, is_random, cached })?;
+                let turn = Turn { test, about, others: about % REPEAT, special: None, is_random };
+                self.turn(&layout, &mut pool, turn, cached)?;
             }
         }
-        self.measure_fat(&layout, &mut pool, cached)
+        self.measure_fat(&layout, &mut pool, &fat, cached)
     }
 
-    fn fill_au(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
-        let chunk = self.chunk(layout.au);
-        let start = layout.origin + au * layout.au;
-        self.target.keep(start, layout.au)?;
-        (0..layout.au / chunk)
-            .try_for_each(|write| self.write(Test::WarmUp, au, start + write * chunk, chunk).map(drop))
+    /// The first allocation units of the device, as far as writes to them are announced.
+    fn fat_aus(&self, layout: &Layout, pool: &Pool) -> Vec<u64> {
+        let is_announced = |au: &u64| self.plan.covers(layout.origin + au * layout.au, layout.au);
+        (0..FAT_AUS.min(pool.first)).filter(is_announced).collect()
+    }
+
+    /// Writes the end of an allocation unit, so that closing it costs time from then on.
+    fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
+        let end = layout.origin + (au + 1) * layout.au;
+        let (mut at, end) = (end - layout.content(), end.min(self.usable / TURN_BYTES * TURN_BYTES));
+        while at < end {
+            let bytes = (end - at).min(self.buf.len() as u64);
+            self.target.keep(at, bytes)?;
+            self.write(Test::WarmUp, au, at, bytes)?;
+            at += bytes;
+        }
+        Ok(())
     }
 
     /// Each of the first allocation units alone, and beside as many as can be open.
-    fn measure_fat(&mut self, layout: &Layout, pool: &mut Pool, cached: u64) -> Result<(), ProbeError> {
+    fn measure_fat(
+        &mut self,
+        layout: &Layout,
+        pool: &mut Pool,
+        fat: &[u64],
+        cached: u64,
+    ) -> Result<(), ProbeError> {
         self.ask("FAT area");
-        let is_announced = |au: &u64| self.plan.covers(layout.origin + au * layout.au, layout.au);
-        let first: Vec<u64> = (0..FAT_AUS.min(pool.first)).filter(is_announced).collect();
         let open = Search::new(&self.samples, Test::OpenLinear);
-        for &au in &first {
-            let alone = Turn { test: Test::FatSpeed, about: au, aus: &[au], is_random: false, cached: 0 };
-            self.turn(layout, pool, alone)?;
+        for &au in fat {
+            let alone =
+                Turn { test: Test::FatSpeed, about: au, others: 0, special: Some(au), is_random: false };
+            self.turn(layout, pool, alone, 0)?;
         }
-        let (Some((good, _)), Some(_), 0) = (open.good, open.bad, cached) else { return Ok(()) };
-        for au in first {
-            let mut aus = pool.take(good);
-            aus.push(au);
-            self.turn(
-                layout,
-                pool,
-                Turn { test: Test::Fat, about: au, aus: &aus, is_random: false, cached },
-            )?;
+        let (Some((good, _)), Some(_)) = (open.good, open.bad) else { return Ok(()) };
+        for &au in fat {
+            let beside =
+                Turn { test: Test::Fat, about: au, others: good, special: Some(au), is_random: false };
+            self.turn(layout, pool, beside, cached)?;
         }
         Ok(())
     }
 
-    /// Writes allocation units in turn. Behind a cache, whole ones until it is overrun; otherwise the beginning of each.
-    fn turn(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn<'_>) -> Result<(), ProbeError> {
-        if turn.cached > 0 {
-            return self.turn_behind_cache(layout, pool, turn);
+    /// Writes allocation units in turn, the first time to open them, until enough writes were measured.
+    fn turn(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn, cached: u64) -> Result<(), ProbeError> {
+        if cached > 0 {
+            return self.turn_behind_cache(layout, pool, turn, cached);
         }
-        let chunk = self.chunk(layout.au);
-        let rounds = ROUNDS.min(layout.au / chunk - 1);
-        for au in turn.aus {
-            let start = layout.origin + au * layout.au;
-            self.target.keep(start, if turn.is_random { layout.au } else { rounds * chunk })?;
-        }
-        let order = self.order(layout.au / chunk, turn.is_random);
+        let aus = turn.others + u64::from(turn.special.is_some());
+        let mut left = TURN_WRITES.max(TURN_ROUNDS * aus);
         let usual = self.usual_ns();
-        for (round, place) in order.into_iter().take(rounds as usize).enumerate() {
-            let test = if round == 0 { Test::WarmUp } else { turn.test };
-            let mut sum = 0;
-            for au in turn.aus {
-                sum += self.write(test, turn.about, layout.origin + au * layout.au + place * chunk, chunk)?;
-            }
-            let is_clear = usual.is_some_and(|usual| sum > turn.aus.len() as u64 * usual * ENOUGH);
-            if round >= 5 && is_clear {
-                break;
+        while left > 0 {
+            let set = pool.take_with(turn);
+            for (round, place) in places(layout, turn.is_random).into_iter().enumerate() {
+                let test = if round == 0 { Test::WarmUp } else { turn.test };
+                let sum = self.round(layout, &set, test, turn.about, place)?;
+                left = left.saturating_sub(if round > 0 { aus } else { 0 });
+                let is_clear = usual.is_some_and(|usual| sum > aus * usual * ENOUGH) && round >= 2;
+                if left == 0 || is_clear {
+                    return Ok(());
+                }
             }
         }
         Ok(())
+    }
+
+    /// As [`Self::turn`]. What is written comes out of the cache when that much was written behind it: in order, which has one more allocation
+    /// unit open.
+    fn turn_behind_cache(
+        &mut self,
+        layout: &Layout,
+        pool: &mut Pool,
+        turn: Turn,
+        cached: u64,
+    ) -> Result<(), ProbeError> {
+        let others = if turn.is_random { turn.others } else { turn.others - 1 };
+        let set = pool.take_with(Turn { others, ..turn });
+        for (round, place) in places(layout, turn.is_random).into_iter().take(1 + CACHED_ROUNDS).enumerate() {
+            let test = if round == 0 { Test::WarmUp } else { turn.test };
+            self.round(layout, &set, test, turn.about, place)?;
+            self.push_out(layout, pool, (test, turn.about), cached)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on with writes in order, until what was written before is in no cache.
+    fn push_out(
+        &mut self,
+        layout: &Layout,
+        pool: &mut Pool,
+        (test, about): (Test, u64),
+        cached: u64,
+    ) -> Result<(), ProbeError> {
+        let writes = (layout.fill.1 / layout.au * layout.au / TURN_BYTES).max(1);
+        for _ in 0..cached / TURN_BYTES {
+            let position = layout.fill.0 + pool.in_order % writes * TURN_BYTES;
+            pool.in_order += 1;
+            self.write_through(test, about, position, TURN_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the same place in each of some allocation units. Returns the time of all, ns.
+    fn round(
+        &mut self,
+        layout: &Layout,
+        set: &[u64],
+        test: Test,
+        about: u64,
+        place: u64,
+    ) -> Result<u64, ProbeError> {
+        let mut sum = 0;
+        for au in set {
+            let position = layout.origin + au * layout.au + place * TURN_BYTES;
+            sum += self.write_through(test, about, position, TURN_BYTES)?;
+        }
+        Ok(sum)
+    }
+
+    /// Writes the buffer and waits until that is on the flash: no buffer hides what it takes.
+    fn write_through(
+        &mut self,
+        test: Test,
+        about: u64,
+        position: u64,
+        bytes: u64,
+    ) -> Result<u64, ProbeError> {
+        self.target.keep(position, bytes)?;
+        let ns = self.write(test, about, position, bytes)? + self.target.flush()?;
+        if let Some(sample) = self.samples.all.last_mut() {
+            sample.ns = ns;
+        }
+        Ok(ns)
     }
 
     /// Time of a write of one allocation unit in order.
     fn usual_ns(&self) -> Option<u64> {
         Search::new(&self.samples, Test::OpenLinear).good.map(|(_, ns)| ns as u64)
-    }
-
-    fn turn_behind_cache(
-        &mut self,
-        layout: &Layout,
-        pool: &mut Pool,
-        turn: Turn<'_>,
-    ) -> Result<(), ProbeError> {
-        let chunk = self.chunk(layout.au);
-        let (mut written, end) = (0, turn.cached + 3 * layout.au);
-        let mut aus = turn.aus.to_vec();
-        while written < end {
-            for place in self.order(layout.au / chunk, turn.is_random) {
-                let test = if written < turn.cached { Test::WarmUp } else { turn.test };
-                for au in &aus {
-                    let start = layout.origin + au * layout.au + place * chunk;
-                    self.target.keep(start, chunk)?;
-                    self.write(test, turn.about, start, chunk)?;
-                }
-                written += chunk * aus.len() as u64;
-            }
-            aus = pool.take(aus.len() as u64);
-        }
-        Ok(())
-    }
-
-    /// Order of the parts of an allocation unit. At random, it does not begin with the first.
-    fn order(&mut self, parts: u64, is_random: bool) -> Vec<u64> {
-        let mut order: Vec<u64> = (0..parts).collect();
-        if is_random {
-            self.shuffle(&mut order);
-            if order[0] == 0 {
-                order.reverse();
-            }
-        }
-        order
     }
 
     fn measure_random(&mut self, layout: &Layout) -> Result<(), ProbeError> {
@@ -318,14 +369,37 @@ impl<T: Target> Probe<'_, T> {
     }
 }
 
+/// Bytes after which nothing written before is in a cache any more, 0 without one.
+fn cached(samples: &Samples) -> u64 {
+    slc_cache(samples).count().unwrap_or(0) * 5 / 4
+}
+
+/// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
+/// full. In no order they go backwards, where contents are, so that a card that keeps an allocation unit in order must copy every time.
+fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
+    let (parts, with_contents) = (layout.au / TURN_BYTES, layout.content() / TURN_BYTES);
+    let half = (parts / 2) as usize;
+    match is_random {
+        true => (parts - with_contents..parts).rev().take(half).collect(),
+        false => (0..parts).take(half).collect(),
+    }
+}
+
 /// Allocation units that are used in turn, so that what a test left open is closed before the place is used again.
 struct Pool {
     first: u64,
     all: u64,
     next: u64,
+    /// Writes in order so far.
+    in_order: u64,
 }
 
 impl Pool {
+    /// The allocation units of a turn.
+    fn take_with(&mut self, turn: Turn) -> Vec<u64> {
+        self.take(turn.others).into_iter().chain(turn.special).collect()
+    }
+
     fn take(&mut self, count: u64) -> Vec<u64> {
         let taken = (0..count).map(|number| self.first + (self.next + number) % self.all).collect();
         self.next = (self.next + count) % self.all;

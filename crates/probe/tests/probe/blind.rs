@@ -42,52 +42,154 @@ fn verdicts(card: &Unknown, answers: &Answers) -> [Verdict; 4] {
     ]
 }
 
-/// Right answers and answered questions of all cards, by question. Wrong answers that are sure of themselves fail the test.
-fn campaign(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, (u64, u64)> {
-    let mut sums: BTreeMap<&'static str, (u64, u64)> = BTreeMap::new();
-    let mut levels = [(0, 0); 10];
-    for seed in seeds.clone() {
-        let card = Unknown::new(seed);
-        let answers = probe(&card);
-        for verdict in verdicts(&card, &answers) {
-            let Verdict { question, confidence, is_answered, is_right } = verdict;
-            let is_lie = is_answered && !is_right && confidence > SURE;
-            assert!(
-                !is_lie,
-                "card {seed}: {question} is wrong with confidence {confidence}: {answers:?}\n{card:?}"
-            );
-            let sum = sums.entry(question).or_default();
-            *sum = (sum.0 + u64::from(is_right), sum.1 + u64::from(is_answered));
-            if is_answered {
-                let level = &mut levels[((confidence * 10.0) as usize).min(9)];
-                *level = (level.0 + u64::from(is_right), level.1 + 1);
-            }
+/// Counts for one question.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    right: u64,
+    answered: u64,
+    /// Wrong with a confidence above [`SURE`].
+    sure_but_wrong: u64,
+}
+
+/// Result of a campaign.
+#[derive(Default)]
+struct Campaign {
+    cards: u64,
+    questions: BTreeMap<&'static str, Tally>,
+    /// Right and all answers of each question by hundredths of confidence.
+    levels: BTreeMap<(&'static str, u64), (u64, u64)>,
+}
+
+impl Campaign {
+    fn add(&mut self, verdict: &Verdict) {
+        let Verdict { question, confidence, is_answered, is_right } = *verdict;
+        let tally = self.questions.entry(question).or_default();
+        tally.right += u64::from(is_right);
+        tally.answered += u64::from(is_answered);
+        tally.sure_but_wrong += u64::from(is_answered && !is_right && confidence > SURE);
+        if is_answered {
+            let level = self.levels.entry((question, (confidence * 100.0).round() as u64)).or_default();
+            *level = (level.0 + u64::from(is_right), level.1 + 1);
         }
     }
+
+    /// Right and all answers by tenths of confidence, of all questions.
+    fn tenths(&self) -> BTreeMap<u64, (u64, u64)> {
+        let mut tenths: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for ((_, hundredths), (right, all)) in &self.levels {
+            let tenth = tenths.entry(hundredths / 10).or_default();
+            *tenth = (tenth.0 + right, tenth.1 + all);
+        }
+        tenths
+    }
+
+    fn print(&self, first: u64) {
+        println!("{} cards from seed {first}", self.cards);
+        for (question, Tally { right, answered, sure_but_wrong }) in &self.questions {
+            let percent = 100.0 * *right as f64 / self.cards as f64;
+            println!(
+                "{question:16} right {right} ({percent:.1} %), answered {answered}, wrong above {SURE}: {sure_but_wrong}"
+            );
+        }
+        for ((question, hundredths), (right, all)) in &self.levels {
+            println!("{question:16} stated 0.{hundredths:02}: {right} of {all} right");
+        }
+        for (tenth, (right, all)) in self.tenths() {
+            println!("stated 0.{tenth}: {right} of {all} right, {:.2}", right as f64 / all as f64);
+        }
+    }
+}
+
+/// One line of what is not right, with what the card is.
+fn tell(card: &Unknown, answers: &Answers, verdict: &Verdict) {
+    if verdict.is_right {
+        return;
+    }
+    let (_, answer) = answers.all().into_iter().find(|(name, _)| *name == verdict.question).unwrap();
     println!(
-        "{} cards from seed {}: right and answered by question {sums:?}",
-        seeds.end - seeds.start,
-        seeds.start
+        "card {} {}: {:?} ({:.2}, {:?}) {}\n    is {}",
+        card.seed,
+        verdict.question,
+        answer.value,
+        answer.confidence,
+        answer.alternatives.iter().map(|other| other.value).collect::<Vec<_>>(),
+        answer.reason,
+        card.summary()
     );
-    println!("right and answered by tenths of confidence: {levels:?}");
-    sums
+}
+
+/// Probes cards on two threads; the results are in the order of the seeds.
+fn campaign(seeds: std::ops::Range<u64>) -> Campaign {
+    let next = std::sync::atomic::AtomicU64::new(seeds.start);
+    let results = std::sync::Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let card = Unknown::new(seed);
+            let answers = probe(&card);
+            results.lock().unwrap().insert(seed, (card, answers));
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let mut campaign = Campaign { cards: seeds.end - seeds.start, ..Campaign::default() };
+    for (card, answers) in results.into_inner().unwrap().values() {
+        for verdict in verdicts(card, answers) {
+            tell(card, answers, &verdict);
+            campaign.add(&verdict);
+        }
+    }
+    campaign.print(seeds.start);
+    campaign
+}
+
+/// Seed of a campaign that nobody has seen; `FLOATGATE_PROBE_SEED` repeats one.
+fn fresh_seed() -> u64 {
+    let named = std::env::var("FLOATGATE_PROBE_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seed = named.unwrap_or_else(|| u64::from(std::process::id()) << 20);
+    println!("FLOATGATE_PROBE_SEED={seed}");
+    seed
+}
+
+fn cards(default: u64) -> u64 {
+    std::env::var("FLOATGATE_PROBE_CARDS").ok().map_or(default, |cards| cards.parse().unwrap())
+}
+
+fn assert_honest(campaign: &Campaign) {
+    for (question, tally) in &campaign.questions {
+        assert_eq!(tally.sure_but_wrong, 0, "{question}");
+    }
+}
+
+/// Shares of a hundred cards that are right were 97, 91, 91 and 94.
+#[test]
+fn what_is_stated_about_random_cards_is_true() {
+    let sums = campaign(0..24);
+    assert_honest(&sums);
+    for (question, least) in
+        [("erase_block", 23), ("open_aus_linear", 20), ("open_aus_random", 20), ("page", 20)]
+    {
+        assert!(sums.questions[question].right >= least, "{question}: {:?}", sums.questions[question]);
+    }
 }
 
 #[test]
-fn what_is_stated_about_random_cards_is_true() {
-    let sums = campaign(0..60);
-    for (question, (right, answered)) in &sums {
-        assert!(right * 100 >= answered * 95, "{question}: {right} of {answered} answers are right");
-    }
-    assert!(sums["erase_block"].0 >= 50, "{sums:?}");
-    assert!(sums["open_aus_linear"].0 >= 30, "{sums:?}");
+fn nothing_wrong_is_sure_about_cards_that_nobody_has_seen() {
+    let first = fresh_seed();
+    assert_honest(&campaign(first..first + 12));
 }
 
-/// `FLOATGATE_PROBE_SEED` repeats a campaign.
 #[test]
 #[ignore = "500 cards"]
 fn slow_what_is_stated_about_many_random_cards_is_true() {
-    let named = std::env::var("FLOATGATE_PROBE_SEED").ok().map(|seed| seed.parse().unwrap());
-    let first = named.unwrap_or_else(|| u64::from(std::process::id()) << 20);
-    campaign(first..first + 500);
+    let first = fresh_seed();
+    let sums = campaign(first..first + cards(500));
+    assert_honest(&sums);
+    let right = |question| sums.questions[question].right * 100 / sums.cards;
+    assert!(right("erase_block") >= 93 && right("open_aus_linear") >= 85 && right("open_aus_random") >= 85);
 }

@@ -73,6 +73,36 @@ impl Unknown {
         Simulated::new(Behind { card, hidden: self.hidden_sectors }, Some(noise))
     }
 
+    /// The card in a line.
+    pub(crate) fn summary(&self) -> String {
+        let CardSpec {
+            au_bytes,
+            page_bytes,
+            open_aus,
+            open_aus_random,
+            buffer_bytes,
+            bits_per_cell,
+            dies,
+            ..
+        } = self.spec;
+        let (pinned, first) = (self.spec.fat.aus, self.spec.fat.first_au);
+        format!(
+            "AU {} KiB, page {} KiB, open {open_aus} with {pinned} pinned from {first}, random {open_aus_random}, buffer {} KiB, {} blocks of SLC, \
+             {bits_per_cell} bits, {dies} dies, {:?}, switch {}, tR {}, tPROG {}, {} MiB, {} hidden, noise {}",
+            au_bytes >> 10,
+            page_bytes >> 10,
+            buffer_bytes >> 10,
+            self.spec.slc.blocks,
+            self.spec.bus,
+            self.spec.timing.au_switch_us,
+            self.spec.timing.t_r_us,
+            self.spec.timing.t_prog_us,
+            self.spec.capacity_bytes >> 20,
+            self.hidden_sectors,
+            self.noise
+        )
+    }
+
     /// Pinned allocation units that begin inside what the host sees.
     fn visible_pinned(&self) -> u32 {
         let FatSpec { first_au, aus, .. } = self.spec.fat;
