@@ -218,7 +218,7 @@ impl Status {
 pub struct Registers {
     /// Kind of the card.
     pub kind: CardType,
-    /// Identification.
+    /// Identification of the card, from `cid`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identification: Option<Identification>,
     /// Capacity that the card states, B.
@@ -277,7 +277,7 @@ impl Registers {
         files.decode().map(Some).map_err(|bad| io::Error::new(io::ErrorKind::InvalidData, bad))
     }
 
-    /// What the registers state and the measurement contradicts, a sentence each.
+    /// Statements of the registers that the measurement contradicts, a sentence each.
     pub fn disagreements(&self, claimed: u64, answers: &Answers) -> Vec<String> {
         let mut found = Vec::new();
         // A partition is smaller than its card.

@@ -131,7 +131,7 @@ fn what_a_card_states_is_decoded_and_contradictions_are_said() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     let report: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(report["registers"]["identification"]["name"], "SU04G");
-    assert_eq!(report["registers"]["capacity_bytes"], (0x1D8A + 1) << 19);
+    assert_eq!(report["registers"]["capacity_bytes"], (0x1D8A_u64 + 1) << 19);
     assert!(report["disagreements"][0].as_str().unwrap().contains("the device has 8192 MiB"));
     let text = probe(&folder, &args).out;
     assert!(text.contains("the card states: maker 0x03 SD, SU04G 8.0, serial 0x21aeb8a9, 2013-10"), "{text}");
