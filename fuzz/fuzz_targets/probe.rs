@@ -1,7 +1,8 @@
-//! Samples of a probe and logs of flashbench are read, and concluded from.
+//! Samples of a probe and logs of flashbench are read, and concluded from; registers of cards are decoded.
 #![no_main]
 
 use floatgate_probe::flashbench::Log;
+use floatgate_probe::registers::{CardType, Identification, Status, capacity_of_csd, specification_of_scr};
 use floatgate_probe::{Samples, conclude};
 use libfuzzer_sys::fuzz_target;
 
@@ -12,4 +13,10 @@ fuzz_target!(|text: &str| {
     if let Some(log) = Log::parse(text) {
         log.conclude();
     }
+    for kind in [CardType::Sd, CardType::Mmc] {
+        let _ = Identification::parse(text, kind);
+        let _ = capacity_of_csd(text, kind);
+    }
+    let _ = specification_of_scr(text);
+    let _ = Status::parse(text);
 });

@@ -9,6 +9,7 @@ use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
 use floatgate_probe::flashbench::Log;
+use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
     Value, WritePlan, conclude, holders, size,
@@ -53,6 +54,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
 
+    /// Folder with the registers of the card: the files cid, csd, scr and ssr as sysfs has them. That of a block device is found
+    #[arg(long, value_name = "DIR")]
+    registers: Option<PathBuf>,
+
     /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = noise_factor)]
     noise: f64,
@@ -78,6 +83,11 @@ struct Report<'a> {
     samples: usize,
     complete: bool,
     answers: &'a Answers,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    registers: Option<Registers>,
+    /// Statements of the registers that were measured to be otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    disagreements: Vec<String>,
 }
 
 /// Samples up to the end of a probe, and the reason of an early end.
@@ -292,7 +302,11 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     }
     let complete = trouble.is_none();
     let (capacity_bytes, count) = (samples.capacity, samples.all.len());
-    let report = Report { target, capacity_bytes, samples: count, complete, answers };
+    let registers = stated(args)?;
+    let disagreements =
+        registers.as_ref().map_or_else(Vec::new, |stated| stated.disagreements(capacity_bytes, answers));
+    let report =
+        Report { target, capacity_bytes, samples: count, complete, answers, registers, disagreements };
     args.format.print(&report, "answers", || text(&report))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
@@ -306,6 +320,43 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     }
 }
 
+/// What the card states about itself.
+fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
+    let found = || registers::folder_of(args.target.as_ref()?);
+    let Some(folder) = args.registers.clone().or_else(found) else { return Ok(None) };
+    let what = "name a folder with the files cid and csd, as /sys/block/mmcblk0/device";
+    let failed = |error: String| Failure::new(format!("{}: {error}", folder.display()), what);
+    match Registers::read(&folder).map_err(|error| failed(error.to_string()))? {
+        None if args.registers.is_some() => Err(failed("no registers are there".to_owned())),
+        registers => Ok(registers),
+    }
+}
+
+/// The registers in words.
+fn statements(report: &Report<'_>) -> String {
+    let Some(stated) = &report.registers else { return String::new() };
+    let mut words = Vec::new();
+    if let Some(card) = &stated.identification {
+        words.push(format!(
+            "maker {:#04x} {}, {} {}, serial {:#010x}, {}-{:02}",
+            card.manufacturer_id, card.oem, card.name, card.revision, card.serial, card.year, card.month
+        ));
+    }
+    words.extend(stated.capacity_bytes.map(size));
+    words.extend(stated.specification.map(|version| format!("SD specification {version}")));
+    let status = stated.status.unwrap_or_default();
+    words.extend(status.speed_class.map(|class| format!("class {class}")));
+    words.extend(status.uhs_grade.map(|grade| format!("U{grade}")));
+    words.extend(status.video_class.map(|class| format!("V{class}")));
+    words.extend(status.app_class.map(|class| format!("A{class}")));
+    words.extend(status.au_bytes.map(|bytes| format!("AU {}", size(bytes))));
+    let mut text = format!("\nthe card states: {}\n", words.join(", "));
+    for disagreement in &report.disagreements {
+        text += &format!("disagreement: {disagreement}\n");
+    }
+    text
+}
+
 fn text(report: &Report<'_>) -> String {
     let mut table = Table::new(["question", "answer", "confidence", "reason"]).numbers(2..3);
     for (name, answer) in report.answers.all() {
@@ -313,7 +364,7 @@ fn text(report: &Report<'_>) -> String {
         table.row([name.replace('_', " "), value(answer), confidence, reason(answer)]);
     }
     let Report { target, capacity_bytes, samples, .. } = report;
-    format!("{target}: {}, {samples} samples\n\n{table}", size(*capacity_bytes))
+    format!("{target}: {}, {samples} samples\n\n{table}{}", size(*capacity_bytes), statements(report))
 }
 
 fn value(answer: &Answer) -> String {

@@ -7,6 +7,7 @@
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`flashbench`] concludes from what flashbench printed.
+//! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
 //!
 //! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
 //! nothing else; open allocation units by writing several in turn until each write closes one; fakes by sectors that hold their own address
@@ -31,6 +32,7 @@ mod answer;
 pub mod flashbench;
 mod host;
 mod probe;
+pub mod registers;
 mod sample;
 mod stats;
 mod target;

@@ -112,3 +112,30 @@ fn what_cannot_be_probed_is_refused() {
         assert!(run.err.contains(message), "{args:?}: {}", run.err);
     }
 }
+
+#[test]
+fn what_a_card_states_is_decoded_and_contradictions_are_said() {
+    let folder = fresh("probe-registers");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write(
+        "samples.csv",
+        "# floatgate probe, capacity_bytes=8589934592\norder,test,about,kind,position,bytes,ns,found\n",
+    );
+    let args = ["--from", "samples.csv", "--registers", "."];
+    let refused = probe(&folder, &args);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("no registers are there"), "{}", refused.err);
+    write("cid", "03534453553034478021aeb8a900da00\n");
+    write("csd", "400e00325b5900001d8a7f800a404000\n");
+    let run = probe(&folder, &[&args[..], &["--json"]].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["registers"]["identification"]["name"], "SU04G");
+    assert_eq!(report["registers"]["capacity_bytes"], (0x1D8A_u64 + 1) << 19);
+    assert!(report["disagreements"][0].as_str().unwrap().contains("the device has 8192 MiB"));
+    let text = probe(&folder, &args).out;
+    assert!(text.contains("the card states: maker 0x03 SD, SU04G 8.0, serial 0x21aeb8a9, 2013-10"), "{text}");
+    write("cid", "nothing");
+    let refused = probe(&folder, &args);
+    assert!(refused.code == Some(2) && refused.err.contains("register cid"), "{}", refused.err);
+}

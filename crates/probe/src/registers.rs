@@ -1,0 +1,457 @@
+//! Registers of SD cards and eMMC, as Linux gives them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits.
+//!
+//! Positions of fields are those of the SD Physical Layer Simplified Specification (chapters 4.10.2 and 5) and of JESD84-B51 (chapters 7.2 and 7.3),
+//! which count bits from the end of a register.
+
+use crate::answer::{Answers, size};
+use serde::Serialize;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A register that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("register {name}: {problem}")]
+pub struct BadRegister {
+    /// Name of the register and of its file.
+    pub name: &'static str,
+    /// Description of the fault.
+    pub problem: String,
+}
+
+/// Kind of a card: their registers differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum CardType {
+    /// SD card.
+    #[serde(rename = "SD")]
+    Sd,
+    /// MMC or eMMC.
+    #[serde(rename = "MMC")]
+    Mmc,
+}
+
+/// Bits of a register of up to 64 bytes, its most significant byte first.
+struct Bits {
+    bytes: Vec<u8>,
+}
+
+impl Bits {
+    /// Reads `length` bytes as hexadecimal digits.
+    fn parse(name: &'static str, text: &str, length: usize) -> Result<Self, BadRegister> {
+        let bad = |problem: String| BadRegister { name, problem };
+        let digits = text.trim().as_bytes();
+        if digits.len() != 2 * length {
+            return Err(bad(format!(
+                "{} hexadecimal digits are needed, {} are there",
+                2 * length,
+                digits.len()
+            )));
+        }
+        let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|value| value as u8);
+        let pair = |pair: &[u8]| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?);
+        let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
+        bytes.map(|bytes| Self { bytes }).ok_or_else(|| bad("not hexadecimal".to_owned()))
+    }
+
+    /// Bits `high` to `low`, both included; bits outside of the register are 0.
+    fn field(&self, high: usize, low: usize) -> u64 {
+        (low..=high).rev().fold(0, |value, bit| {
+            let place = self.bytes.len().checked_sub(1 + bit / 8);
+            let byte = place.and_then(|place| self.bytes.get(place)).copied().unwrap_or(0);
+            value << 1 | u64::from(byte >> (bit % 8) & 1)
+        })
+    }
+
+    /// Bytes from bit `high` to bit `low` as text; bytes that cannot be printed are left out.
+    fn text(&self, high: usize, low: usize) -> String {
+        let starts = (low..=high).step_by(8).collect::<Vec<_>>().into_iter().rev();
+        let all = starts.map(|start| self.field(start + 7, start) as u8 as char);
+        all.filter(|c| c.is_ascii_graphic() || *c == ' ').collect::<String>().trim().to_owned()
+    }
+}
+
+/// Identification: the register `cid`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Identification {
+    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    pub manufacturer_id: u64,
+    /// Two letters of the maker or brand.
+    pub oem: String,
+    /// Product name.
+    pub name: String,
+    /// Revision, as n.m.
+    pub revision: String,
+    /// Serial number.
+    pub serial: u64,
+    /// Year of manufacture; of an MMC that does not say its revision the earlier of two.
+    pub year: u64,
+    /// Month of manufacture, 1 to 12.
+    pub month: u64,
+}
+
+impl Identification {
+    /// Decodes the 16 bytes of a CID.
+    ///
+    /// # Errors
+    /// Digits that are missing or wrong.
+    pub fn parse(text: &str, kind: CardType) -> Result<Self, BadRegister> {
+        let bits = Bits::parse("cid", text, 16)?;
+        let revision =
+            |high: usize| format!("{}.{}", bits.field(high, high - 3), bits.field(high - 4, high - 7));
+        let manufacturer_id = bits.field(127, 120);
+        Ok(match kind {
+            CardType::Sd => Self {
+                manufacturer_id,
+                oem: bits.text(119, 104),
+                name: bits.text(103, 64),
+                revision: revision(63),
+                serial: bits.field(55, 24),
+                year: 2000 + bits.field(19, 12),
+                month: bits.field(11, 8),
+            },
+            CardType::Mmc => Self {
+                manufacturer_id,
+                oem: bits.text(111, 104),
+                name: bits.text(103, 56),
+                revision: revision(55),
+                serial: bits.field(47, 16),
+                year: 1997 + bits.field(11, 8),
+                month: bits.field(15, 12),
+            },
+        })
+    }
+}
+
+/// Capacity in bytes from the register `csd`; `None` for an MMC of more than 2 GB, which has it elsewhere.
+///
+/// # Errors
+/// Digits that are missing or wrong; a structure that is not specified.
+pub fn capacity_of_csd(text: &str, kind: CardType) -> Result<Option<u64>, BadRegister> {
+    let bits = Bits::parse("csd", text, 16)?;
+    let small = || {
+        let blocks = (bits.field(73, 62) + 1) << (bits.field(49, 47) + 2);
+        blocks << bits.field(83, 80)
+    };
+    match (kind, bits.field(127, 126)) {
+        (CardType::Mmc, _) if bits.field(73, 62) == 0xFFF => Ok(None),
+        (CardType::Mmc, _) | (CardType::Sd, 0) => Ok(Some(small())),
+        (CardType::Sd, 1) => Ok(Some((bits.field(69, 48) + 1) * (512 << 10))),
+        (CardType::Sd, 2) => Ok(Some((bits.field(75, 48) + 1) * (512 << 10))),
+        (CardType::Sd, other) => {
+            Err(BadRegister { name: "csd", problem: format!("structure {other} is not specified") })
+        }
+    }
+}
+
+/// Version of the SD specification from the register `scr`.
+///
+/// # Errors
+/// Digits that are missing or wrong.
+pub fn specification_of_scr(text: &str) -> Result<&'static str, BadRegister> {
+    let bits = Bits::parse("scr", text, 8)?;
+    Ok(match (bits.field(59, 56), bits.field(47, 47), bits.field(42, 42), bits.field(41, 38)) {
+        (0, ..) => "1.0",
+        (1, ..) => "1.10",
+        (2, 0, ..) => "2.00",
+        (2, 1, 0, 0) => "3.0",
+        (2, 1, 1, 0) => "4",
+        (2, 1, _, 1) => "5",
+        (2, 1, _, 2) => "6",
+        (2, 1, _, 3) => "7",
+        (2, 1, _, 4) => "8",
+        (2, 1, _, 5) => "9",
+        _ => "unknown",
+    })
+}
+
+/// Classes and allocation units that the card states: the register `ssr`. What the card does not state is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Speed class: writes in order with at least this many MB/s.
+    pub speed_class: Option<u64>,
+    /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
+    pub uhs_grade: Option<u64>,
+    /// Video speed class, MB/s.
+    pub video_class: Option<u64>,
+    /// Application performance class: 1 for A1, 2 for A2.
+    pub app_class: Option<u64>,
+    /// Allocation unit, B.
+    pub au_bytes: Option<u64>,
+    /// Allocation unit in UHS modes, B.
+    pub uhs_au_bytes: Option<u64>,
+    /// Allocation unit of the video speed class, B.
+    pub video_au_bytes: Option<u64>,
+}
+
+/// Sizes of AU_SIZE in KiB by code; code 0 is not stated. UHS_AU_SIZE has the same codes from 1 MiB on.
+const AU_KIB: [u64; 16] =
+    [0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 65_536];
+
+impl Status {
+    /// Decodes the 64 bytes of an SD status.
+    ///
+    /// # Errors
+    /// Digits that are missing or wrong.
+    pub fn parse(text: &str) -> Result<Self, BadRegister> {
+        let bits = Bits::parse("ssr", text, 64)?;
+        let stated = |value: u64| Some(value).filter(|value| *value > 0);
+        let au =
+            |high: usize| stated(AU_KIB.get(bits.field(high, high - 3) as usize).copied().unwrap_or(0) << 10);
+        Ok(Self {
+            speed_class: match bits.field(447, 440) {
+                code @ 1..=3 => Some(2 * code),
+                4 => Some(10),
+                _ => None,
+            },
+            uhs_grade: stated(bits.field(399, 396)),
+            video_class: stated(bits.field(391, 384)),
+            app_class: stated(bits.field(339, 336)),
+            au_bytes: au(431),
+            uhs_au_bytes: au(395),
+            video_au_bytes: stated(bits.field(377, 368) << 20),
+        })
+    }
+}
+
+/// Registers of a card, as far as the system gives them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Registers {
+    /// Kind of the card.
+    pub kind: CardType,
+    /// Identification of the card, from `cid`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identification: Option<Identification>,
+    /// Capacity that the card states, B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
+    /// Version of the SD specification.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specification: Option<&'static str>,
+    /// Classes and allocation units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+}
+
+/// Folder in sysfs with the registers of the card behind a block device or one of its partitions, `None` where there is none.
+pub fn folder_of(device: &Path) -> Option<PathBuf> {
+    let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device())?;
+    let number = format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    folder_below(&Path::new("/sys/dev/block").join(number).canonicalize().ok()?)
+}
+
+/// As [`folder_of`], from the folder of the device in sysfs: that of a partition is inside that of its device.
+fn folder_below(block: &Path) -> Option<PathBuf> {
+    let folders = [block.join("device"), block.parent()?.join("device")];
+    folders.into_iter().find(|folder| folder.join("cid").exists())
+}
+
+/// Longest file of a register, B.
+const FILE_MAX: u64 = 4096;
+
+impl Registers {
+    /// Reads the files `type`, `cid`, `csd`, `scr` and `ssr` of a folder; those that are absent are left out. `None` when neither `cid` nor `csd` is there.
+    ///
+    /// # Errors
+    /// `InvalidData` for a file that is no register; what the system says.
+    pub fn read(folder: &Path) -> io::Result<Option<Self>> {
+        let text = |name: &str| -> io::Result<Option<String>> {
+            use std::io::Read;
+            let file = match std::fs::File::open(folder.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            let mut text = String::new();
+            file.take(FILE_MAX).read_to_string(&mut text)?;
+            Ok(Some(text))
+        };
+        let files = Files {
+            kind: text("type")?,
+            cid: text("cid")?,
+            csd: text("csd")?,
+            scr: text("scr")?,
+            ssr: text("ssr")?,
+        };
+        if files.cid.is_none() && files.csd.is_none() {
+            return Ok(None);
+        }
+        files.decode().map(Some).map_err(|bad| io::Error::new(io::ErrorKind::InvalidData, bad))
+    }
+
+    /// Statements of the registers that the measurement contradicts, a sentence each.
+    pub fn disagreements(&self, claimed: u64, answers: &Answers) -> Vec<String> {
+        let mut found = Vec::new();
+        // A partition is smaller than its card.
+        if let Some(stated) = self.capacity_bytes.filter(|stated| *stated < claimed) {
+            found.push(format!("the registers state {}, the device has {}", size(stated), size(claimed)));
+        }
+        let status = self.status.unwrap_or_default();
+        let stated: Vec<u64> =
+            [status.au_bytes, status.uhs_au_bytes, status.video_au_bytes].into_iter().flatten().collect();
+        // An allocation unit of the register is a whole number of those of the card: classes are measured in it.
+        if let (Some(measured), Some(most)) = (answers.erase_block.count(), stated.iter().max())
+            && !most.is_multiple_of(measured)
+        {
+            found.push(format!(
+                "the registers state an allocation unit of {}, which is no multiple of the {} measured",
+                size(*most),
+                size(measured)
+            ));
+        }
+        let class = [status.speed_class, status.uhs_grade.map(|grade| 10 * grade), status.video_class];
+        if let (Some(class), Some(crate::answer::Value::Measure(speed))) =
+            (class.into_iter().flatten().max(), answers.write_speed.value)
+            && speed < class as f64
+        {
+            found.push(format!(
+                "the registers promise writes in order with {class} MB/s, {speed} MB/s were measured"
+            ));
+        }
+        found
+    }
+}
+
+/// Texts of the files.
+#[derive(Default)]
+struct Files {
+    kind: Option<String>,
+    cid: Option<String>,
+    csd: Option<String>,
+    scr: Option<String>,
+    ssr: Option<String>,
+}
+
+impl Files {
+    fn decode(&self) -> Result<Registers, BadRegister> {
+        let is_mmc = self.kind.as_deref().is_some_and(|kind| kind.trim() == "MMC");
+        let kind = if is_mmc { CardType::Mmc } else { CardType::Sd };
+        let of_sd = |text: &Option<String>| text.clone().filter(|_| !is_mmc);
+        let capacity = self.csd.as_deref().map(|text| capacity_of_csd(text, kind)).transpose()?;
+        Ok(Registers {
+            kind,
+            identification: self.cid.as_deref().map(|text| Identification::parse(text, kind)).transpose()?,
+            capacity_bytes: capacity.flatten(),
+            specification: of_sd(&self.scr).map(|text| specification_of_scr(&text)).transpose()?,
+            status: of_sd(&self.ssr).map(|text| Status::parse(&text)).transpose()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_of_real_cards_say_what_linux_says() {
+        // From the logs of wirenboard/sdcard_benchmark, with what Linux printed beside them.
+        let cards = [
+            ("03534453553034478021aeb8a900da00", 0x03, "SD", "SU04G", "8.0", 2013, 10),
+            ("02544d534130344711222adf3a00dc00", 0x02, "TM", "SA04G", "1.1", 2013, 12),
+            ("824a544e4361726410d801878300da00", 0x82, "JT", "NCard", "1.0", 2013, 10),
+            ("744a605553442020104b0ccfc200f601", 0x74, "J`", "USD", "1.0", 2015, 6),
+            ("413432534438474220a070df2800e200", 0x41, "42", "SD8GB", "2.0", 2014, 2),
+        ];
+        for (cid, manufacturer_id, oem, name, revision, year, month) in cards {
+            let found = Identification::parse(cid, CardType::Sd).unwrap();
+            assert_eq!((found.manufacturer_id, found.year, found.month), (manufacturer_id, year, month));
+            assert_eq!(
+                (found.oem.as_str(), found.name.as_str(), found.revision.as_str()),
+                (oem, name, revision)
+            );
+        }
+        let capacity = |csd| capacity_of_csd(csd, CardType::Sd).unwrap();
+        // C_SIZE is 1d8ah, 3adfh: units of 512 KiB.
+        assert_eq!(capacity("400e00325b5900001d8a7f800a404000"), Some((0x1D8A + 1) << 19));
+        assert_eq!(capacity("400e00325b5900003adf7f800a400000"), Some((0x3ADF + 1) << 19));
+    }
+
+    #[test]
+    fn small_cards_have_another_csd() {
+        // READ_BL_LEN 9, C_SIZE 4095, C_SIZE_MULT 7: (4095 + 1) * 2^9 blocks of 512 B.
+        let mut csd: u128 = 9 << 80 | 4095 << 62 | 7 << 47;
+        assert_eq!(capacity_of_csd(&format!("{csd:032x}"), CardType::Sd), Ok(Some(1 << 30)));
+        assert_eq!(capacity_of_csd(&format!("{csd:032x}"), CardType::Mmc), Ok(None));
+        csd |= 3 << 126;
+        assert!(capacity_of_csd(&format!("{csd:032x}"), CardType::Sd).is_err());
+    }
+
+    /// An SD status with fields set: high bit, low bit, value.
+    fn ssr(fields: &[(usize, u64)]) -> String {
+        let mut bytes = [0_u8; 64];
+        for (low, value) in fields {
+            for bit in 0..16 {
+                let at = low + bit;
+                bytes[63 - at / 8] |= ((value >> bit & 1) as u8) << (at % 8);
+            }
+        }
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn classes_and_allocation_units_are_stated() {
+        let text = ssr(&[(440, 4), (428, 9), (396, 3), (392, 10), (384, 30), (368, 16), (336, 2)]);
+        let status = Status::parse(&text).unwrap();
+        let expected = Status {
+            speed_class: Some(10),
+            uhs_grade: Some(3),
+            video_class: Some(30),
+            app_class: Some(2),
+            au_bytes: Some(4 << 20),
+            uhs_au_bytes: Some(8 << 20),
+            video_au_bytes: Some(16 << 20),
+        };
+        assert_eq!(status, expected);
+        assert_eq!(Status::parse(&ssr(&[])), Ok(Status::default()));
+    }
+
+    #[test]
+    fn anything_may_be_in_a_file() {
+        for text in ["", "0", "zz534453553034478021aeb8a900da00", &"ü".repeat(16), &"f".repeat(128)] {
+            assert!(Identification::parse(text, CardType::Sd).is_err(), "{text}");
+            assert!(capacity_of_csd(text, CardType::Mmc).is_err());
+            assert!(specification_of_scr(text).is_err());
+        }
+        for kind in [CardType::Sd, CardType::Mmc] {
+            Identification::parse(&"f".repeat(32), kind).unwrap();
+        }
+        assert!(Status::parse(&"f".repeat(128)).is_ok());
+        assert_eq!(specification_of_scr("0235800000000000"), Ok("3.0"));
+        assert_eq!(specification_of_scr("ffffffffffffffff"), Ok("unknown"));
+    }
+
+    #[test]
+    fn the_registers_of_a_partition_are_those_of_its_card() {
+        let folder = tempfile::tempdir().unwrap();
+        let card = folder.path().join("mmcblk0");
+        std::fs::create_dir_all(card.join("mmcblk0p1")).unwrap();
+        std::fs::create_dir_all(card.join("device")).unwrap();
+        assert_eq!(folder_below(&card), None);
+        std::fs::write(card.join("device/cid"), "").unwrap();
+        assert_eq!(folder_below(&card), Some(card.join("device")));
+        assert_eq!(folder_below(&card.join("mmcblk0p1")), Some(card.join("device")));
+        assert_eq!(folder_of(folder.path()), None);
+    }
+
+    #[test]
+    fn a_folder_is_read_and_contradictions_are_said() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Registers::read(folder.path()).unwrap(), None);
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("type", "SD\n");
+        write("cid", "03534453553034478021aeb8a900da00\n");
+        write("csd", "400e00325b5900001d8a7f800a404000\n");
+        write("ssr", &ssr(&[(440, 4), (428, 9)]));
+        let registers = Registers::read(folder.path()).unwrap().unwrap();
+        assert_eq!(registers.identification.as_ref().unwrap().name, "SU04G");
+        let mut answers = crate::conclude(&crate::Samples::default());
+        let capacity = registers.capacity_bytes.unwrap();
+        assert_eq!(registers.disagreements(capacity, &answers), [""; 0]);
+        answers.erase_block.value = Some(crate::Value::Count(3 << 20));
+        answers.write_speed.value = Some(crate::Value::Measure(4.5));
+        let said = registers.disagreements(8 << 30, &answers);
+        assert!(said[0].ends_with("the device has 8192 MiB"), "{said:?}");
+        assert!(said[1].contains("no multiple of the 3 MiB"), "{said:?}");
+        assert!(said[2].contains("10 MB/s, 4.5 MB/s"), "{said:?}");
+        write("cid", "short");
+        assert_eq!(Registers::read(folder.path()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
