@@ -281,7 +281,7 @@ fn a_closed_pipe_does_not_change_the_exit_status_of_a_check() {
 }
 
 /// Commands whose output is a file of another kind: a shell script, bytes of an image, a mount.
-const NO_FORMAT: [&str; 5] = ["completions", "man", "report", "image cat", "image mount"];
+const NO_FORMAT: [&str; 6] = ["completions", "man", "report", "sweep", "image cat", "image mount"];
 
 #[test]
 fn json_and_csv_are_options_of_every_command() {
