@@ -1,7 +1,7 @@
 //! `floatgate sweep`.
 
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::output::{self, tell};
+use crate::output;
 use floatgate_image::output::Output;
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::sweep::{self, Checkpoint, Spec, Table};
@@ -71,11 +71,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     written.and_then(|()| writer.flush()).map_err(|error| output.failed(error))?;
     drop(writer);
     common::finish(output)?;
-    let (front, feasible) = table.counts();
-    tell(&format!(
-        "{}, {feasible} feasible, {front} on the Pareto front",
-        common::count(table.rows.len(), "design")
-    ));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -194,7 +194,7 @@ const EACH: [&str; 59] = [
 ];
 
 /// Commands that print no result, or only when they are ended: these have tests of their own.
-const SILENT: [&str; 2] = ["card serve", "image mount"];
+const SILENT: [&str; 3] = ["sweep", "card serve", "image mount"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {
