@@ -25,6 +25,7 @@ mod report;
 mod setups;
 mod signals;
 mod speed;
+mod speed_sweep;
 mod sweep;
 mod table;
 mod trace;
@@ -84,6 +85,8 @@ enum Command {
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
+    /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
+    Sweep(sweep::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
     /// The catalogue of chips and cards
@@ -136,6 +139,7 @@ fn main() -> ExitCode {
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),

@@ -141,7 +141,7 @@ fn flat(value: &Value) -> Map<String, Value> {
 }
 
 /// A cell: lists of plain values are joined by spaces, lists of objects are JSON.
-fn scalar(value: &Value) -> String {
+pub(crate) fn scalar(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -152,7 +152,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     if text.contains(['"', ',', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

@@ -71,7 +71,7 @@ pub(crate) struct Args {
     pub(crate) keep_going: bool,
 
     /// Order the rows of a sweep by this test, the fastest first
-    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::sweep::test_names())]
+    #[arg(long, value_name = "TEST", requires = "sweep", value_parser = crate::speed_sweep::test_names())]
     pub(crate) sort: Option<String>,
 
     /// Draw the breakdown as bars into an SVG file
@@ -109,7 +109,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     if !args.sweep.is_empty() {
-        return crate::sweep::run(args);
+        return crate::speed_sweep::run(args);
     }
     let named = args.setup.open()?;
     let run = speed_run::measure_with_advice(

@@ -18,6 +18,7 @@
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
+//! - [`sweep`]: many designs of a setup, the best of them, and the parameter that matters.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 //! # Example
 //!
@@ -63,6 +64,7 @@ pub mod report;
 pub mod rig;
 pub mod speed;
 pub mod speed_run;
+pub mod sweep;
 pub mod trace;
 pub mod vfs;
 

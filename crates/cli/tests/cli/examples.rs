@@ -19,6 +19,8 @@ fn user_folder() -> PathBuf {
     let folder = fresh("examples");
     let setup = finish(floatgate().args(["setups", "am62a-w35n01jw"]).current_dir(&folder));
     std::fs::write(folder.join("my-board.toml"), setup.out).unwrap();
+    let designs = "setup = \"am62a-w35n01jw\"\nspace.\"bus.mode\" = [\"1-1-1\", \"1-1-8\"]\n";
+    std::fs::write(folder.join("designs.toml"), designs).unwrap();
     std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
     crate::support::dump_files(&folder);
     std::fs::write(folder.join("trace.csv"), crate::support::REQUESTS).unwrap();

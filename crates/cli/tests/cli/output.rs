@@ -194,7 +194,7 @@ const EACH: [&str; 59] = [
 ];
 
 /// Commands that print no result, or only when they are ended: these have tests of their own.
-const SILENT: [&str; 2] = ["card serve", "image mount"];
+const SILENT: [&str; 3] = ["sweep", "card serve", "image mount"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {
@@ -281,7 +281,7 @@ fn a_closed_pipe_does_not_change_the_exit_status_of_a_check() {
 }
 
 /// Commands whose output is a file of another kind: a shell script, bytes of an image, a mount.
-const NO_FORMAT: [&str; 5] = ["completions", "man", "report", "image cat", "image mount"];
+const NO_FORMAT: [&str; 6] = ["completions", "man", "report", "sweep", "image cat", "image mount"];
 
 #[test]
 fn json_and_csv_are_options_of_every_command() {
