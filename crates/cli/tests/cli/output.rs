@@ -124,7 +124,8 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 57] = [
+const EACH: [&str; 58] = [
+    "fit imx6-mx30lf2g18ac flash_speed.txt",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
@@ -194,6 +195,7 @@ fn files(name: &str) -> PathBuf {
     std::fs::rename(folder.join("rootfs.ubi"), folder.join("rootfs.data")).unwrap();
     crate::images::write(&folder);
     std::fs::write(folder.join("requests.csv"), crate::support::REQUESTS).unwrap();
+    std::fs::write(folder.join("flash_speed.txt"), crate::support::FIGURES).unwrap();
     folder
 }
 
