@@ -9,6 +9,7 @@ mod common;
 mod completions;
 mod ecc;
 mod endurance;
+mod fit;
 mod fs;
 mod help;
 mod image;
@@ -77,6 +78,8 @@ enum Command {
     Card(card::Args),
     /// Measure a card, drive or file that nobody knows, and conclude: erase block, page, open allocation units, caches, real size
     Probe(probe::Args),
+    /// Fit the costs of host and controller to figures measured on your board, and write its setup
+    Fit(fit::Args),
     /// Published tables beside what floatgate simulates
     Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
@@ -135,6 +138,7 @@ fn main() -> ExitCode {
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Fit(args) => fit::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),

@@ -13,6 +13,7 @@
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
+//! - [`fit`]: costs of a board, fitted to what was measured on it.
 //! - [`fs_compare`]: filesystems and bare flash side by side; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: what stands between them and a program.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
@@ -48,6 +49,7 @@ pub mod corner;
 pub mod cpu;
 pub mod endurance;
 pub mod error;
+pub mod fit;
 pub mod fs_compare;
 pub mod fs_speed;
 pub mod keystore;

@@ -9,6 +9,9 @@ const HOLES: [&[&str]; 20] = [
     &["sweep", "{}", "-o", "designs.csv"],
     &["report", "{}", "-o", "-"],
     &["report", "am62a-w35n01jw", "-o", "-", "--set", "{}"],
+const HOLES: [&[&str]; 19] = [
+    &["fit", "{}", "/dev/null"],
+    &["fit", "imx6-mx30lf2g18ac", "{}"],
     &["speed", "{}"],
     &["speed", "am62a-w35n01jw", "--set", "{}"],
     &["speed", "am62a-w35n01jw", "--sweep", "{}"],

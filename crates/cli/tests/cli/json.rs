@@ -142,6 +142,7 @@ fn with_traces(line: &str) -> String {
         folder.join(name).to_str().unwrap().to_owned()
     };
     let trace = file("trace.csv", "cycle,program_us,erase_us\n1000,650,2000\n200000,490,4250\n");
+    let line = line.replace("FIGURES", &file("flash_speed.txt", crate::support::FIGURES));
     let line = line.replace("REQUESTS", &file("requests.csv", crate::support::REQUESTS));
     line.replace("TRACE", &trace).replace("TIMES", &file("times.csv", "erase_us\n3000\n"))
 }
@@ -181,6 +182,7 @@ const LINES: &[(&str, &str)] = &[
     ("endurance --all", "endurance --all --chips 2 --json"),
     ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
+    ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),

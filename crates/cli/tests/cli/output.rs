@@ -134,6 +134,8 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 const EACH: [&str; 59] = [
     "report am62a-w35n01jw -o -",
     "man speed",
+const EACH: [&str; 58] = [
+    "fit imx6-mx30lf2g18ac flash_speed.txt",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
@@ -203,6 +205,7 @@ fn files(name: &str) -> PathBuf {
     std::fs::rename(folder.join("rootfs.ubi"), folder.join("rootfs.data")).unwrap();
     crate::images::write(&folder);
     std::fs::write(folder.join("requests.csv"), crate::support::REQUESTS).unwrap();
+    std::fs::write(folder.join("flash_speed.txt"), crate::support::FIGURES).unwrap();
     folder
 }
 

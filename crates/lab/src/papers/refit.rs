@@ -1,11 +1,12 @@
 //! Leave-one-out: each fit repeated without the row in question, and that row's residual then.
 //!
-//! Parameters that share rows are one group. A group is fitted by Gauss and Newton's method on the logarithms of parameters and
-//! figures; the steps of polling make it no smoother than that. Rows that are the same run are left out together.
+//! Parameters that share rows are one group. A group is fitted on the logarithms of parameters and figures, by the
+//! least squares that `floatgate fit` uses, too. Rows that are the same run are left out together.
 
 use super::file::{Paper, Row, RowKind, Table, beyond, rows};
 use super::job::{Job, job, run};
 use crate::config::Library;
+use crate::fit::least_squares::{Bounds, minimise};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -102,10 +103,6 @@ fn parameter(library: &Library, job: &Job, path: &str) -> Option<Parameter> {
     })
 }
 
-/// Rounds of improvement, and the step of a parameter by which its effect is seen.
-const ROUNDS: usize = 6;
-const STEP: f64 = 0.05;
-
 impl Group<'_> {
     /// The residual of subject `i` after a fit to the others; none when they are too few.
     fn residual_without(&self, library: &Library, i: usize) -> Option<f64> {
@@ -121,7 +118,7 @@ impl Group<'_> {
         let errors = |at: &[f64]| -> Option<Vec<f64>> {
             others.iter().map(|subject| self.error(library, subject, at)).collect()
         };
-        let best = minimise(start, errors)?;
+        let best = minimise(start, &vec![Bounds::NONE; self.parameters.len()], errors)?;
         let simulated = self.simulate(library, out, &best)?;
         Some(beyond(simulated.exact, out.row.says()?.interval(out.table, simulated.kib)))
     }
@@ -147,79 +144,5 @@ impl Group<'_> {
         let simulated = self.simulate(library, subject, at)?;
         let (min, max) = subject.row.says()?.interval(subject.table, simulated.kib);
         Some((simulated.exact / f64::midpoint(min, max)).ln()).filter(|error| error.is_finite())
-    }
-}
-
-fn squares(errors: &[f64]) -> f64 {
-    errors.iter().map(|e| e * e).sum()
-}
-
-/// Where the sum of the squares of `errors` is least, as far as steps downhill lead.
-fn minimise(mut at: Vec<f64>, errors: impl Fn(&[f64]) -> Option<Vec<f64>>) -> Option<Vec<f64>> {
-    let mut now = errors(&at)?;
-    for _ in 0..ROUNDS {
-        let mut slopes = Vec::with_capacity(at.len());
-        for i in 0..at.len() {
-            let mut there = at.clone();
-            *there.get_mut(i)? += STEP;
-            slopes.push(errors(&there)?.iter().zip(&now).map(|(b, a)| (b - a) / STEP).collect());
-        }
-        let step = newton_step(&slopes, &now)?;
-        let tries = [1.0, 0.5, 0.25].into_iter().filter_map(|share| {
-            let there: Vec<f64> =
-                at.iter().zip(&step).map(|(x, step)| x + (share * step).clamp(-1.0, 1.0)).collect();
-            errors(&there).map(|errors| (there, errors))
-        });
-        let better = tries
-            .filter(|(_, e)| squares(e) < squares(&now))
-            .min_by(|a, b| squares(&a.1).total_cmp(&squares(&b.1)));
-        match better {
-            Some(found) => (at, now) = found,
-            None => break,
-        }
-    }
-    Some(at)
-}
-
-/// Solves the normal equations by elimination. `slopes` has a row for each parameter.
-fn newton_step(slopes: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let n = slopes.len();
-    // A parameter without effect stays where it is.
-    let mut rows: Vec<Vec<f64>> = slopes
-        .iter()
-        .enumerate()
-        .map(|(i, a)| {
-            let mut row: Vec<f64> = slopes.iter().map(|b| dot(a, b)).collect();
-            row[i] += 1e-9;
-            row.push(-dot(a, errors));
-            row
-        })
-        .collect();
-    for i in 0..n {
-        let pivot = rows.get(i)?.clone();
-        for (j, row) in rows.iter_mut().enumerate() {
-            if j != i {
-                let factor = row.get(i)? / pivot.get(i)?;
-                row.iter_mut().zip(&pivot).for_each(|(x, p)| *x -= factor * p);
-            }
-        }
-    }
-    rows.iter().enumerate().map(|(i, row)| Some(row.get(n)? / row.get(i)?)).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn finds_the_least_squares() {
-        // Lines through three points: 1, 2, 2 at 0, 1, 2 are nearest to 7/6 + x/2.
-        let errors = |at: &[f64]| {
-            let line = |x: f64, y: f64| at[0] + at[1] * x - y;
-            Some(vec![line(0.0, 1.0), line(1.0, 2.0), line(2.0, 2.0)])
-        };
-        let best = minimise(vec![0.0, 0.0], errors).unwrap();
-        assert!((best[0] - 7.0 / 6.0).abs() < 1e-3 && (best[1] - 0.5).abs() < 1e-3, "{best:?}");
     }
 }

@@ -1,0 +1,172 @@
+//! `floatgate fit`.
+
+use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::fit::{self, FitReport, FittedParameter, FittedRow, Hypothesis, RESULTS_MAX_BYTES};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// Lines that are not understood, of which a report lists no more.
+const LISTED: usize = 10;
+
+#[derive(clap::Args)]
+#[command(after_help = "The results are a text with any of
+  output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
+  lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
+  lines of U-Boot (`4194304 bytes read in 350 ms`, and what `sf update` prints)
+  lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
+  `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
+
+Examples:
+  floatgate fit imx6-mx30lf2g18ac flash_speed.txt
+  floatgate fit imx6-mx30lf2g18ac flash_speed.txt -o fitted.toml
+  floatgate fit imx6-mx30lf2g18ac flash_speed.txt --free chip.timing.t_prog_us.typ --json")]
+pub(crate) struct Args {
+    /// Setup of the board (see `floatgate setups`), or the path of a TOML file
+    setup: PathBuf,
+
+    /// Text with the measured figures
+    results: PathBuf,
+
+    /// Override any field of the setup: --set bus.clock_hz=80e6
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Also fit this number of the setup, from half of it to its maximum (repeatable): --free chip.timing.t_prog_us.typ
+    #[arg(long, value_name = "KEY")]
+    free: Vec<String>,
+
+    /// Write the fitted setup here
+    #[arg(short = 'o', long = "output", value_name = "OUT.toml")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let library = Library::built_in();
+    let setup = library.setup(&args.setup)?;
+    let sets = Override::parse_all(&args.set)?;
+    let base = args.output.as_deref().map(|output| base_of(&args.setup, output)).transpose()?;
+    let results = fit::parse(&read(&args.results)?);
+    let report = fit::fit(&library, &setup, &sets, &results, &args.free)?;
+    if let (Some(output), Some(base)) = (&args.output, base) {
+        common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
+    }
+    args.format.finish(&report, "rows", || show(&args.results, &report))
+}
+
+/// The results as bytes, which may be in any encoding.
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    let help = "name a text file with what flash_speed, dd or U-Boot printed";
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|file| file.take(RESULTS_MAX_BYTES + 1).read_to_end(&mut bytes)) {
+        Ok(read) if read as u64 > RESULTS_MAX_BYTES => Err(Failure::new(
+            format!("{}: larger than {} MiB", path.display(), RESULTS_MAX_BYTES >> 20),
+            help,
+        )),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), help)),
+    }
+}
+
+/// The name by which the output refers to the setup: a built-in one by its name, a file by its absolute path.
+fn base_of(setup: &Path, output: &Path) -> Result<String, Failure> {
+    let text = setup.to_string_lossy();
+    if !text.contains(['/', '\\']) && !text.ends_with(".toml") {
+        return Ok(text.into_owned());
+    }
+    let failed = |error| Failure::new(format!("{}: {error}", setup.display()), "name a setup that exists");
+    let whole = setup.canonicalize().map_err(failed)?;
+    if output.canonicalize().is_ok_and(|output| output == whole) {
+        return Err(Failure::new(
+            format!("{}: the output would replace the setup that it is based on", output.display()),
+            "name another file with -o",
+        ));
+    }
+    Ok(whole.to_string_lossy().into_owned())
+}
+
+fn show(path: &Path, report: &FitReport) -> String {
+    let mut text = format!(
+        "{}\n{} understood, {} not\n",
+        report.title,
+        common::count(report.understood, "line"),
+        report.unknown.len()
+    );
+    for unknown in report.unknown.iter().take(LISTED) {
+        text += &format!("  {}:{}: {}: {}\n", path.display(), unknown.line, unknown.why, unknown.text);
+    }
+    text += &format!("\n{}\n", costs(&report.parameters));
+    for p in report.parameters.iter().filter(|p| !p.same_effect.is_empty()) {
+        text += &format!(
+            "{}: same effect on all figures as {}; only their sum is decided\n",
+            p.path,
+            p.same_effect.join(", ")
+        );
+    }
+    text += &format!("\n{}\n", rows(&report.rows));
+    text += &format!("worst residual {}", percent(report.worst));
+    if let (Some(median), Some(worst)) = (report.median_left_out, report.worst_left_out) {
+        text += &format!(
+            "; each figure predicted by the others: median {}, worst {}",
+            percent(median),
+            percent(worst)
+        );
+    }
+    text.push('\n');
+    text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
+    for line in &report.unexplained {
+        text += &format!("no cost explains the figure of {}:{line}\n", path.display());
+    }
+    text
+}
+
+fn costs(parameters: &[FittedParameter]) -> String {
+    let mut table = Table::new(["cost", "stated", "fitted", "at least", "at most"]).numbers(1..);
+    for p in parameters {
+        let numbers = [p.before, p.value, p.low, p.high].map(|value| format!("{value:.2}"));
+        table.row([p.path.clone()].into_iter().chain(numbers));
+    }
+    table.to_string()
+}
+
+fn rows(rows: &[FittedRow]) -> String {
+    let header = ["line", "figure", "measured", "as stated", "fitted", "left out", ""];
+    let mut table = Table::new(header).numbers(2..6);
+    for row in rows {
+        let left_out = row.left_out.map_or_else(String::new, percent);
+        let note = if row.fitted { "" } else { "not fitted: the chip decides" };
+        let name = row.set.iter().fold(row.name.clone(), |name, set| name + ", " + set);
+        table.row([
+            row.line.to_string(),
+            name,
+            row.measured.clone(),
+            percent(row.residual_before),
+            percent(row.residual),
+            left_out,
+            note.to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn hypothesis(h: &Hypothesis) -> String {
+    format!(
+        "may be wrong on the board: {} ({}): with plausible costs the worst figure is {} away, not {}\n",
+        h.what,
+        h.set.join(", "),
+        percent(h.worst),
+        percent(h.worst_before)
+    )
+}
+
+/// Time of the simulated board over the measured one, minus 1.
+fn percent(ratio: f64) -> String {
+    let tenths = (ratio * 1000.0).round();
+    if tenths == 0.0 { "0.0 %".to_owned() } else { format!("{:+.1} %", tenths / 10.0) }
+}

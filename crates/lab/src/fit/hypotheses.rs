@@ -1,0 +1,160 @@
+//! Changes of a board that explain its figures better than costs alone.
+//!
+//! Costs can hide a slow bus: so each change is judged by a fit in which costs stay plausible, within three times what the setup states.
+
+use super::model::Model;
+use super::parameters::{self, Parameter};
+use super::{Block, PRIOR, size, solve};
+use crate::config::{Config, Library, Override, Setup};
+use crate::rig;
+use floatgate_device::spec::ChipKind;
+use floatgate_device::spi::SpiProfile;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// A board whose worst figure is nearer than this needs no explanation.
+const ENOUGH: f64 = 0.02;
+
+/// Share of the worst residual that a change may leave.
+const HALF: f64 = 0.5;
+
+/// Plausible costs are at most this many times what the setup states.
+const PLAUSIBLE: f64 = 3.0;
+
+/// A change of the board that halves the worst residual.
+#[derive(Clone, Debug, Serialize)]
+pub struct Hypothesis {
+    /// What would be wrong.
+    pub what: String,
+    /// Overrides that say so.
+    pub set: Vec<String>,
+    /// Worst residual of the setup as given, with plausible costs.
+    pub worst_before: f64,
+    /// Worst residual with the change.
+    pub worst: f64,
+}
+
+/// Changes that halve the worst residual, the best first.
+pub(super) fn explain(
+    library: &Library,
+    setup: &Setup,
+    sets: &[Override],
+    config: &Config,
+    blocks: &[Block],
+) -> Vec<Hypothesis> {
+    let worst_with = |change: &[String], free: &[String]| {
+        let mut all = sets.to_vec();
+        all.extend(Override::parse_all(change).ok()?);
+        let config = library.resolve(setup, &all).ok()?;
+        let plausible = parameters::of(&config, &[]).ok()?.into_iter().map(plausible);
+        let free = free.iter().filter_map(|path| {
+            let value = config.extract::<f64>(path).ok()?;
+            Some(parameters::free_number(&config, path, value))
+        });
+        let model = Model::new(library, setup, &all, blocks, plausible.chain(free).collect()).ok()?;
+        let keep = model.fitted();
+        let best = solve(&model, &keep, &model.start(), PRIOR)?;
+        Some(size(&model.residuals(&model.times(&best).ok()?), &keep))
+    };
+    let Some(before) = worst_with(&[], &[]).filter(|worst| *worst > ENOUGH) else { return Vec::new() };
+    let mut found: Vec<Hypothesis> = candidates(config)
+        .into_par_iter()
+        .filter_map(|(what, set, free)| {
+            let worst = worst_with(&set, &free).filter(|worst| *worst <= before * HALF)?;
+            Some(Hypothesis { what, set: set.into_iter().chain(free).collect(), worst_before: before, worst })
+        })
+        .collect();
+    found.sort_by(|a, b| a.worst.total_cmp(&b.worst));
+    found
+}
+
+fn plausible(p: Parameter) -> Parameter {
+    let high = p.high.min((PLAUSIBLE * p.value).max(p.scale / 2.0));
+    Parameter { low: p.value / PLAUSIBLE, high, ..p }
+}
+
+/// A change in words, its overrides, and the numbers it frees.
+type Candidate = (String, Vec<String>, Vec<String>);
+
+/// Changes that this kind of setup can have.
+fn candidates(config: &Config) -> Vec<Candidate> {
+    let change = |what: &str, set: &[String]| (what.to_owned(), set.to_vec(), Vec::new());
+    let mut all = vec![
+        change(
+            "the CPU is busy or slow: calls and driver code take four times as long",
+            &scaled(config, &["host.call_us", "host.page_us"], 4.0),
+        ),
+        change(
+            "runtime power management: the host wakes up 100 us late",
+            &[format!("host.wakeup_us={}", number(config, "host.wakeup_us") + 100.0)],
+        ),
+        change("ECC in software", &["ecc.engine=software".to_owned()]),
+    ];
+    for time in ["t_prog_us", "t_rd_ecc_us", "t_r_us"] {
+        for path in [format!("chip.timing.{time}.typ"), format!("chip.timing.{time}")] {
+            if config.extract::<f64>(&path).is_ok() {
+                all.push((format!("the chip's {path} is not the typical one"), Vec::new(), vec![path]));
+            }
+        }
+    }
+    match config.chip_kind() {
+        Ok(ChipKind::SpiNand | ChipKind::SpiNor) => all.extend(of_spi(config)),
+        Ok(ChipKind::RawNand) => {
+            for mode in 0..5 {
+                all.push(change(
+                    &format!("the interface runs in SDR mode {mode}"),
+                    &[format!("bus.interface=sdr{mode}")],
+                ));
+            }
+            all.push(change("R/B# is not used: the driver polls", &["bus.no_ready_pin=true".to_owned()]));
+        }
+        _ => {}
+    }
+    all
+}
+
+fn of_spi(config: &Config) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = [1, 2, 4]
+        .into_iter()
+        .filter(|&lanes| f64::from(lanes) < number(config, "bus.lanes"))
+        .map(|lanes| {
+            (format!("only x{lanes}: wider modes are off"), vec![format!("bus.lanes={lanes}")], Vec::new())
+        })
+        .collect();
+    for mode in rig::chip_modes(config) {
+        all.push((format!("the bus mode is {mode}"), vec![format!("bus.mode={mode}")], Vec::new()));
+    }
+    for clock in slower_clocks(config) {
+        let what = format!("the clock is {:.2} MHz: another divider", clock as f64 / 1e6);
+        all.push((what, vec![format!("bus.clock_hz={clock}")], Vec::new()));
+    }
+    if config.tree().get("controller.dirmap").is_some() {
+        let off = ["read", "write"].map(|way| format!("controller.dirmap.{way}=false")).to_vec();
+        all.push(("no direct mapping".to_owned(), off, Vec::new()));
+    }
+    all
+}
+
+/// The next slower clocks that the controller makes.
+fn slower_clocks(config: &Config) -> Vec<u64> {
+    let Ok(profile) = config.extract::<SpiProfile>("controller") else { return Vec::new() };
+    let asked = config.extract::<floatgate_device::spi::SpiBus>("bus").map_or(0, |bus| bus.clock_hz);
+    let mut clocks = Vec::new();
+    let mut clock = profile.clock_for(asked);
+    for divisor in [1.25, 1.5, 2.0, 3.0, 4.0, 8.0] {
+        let next = profile.clock_for((profile.clock_for(asked) as f64 / divisor) as u64 + 1);
+        if next < clock && next > 0 {
+            clocks.push(next + u64::from(!profile.reference_hz.is_multiple_of(next)));
+            clock = next;
+        }
+    }
+    clocks
+}
+
+fn number(config: &Config, path: &str) -> f64 {
+    config.extract::<f64>(path).unwrap_or(if path == "bus.lanes" { 8.0 } else { 0.0 })
+}
+
+fn scaled(config: &Config, paths: &[&str], factor: f64) -> Vec<String> {
+    paths.iter().map(|path| format!("{path}={}", number(config, path) * factor)).collect()
+}

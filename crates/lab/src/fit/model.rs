@@ -1,0 +1,332 @@
+//! Simulated times of all figures for given costs.
+
+use super::least_squares::Bounds;
+use super::parameters::{self, Parameter};
+use super::{Block, Figure, FittedRow, Measure, Measurement};
+use crate::config::{Library, Override, Setup};
+use crate::error::Error;
+use crate::rig::{self, RigOptions};
+use crate::speed::{self, SpeedOptions, Test};
+use floatgate_mtd::Geometry;
+use rayon::prelude::*;
+
+/// Eraseblocks that are simulated: all are the same but for what happens once.
+const BLOCKS: u32 = 2;
+
+/// Relative error that the model may have in any figure.
+const MODEL: f64 = 0.003;
+
+/// A figure to be met.
+#[derive(Clone, Debug)]
+struct Target {
+    /// Index of the condition.
+    condition: usize,
+    measurement: Measurement,
+    /// The tests whose times add up.
+    tests: Vec<Test>,
+    /// Smallest and largest time with which the tool prints the figure, ns per byte.
+    interval: (f64, f64),
+}
+
+/// Figures, and the setups that simulate them.
+pub(super) struct Model<'l> {
+    library: &'l Library,
+    setup: &'l Setup,
+    conditions: Vec<(Vec<String>, Vec<Override>)>,
+    targets: Vec<Target>,
+    pub(super) parameters: Vec<Parameter>,
+}
+
+impl<'l> Model<'l> {
+    pub(super) fn new(
+        library: &'l Library,
+        setup: &'l Setup,
+        sets: &[Override],
+        blocks: &[Block],
+        parameters: Vec<Parameter>,
+    ) -> Result<Self, Error> {
+        let mut model = Self { library, setup, conditions: Vec::new(), targets: Vec::new(), parameters };
+        for block in blocks {
+            let mut all = sets.to_vec();
+            all.extend(Override::parse_all(&block.set)?);
+            let line = block.figures.first().map_or(0, |first| first.line);
+            let place = || format!("the block of line {line}");
+            let config = library.resolve(setup, &all)?;
+            let rig = rig::wire(library, &config, options()).map_err(|e| Error::from(e).within(place()))?;
+            let geometry = rig.device.geometry().clone();
+            let kib = kib(block, &geometry);
+            for measurement in &block.figures {
+                let (condition, measurement) = (model.conditions.len(), measurement.clone());
+                let tests = tests(&measurement, &geometry)?;
+                let interval = interval(&measurement, &tests, kib, &geometry);
+                model.targets.push(Target { condition, measurement, tests, interval });
+            }
+            model.conditions.push((block.set.clone(), all));
+        }
+        Ok(model)
+    }
+
+    /// The costs that the setup states, in their scales.
+    pub(super) fn start(&self) -> Vec<f64> {
+        self.parameters.iter().map(|p| p.value / p.scale).collect()
+    }
+
+    pub(super) fn bounds(&self) -> Vec<Bounds> {
+        let of = |p: &Parameter| Bounds { low: p.low / p.scale, high: p.high / p.scale, longest: 5.0 };
+        self.parameters.iter().map(of).collect()
+    }
+
+    /// Rows that decide costs: erases do only where an erase time is free.
+    pub(super) fn fitted(&self) -> Vec<usize> {
+        let erases = self.parameters.iter().any(|p| p.path.contains("bers") || p.path.contains("erase"));
+        let is_erase = |t: &Target| matches!(t.tests.as_slice(), [Test::Erase(_)]);
+        (0..self.targets.len()).filter(|&i| erases || !self.targets.get(i).is_some_and(is_erase)).collect()
+    }
+
+    /// Simulated times of all rows, ns per byte.
+    pub(super) fn times(&self, at: &[f64]) -> Result<Vec<f64>, Error> {
+        let all: Vec<usize> = (0..self.targets.len()).collect();
+        self.simulate(at, &all)
+    }
+
+    /// Simulated times of some rows; none where they cannot be simulated.
+    pub(super) fn times_of(&self, at: &[f64], rows: &[usize]) -> Option<Vec<f64>> {
+        self.simulate(at, rows).ok()
+    }
+
+    fn simulate(&self, at: &[f64], rows: &[usize]) -> Result<Vec<f64>, Error> {
+        let values: Vec<String> = self
+            .parameters
+            .iter()
+            .zip(at)
+            .map(|(p, x)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale)))
+            .collect();
+        let values = Override::parse_all(&values)?;
+        let run = |(condition, (_, sets)): (usize, &(Vec<String>, Vec<Override>))| {
+            let mut tests: Vec<Test> = Vec::new();
+            for target in rows.iter().filter_map(|&row| self.targets.get(row)) {
+                let new = target.tests.iter().filter(|_| target.condition == condition);
+                tests.extend(new);
+            }
+            tests.dedup();
+            self.run(&sets.iter().chain(&values).cloned().collect::<Vec<_>>(), tests)
+        };
+        let runs: Result<Vec<Vec<(Test, f64)>>, Error> =
+            self.conditions.iter().enumerate().map(run).collect();
+        let runs = runs?;
+        let time = |row: usize| {
+            let target = self.targets.get(row)?;
+            let run = runs.get(target.condition)?;
+            target
+                .tests
+                .iter()
+                .map(|test| run.iter().find(|(t, _)| t == test).map(|(_, ns)| *ns))
+                .sum::<Option<f64>>()
+        };
+        let missing = || Error::asked("a figure was not simulated", "choose tests that the device has");
+        rows.iter().map(|&row| time(row).ok_or_else(missing)).collect()
+    }
+
+    /// Times of tests on one setup, ns per byte. As in `flash_speed`, blocks are written before they are read.
+    fn run(&self, sets: &[Override], tests: Vec<Test>) -> Result<Vec<(Test, f64)>, Error> {
+        if tests.is_empty() {
+            return Ok(Vec::new());
+        }
+        let config = self.library.resolve(self.setup, sets)?;
+        let mut rig = rig::wire(self.library, &config, options())?;
+        let writes = tests.iter().any(|test| matches!(test, Test::Write(_)));
+        let first = Some(Test::Write(0)).filter(|_| !writes);
+        let mut times: Vec<(Test, f64)> = Vec::new();
+        let mut order: Vec<Test> = first.into_iter().chain(tests).collect();
+        order.sort_by_key(|test| match test {
+            Test::Write(_) => 0,
+            Test::Read(_) => 1,
+            Test::Erase(_) => 2,
+        });
+        for test in order {
+            if times.iter().any(|(done, _)| *done == test) {
+                continue;
+            }
+            let now = rig.now();
+            let blocks = if let Test::Erase(n) = test { BLOCKS.max(n) } else { BLOCKS };
+            let options = SpeedOptions { blocks, only: Some(test), ..SpeedOptions::default() };
+            let report = speed::run(rig.device.as_mut(), now, &options).map_err(Error::flash(test.name()))?;
+            if let Some(measured) = report.tests.first() {
+                times.push((test, measured.ns as f64 / measured.bytes.max(1) as f64));
+            }
+        }
+        Ok(times)
+    }
+
+    pub(super) fn interval(&self, row: usize) -> Option<(f64, f64)> {
+        self.targets.get(row).map(|target| target.interval)
+    }
+
+    /// Logarithm of a time over the middle of the row's resolution, in units of that resolution and the model's.
+    pub(super) fn errors(&self, times: &[f64], rows: &[usize], at: &[f64], prior: f64) -> Vec<f64> {
+        let error = |(&row, &time): (&usize, &f64)| {
+            let (low, high) = self.interval(row)?;
+            let half = (high / low).ln() / 2.0;
+            Some((time / (low * high).sqrt()).ln() / (half * half / 3.0 + MODEL * MODEL).sqrt())
+        };
+        let stated = self.start();
+        let pulls = at.iter().zip(stated).map(|(x, x0)| prior * (x - x0));
+        rows.iter().zip(times).filter_map(error).chain(pulls).collect()
+    }
+
+    /// How far a time is beyond the resolution of a row, relative to its nearer end.
+    pub(super) fn residual(&self, row: usize, time: f64) -> Option<f64> {
+        let (low, high) = self.interval(row)?;
+        Some(if time < low { time / low - 1.0 } else { (time / high - 1.0).max(0.0) })
+    }
+
+    pub(super) fn residuals(&self, times: &[f64]) -> Vec<f64> {
+        times.iter().enumerate().filter_map(|(row, &time)| self.residual(row, time)).collect()
+    }
+
+    /// True of rows that measure the same under the same conditions.
+    pub(super) fn is_same(&self, a: usize, b: usize) -> bool {
+        match (self.targets.get(a), self.targets.get(b)) {
+            (Some(a), Some(b)) => a.condition == b.condition && a.tests == b.tests,
+            _ => false,
+        }
+    }
+
+    /// The model without costs that change no row, and the times of its rows.
+    pub(super) fn without_idle(mut self, times: Vec<f64>) -> Result<(Self, Vec<f64>), Error> {
+        let start = self.start();
+        let effective: Vec<bool> = (0..start.len())
+            .into_par_iter()
+            .map(|i| {
+                let mut there = start.clone();
+                if let Some(x) = there.get_mut(i) {
+                    *x += 1.0;
+                }
+                self.times(&there).map_or(true, |others| others != times)
+            })
+            .collect();
+        let mut effective = effective.into_iter();
+        self.parameters.retain(|_| effective.next().unwrap_or(true));
+        Ok((self, times))
+    }
+
+    pub(super) fn rows(
+        &self,
+        times: &[f64],
+        residuals: &[f64],
+        before: &[f64],
+        left_out: &[Option<f64>],
+    ) -> Vec<FittedRow> {
+        let fitted = self.fitted();
+        let at = |list: &[f64], row: usize| list.get(row).copied().unwrap_or(f64::NAN);
+        let row = |(row, target): (usize, &Target)| FittedRow {
+            line: target.measurement.line,
+            name: name(target),
+            set: self.conditions.get(target.condition).map_or_else(Vec::new, |(set, _)| set.clone()),
+            measured: target.measurement.text.clone(),
+            ns_per_byte: f64::midpoint(target.interval.0, target.interval.1),
+            fitted_ns_per_byte: at(times, row),
+            residual: at(residuals, row),
+            residual_before: at(before, row),
+            left_out: left_out.get(row).copied().flatten(),
+            fitted: fitted.contains(&row),
+        };
+        self.targets.iter().enumerate().map(row).collect()
+    }
+}
+
+/// Bad block marks are read outside of the measured time: only when they are needed.
+fn options() -> RigOptions {
+    RigOptions { marks_on_demand: true, ..RigOptions::default() }
+}
+
+fn name(target: &Target) -> String {
+    match target.tests.as_slice() {
+        [test] => test.name(),
+        _ => "update".to_owned(),
+    }
+}
+
+/// The tests of a measure on a device.
+fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, Error> {
+    let page = u64::from(speed::page_bytes(geometry));
+    let block = u64::from(geometry.erase_bytes);
+    let line = measurement.line;
+    let pages = match measurement.measure {
+        Measure::Test(Test::Write(n) | Test::Read(n)) => n,
+        _ => 0,
+    };
+    if u64::from(pages) * page > block {
+        return Err(Error::asked(
+            format!("line {line}: an eraseblock has {} pages", block / page),
+            "take the setup of the chip that was measured",
+        ));
+    }
+    let test = match measurement.measure {
+        Measure::Test(Test::Erase(n)) if n > 1024 => {
+            return Err(Error::asked(format!("line {line}: {n} eraseblocks at once"), "give at most 1024"));
+        }
+        Measure::Test(test) => return Ok(vec![test]),
+        Measure::Update => return Ok(vec![Test::Read(0), Test::Erase(1), Test::Write(0)]),
+        Measure::Bytes { unit, .. } if unit < page => {
+            return Err(Error::asked(
+                format!(
+                    "line {line}: dd with units of {unit} bytes reads each page of {page} bytes several times"
+                ),
+                "measure with bs=1M",
+            ));
+        }
+        Measure::Bytes { unit, write } => {
+            let pages = if unit >= block { 0 } else { u32::try_from(unit / page).unwrap_or(0) };
+            if write { Test::Write(pages) } else { Test::Read(pages) }
+        }
+    };
+    Ok(vec![test])
+}
+
+/// KiB that `flash_speed` moved: from the number of blocks, or the smallest usual number with which all figures agree.
+fn kib(block: &Block, geometry: &Geometry) -> Option<f64> {
+    let of = |blocks: f64| blocks * f64::from(geometry.erase_bytes) / 1024.0;
+    let figures = || {
+        block.figures.iter().filter_map(|m| match m.figure {
+            Figure::FlashSpeed(kib_s) => Some(kib_s),
+            _ => None,
+        })
+    };
+    let agree = |kib: &f64| figures().all(|figure| whole_ms(figure, *kib).is_some());
+    match block.blocks {
+        Some(blocks) => Some(of(blocks.into())).filter(agree),
+        None => [1.0, 10.0, 16.0, 64.0, 100.0, geometry.blocks().into()].map(of).into_iter().find(agree),
+    }
+}
+
+/// Milliseconds for which `flash_speed` prints a figure.
+fn whole_ms(kib_s: f64, kib: f64) -> Option<(f64, f64)> {
+    // floor(kib * 1000 / ms) = figure for ms in (kib * 1000 / (figure + 1), kib * 1000 / figure].
+    let (low, high) = ((kib * 1000.0 / (kib_s + 1.0)).floor() + 1.0, (kib * 1000.0 / kib_s).floor());
+    (low <= high).then_some((low, high + 1.0))
+}
+
+/// Times with which the tool prints the figure, ns per byte.
+fn interval(measurement: &Measurement, tests: &[Test], kib: Option<f64>, geometry: &Geometry) -> (f64, f64) {
+    match measurement.figure {
+        Figure::NsPerByte(low, high) => (low, high),
+        Figure::NsPerCall(low, high) => {
+            let pages = match tests.first() {
+                Some(Test::Write(0) | Test::Read(0)) | None => 0,
+                Some(Test::Write(n) | Test::Read(n)) => *n,
+                Some(Test::Erase(n)) => *n * (geometry.erase_bytes / speed::page_bytes(geometry)),
+            };
+            let bytes = if pages == 0 {
+                geometry.erase_bytes
+            } else {
+                pages.saturating_mul(speed::page_bytes(geometry))
+            };
+            (low / f64::from(bytes), high / f64::from(bytes))
+        }
+        Figure::FlashSpeed(kib_s) => match kib.and_then(|kib| Some((kib, whole_ms(kib_s, kib)?))) {
+            Some((kib, (low, high))) => (low * 1e6 / (kib * 1024.0), high * 1e6 / (kib * 1024.0)),
+            None => (1e9 / ((kib_s + 1.0) * 1024.0), 1e9 / (kib_s * 1024.0)),
+        },
+    }
+}
