@@ -6,6 +6,8 @@ mod clock;
 mod recorded;
 mod replay;
 #[cfg(feature = "mount")]
+mod run;
+#[cfg(feature = "mount")]
 mod serve;
 mod speed;
 
@@ -30,6 +32,9 @@ enum Command {
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
     #[cfg(feature = "mount")]
     Serve(serve::Args),
+    /// Make filesystems of Linux on a card and run workloads on them, in Debian's kernel under QEMU
+    #[cfg(feature = "mount")]
+    Run(run::Args),
     /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card
     Replay(replay::Args),
 }
@@ -38,7 +43,7 @@ impl Args {
     /// True when signals end a mount.
     pub(crate) const fn is_mount(&self) -> bool {
         #[cfg(feature = "mount")]
-        return matches!(self.command, Command::Serve(_));
+        return matches!(self.command, Command::Serve(_) | Command::Run(_));
         #[cfg(not(feature = "mount"))]
         false
     }
@@ -49,6 +54,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Speed(args) => speed::run(args),
         #[cfg(feature = "mount")]
         Command::Serve(args) => serve::run(args),
+        #[cfg(feature = "mount")]
+        Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
     }
 }

@@ -45,13 +45,18 @@ impl Endings {
 
     /// Starts a thread that unmounts with each signal.
     pub(crate) fn unmount_with_each(self, mut unmounter: Unmounter) {
+        self.with_each(move || match unmounter.unmount() {
+            Ok(true) => {}
+            Ok(false) => tell("still in use: the mount ends with its last user"),
+            Err(error) => tell(&format!("cannot be unmounted: {error}")),
+        });
+    }
+
+    /// Starts a thread that does something with each signal.
+    pub(crate) fn with_each(self, mut work: impl FnMut() + Send + 'static) {
         std::thread::spawn(move || {
             while self.0.wait().is_ok() {
-                match unmounter.unmount() {
-                    Ok(true) => {}
-                    Ok(false) => tell("still in use: the mount ends with its last user"),
-                    Err(error) => tell(&format!("cannot be unmounted: {error}")),
-                }
+                work();
             }
         });
     }

@@ -197,6 +197,8 @@ const EACH: [&str; 58] = [
 
 /// Commands that print no result, or only when they are ended: these have tests of their own.
 const SILENT: [&str; 3] = ["sweep", "card serve", "image mount"];
+/// Commands that print no result, only when they are ended, or after a guest has booted: these have tests of their own.
+const SILENT: [&str; 3] = ["card run", "card serve", "image mount"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {

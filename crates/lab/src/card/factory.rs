@@ -48,6 +48,21 @@ pub(super) fn format(card: &LoadedCard) -> Result<Vec<Content>, Error> {
     })
 }
 
+/// A table with one partition of Linux, from the second allocation unit of a card to its end.
+///
+/// # Errors
+/// A card of fewer than two units, or with more sectors than the table can say.
+pub(super) fn one_partition(sectors: u64, au_bytes: u64) -> Result<Content, Error> {
+    let start = au_bytes / SECTOR;
+    let length = sectors.checked_sub(start).filter(|length| *length > 0);
+    length.and_then(|length| partition_table(0x83, start, length)).ok_or_else(|| {
+        Error::asked(
+            format!("a card of {sectors} sectors with allocation units of {au_bytes} bytes has no room for a partition"),
+            "choose another card, or override `card.capacity_bytes`",
+        )
+    })
+}
+
 /// The partition table: one partition, of which only the address in sectors counts.
 fn partition_table(kind: u8, start: u64, sectors: u64) -> Option<Content> {
     let mut bytes = vec![0; SECTOR_BYTES];

@@ -3,6 +3,7 @@
 //! - [`load`] reads a card's file with overrides into a [`CardSpec`].
 //! - [`speed`] measures it as flashbench and fio would.
 //! - [`replay`]: the requests of a trace on a card.
+//! - [`run`]: filesystems of Linux and workloads on a card.
 //! - [`serve`]: a card with content, as from the factory, on which a host works, and the account of its requests ([`account`]).
 //! - [`state`]: empty, used and full cards.
 //! - [`trace`]: requests to a block device, as several programs record them.
@@ -10,6 +11,7 @@
 pub mod account;
 mod factory;
 pub mod replay;
+pub mod run;
 pub mod serve;
 pub mod speed;
 pub mod state;

@@ -47,6 +47,8 @@ pub struct WritePlaces {
     /// Fewest open allocation units with which 99 % of the writes that come back to one find it open, when the one used least recently
     /// is closed for another; at most 256.
     pub open_aus_p99: u64,
+    /// Changes of the allocation unit from one write to the next.
+    pub au_changes: u64,
 }
 
 /// Replays a trace on a card.
@@ -176,25 +178,28 @@ impl<'a> Player<'a> {
 const DEPTH_MAX: usize = 256;
 
 /// Counts how many allocation units were written since the last write to the same one (Mattson's stack distance).
-struct OpenAuCounter {
+pub(super) struct OpenAuCounter {
     au_sectors: u64,
     /// Those written last, the latest first.
     recent: Vec<u64>,
     written: BTreeSet<u64>,
     /// Writes that come back, by their place among the recent ones; the last counts all that are not there any more.
     depths: Vec<u64>,
+    au_changes: u64,
 }
 
 impl OpenAuCounter {
-    fn new(au_bytes: u64) -> Self {
+    pub(super) fn new(au_bytes: u64) -> Self {
         let au_sectors = au_bytes / SECTOR_BYTES as u64;
-        Self { au_sectors, recent: Vec::new(), written: BTreeSet::new(), depths: vec![0; DEPTH_MAX + 1] }
+        let depths = vec![0; DEPTH_MAX + 1];
+        Self { au_sectors, recent: Vec::new(), written: BTreeSet::new(), depths, au_changes: 0 }
     }
 
-    fn write(&mut self, request: &Request) {
+    pub(super) fn write(&mut self, request: &Request) {
         let Some(last) = request.sectors.checked_sub(1).map(|more| request.sector + more) else { return };
         for au in request.sector / self.au_sectors..=last / self.au_sectors {
             let place = self.recent.iter().position(|recent| *recent == au);
+            self.au_changes += u64::from(place != Some(0));
             if !self.written.insert(au) {
                 self.depths[place.unwrap_or(DEPTH_MAX)] += 1;
             }
@@ -208,7 +213,7 @@ impl OpenAuCounter {
         }
     }
 
-    fn places(&self) -> WritePlaces {
+    pub(super) fn places(&self) -> WritePlaces {
         let all: u64 = self.depths.iter().sum();
         let mut found = 0;
         let depth = self.depths.iter().position(|count| {
@@ -220,6 +225,7 @@ impl OpenAuCounter {
         WritePlaces {
             written_aus: self.written.len() as u64,
             open_aus_p99: open_aus_p99.min(DEPTH_MAX as u64),
+            au_changes: self.au_changes,
         }
     }
 }
@@ -240,11 +246,13 @@ mod tests {
             for turn in 0..80 {
                 (0..places).for_each(|au| counter.write(&write(au * 80 + turn % 8, 1)));
             }
-            assert_eq!(counter.places(), WritePlaces { written_aus: places, open_aus_p99: places });
+            let au_changes = if places == 1 { 1 } else { 80 * places };
+            let expected = WritePlaces { written_aus: places, open_aus_p99: places, au_changes };
+            assert_eq!(counter.places(), expected);
         }
         let mut counter = OpenAuCounter::new(4096);
         assert_eq!(counter.places(), WritePlaces::default());
         counter.write(&write(7, 2));
-        assert_eq!(counter.places(), WritePlaces { written_aus: 2, open_aus_p99: 1 });
+        assert_eq!(counter.places(), WritePlaces { written_aus: 2, open_aus_p99: 1, au_changes: 2 });
     }
 }

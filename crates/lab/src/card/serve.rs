@@ -50,6 +50,16 @@ impl NewCard {
         self.flush()
     }
 
+    /// Gives the card a partition table with one partition of Linux, from the second allocation unit to the end.
+    ///
+    /// # Errors
+    /// The card has no room for it; it fails.
+    pub fn partition(&mut self, card: &LoadedCard) -> Result<(), Error> {
+        let Content { lba, bytes } = factory::one_partition(self.card.capacity(), card.spec.au_bytes)?;
+        self.card.write(self.now(), lba, &bytes).map_err(failed)?;
+        self.flush()
+    }
+
     /// Writes an image onto the card from its beginning on. Pieces of zeros stay unwritten.
     ///
     /// # Errors
@@ -152,6 +162,12 @@ impl CardAtWork {
     /// Virtual time at which the card is ready for the next request.
     pub const fn now(&self) -> Instant {
         self.card.device().now()
+    }
+
+    /// Begins the account anew, with another observer.
+    pub(super) fn begin_account(&mut self, observer: Option<Observer>) {
+        (self.start, self.before) = (self.now(), self.card.device().stats());
+        (self.totals, self.observer) = (Totals::default(), observer);
     }
 
     /// Account until now.

@@ -1,0 +1,116 @@
+# Runs the filesystems and workloads of $IN/plan on the card, /dev/vdc1, and writes marks into the sector behind the card's end:
+# whoever serves the card takes them out of the requests, and starts a new card with each run.
+marks=$(cat "$IN/marks")
+fill=$(cat "$IN/fill")
+
+mark() { echo "$*" | dd of=/dev/vdc bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null || exit 3; }
+
+make() {
+  case $1 in
+    ext4) mkfs.ext4 -q -F /dev/vdc1 ;;
+    f2fs) mkfs.f2fs -q -f /dev/vdc1 ;;
+    nilfs2) mkfs.nilfs2 -q -f /dev/vdc1 ;;
+    vfat) mkfs.vfat -F 32 -s 64 /dev/vdc1 ;;
+    exfat) mkfs.exfat /dev/vdc1 ;;
+    btrfs) mkfs.btrfs -q -f /dev/vdc1 ;;
+    xfs) mkfs.xfs -q -f /dev/vdc1 ;;
+  esac
+}
+
+# NILFS2 has no checker: it is sound when it mounts again and everything can be read.
+check() {
+  case $1 in
+    ext4) fsck.ext4 -f -n /dev/vdc1 ;;
+    f2fs) fsck.f2fs --dry-run /dev/vdc1 ;;
+    nilfs2) mount -t nilfs2 -o ro /dev/vdc1 /mnt && find /mnt -type f -exec cat {} + >/dev/null && umount /mnt ;;
+    vfat) fsck.vfat -n /dev/vdc1 ;;
+    exfat) fsck.exfat -n /dev/vdc1 ;;
+    btrfs) btrfs check /dev/vdc1 ;;
+    xfs) xfs_repair -n /dev/vdc1 ;;
+  esac
+}
+
+fill() {
+  free=$(df -k /mnt | awk 'END { print $4 }')
+  mebibytes=$((free * fill / 100 / 1024))
+  [ "$mebibytes" = 0 ] || dd if=/dev/zero of=/mnt/filler bs=1M count="$mebibytes" 2>/dev/null
+}
+
+# Each workload says how many files it made; PostMark ends with a sync, as it measures the page cache otherwise.
+postmark_() {
+  printf '%s\n' 'set location /mnt' 'set number 500' 'set transactions 1000' 'set read 32768' 'set write 32768' 'set seed 42' run quit >/tmp/postmark.conf
+  postmark /tmp/postmark.conf >/tmp/postmark.out || return
+  sync
+  files=$(awk '$2 == "created" { print $1; exit }' /tmp/postmark.out)
+}
+
+dbench_() {
+  dbench --run-once --loadfile "$IN/client.txt" --directory /mnt -t 3600 1 >/tmp/dbench.out 2>&1 || return
+  sync
+  files=$(awk '$1 == "NTCreateX" { print $2; exit }' /tmp/dbench.out)
+}
+
+create() {
+  files=0
+  while [ $files -lt 300 ]; do
+    dd if=/tmp/script of=/mnt/file$files bs=4096 count=1 conv=fsync 2>/dev/null || return
+    files=$((files + 1))
+  done
+}
+
+# A build of small C files: sources are written, synced, read and compiled, and the objects linked into one.
+kernel_build() {
+  files=0
+  mkdir /mnt/src || return
+  while [ $files -lt 150 ]; do
+    {
+      echo "struct record { int key; long value[4]; };"
+      i=0
+      while [ $i -lt 40 ]; do
+        echo "long step_${files}_$i(struct record *r, int n) { long s = $i; while (n--) s += r[n].key * r[n].value[n & 3]; return s; }"
+        i=$((i + 1))
+      done
+    } >/mnt/src/part$files.c || return
+    files=$((files + 1))
+  done
+  sync
+  echo 3 >/proc/sys/vm/drop_caches
+  for source in /mnt/src/*.c; do tcc -c -o "${source%.c}.o" "$source" || return; done
+  tcc -r -o /mnt/src/built-in.o /mnt/src/part*.o || return
+  sync
+  files=$((files * 2 + 1))
+}
+
+work() {
+  files=0
+  case $1 in
+    postmark) postmark_ ;;
+    dbench) dbench_ ;;
+    create) create ;;
+    kernel-build) kernel_build ;;
+    fio) (cd /mnt && fio "$IN/workload" >"$OUT/fio.txt") ;;
+    script) (cd /mnt && sh "$IN/workload") ;;
+  esac
+}
+
+one() {
+  mark run "$1" "$2"
+  make "$1" >/tmp/said 2>&1 || { mark failed mkfs; tail -n 3 /tmp/said; return 1; }
+  mount -t "$1" /dev/vdc1 /mnt || { mark failed mount; return 1; }
+  fill && sync
+  echo 3 >/proc/sys/vm/drop_caches
+  mark work
+  work "$2" && failed= || failed=workload
+  umount /mnt || failed=umount
+  mark worked "$files"
+  [ -z "$failed" ] || { mark failed "$failed"; return 1; }
+  echo 3 >/proc/sys/vm/drop_caches
+  check "$1" >/tmp/said 2>&1 || { mark failed fsck; tail -n 5 /tmp/said; return 1; }
+  mark clean
+}
+
+for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
+  modprobe "$module" 2>/dev/null
+done
+while read -r filesystem workload; do one "$filesystem" "$workload"; done <"$IN/plan"
+exit 0

@@ -1,0 +1,239 @@
+//! Filesystems of Linux and workloads on a card: a guest works on it, and marks tell the runs and their phases apart.
+//!
+//! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
+//! a new card that has one partition. The card's time passes only while it works on a request.
+
+use super::LoadedCard;
+use super::replay::{OpenAuCounter, WritePlaces};
+use super::serve::{CardAccount, CardAtWork, NewCard, Observer};
+use super::trace::{Request, RequestKind};
+use crate::Error;
+use floatgate_card::CardOptions;
+use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
+use serde::Serialize;
+
+/// Script of the guest. It finds its orders in files beside its input: `plan`, `marks`, `fill`.
+pub const GUEST: &str = include_str!("guest.sh");
+
+/// Filesystems that the guest can make: name, and the programs that it needs with their Debian packages.
+pub const FILESYSTEMS: [(&str, &str); 7] = [
+    ("ext4", "mkfs.ext4:e2fsprogs fsck.ext4:e2fsprogs"),
+    ("f2fs", "mkfs.f2fs:f2fs-tools fsck.f2fs:f2fs-tools"),
+    ("nilfs2", "mkfs.nilfs2:nilfs-tools"),
+    ("vfat", "mkfs.vfat:dosfstools fsck.vfat:dosfstools"),
+    ("exfat", "mkfs.exfat:exfatprogs fsck.exfat:exfatprogs"),
+    ("btrfs", "mkfs.btrfs:btrfs-progs btrfs:btrfs-progs"),
+    ("xfs", "mkfs.xfs:xfsprogs xfs_repair:xfsprogs"),
+];
+
+/// Workloads: name, and the programs that it needs with their Debian packages.
+pub const WORKLOADS: [(&str, &str); 6] = [
+    ("postmark", "postmark:postmark"),
+    ("dbench", "dbench:dbench"),
+    ("create", ""),
+    ("kernel-build", "tcc:tcc"),
+    ("fio", "fio:fio"),
+    ("script", ""),
+];
+
+/// Sectors behind the card's end, for marks: one page, which is the least that a host may write at once.
+const MARK_SECTORS: u64 = 8;
+
+/// Result of one filesystem under one workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct CardRun {
+    /// Filesystem.
+    pub filesystem: String,
+    /// Workload.
+    pub workload: String,
+    /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
+    pub verdict: String,
+    /// Account of the card from the workload's first request to the end of `umount`.
+    #[serde(flatten)]
+    pub account: CardAccount,
+    /// Time of mkfs, of mounting and of filling, in us.
+    pub prepare_us: f64,
+    /// Time of the check of the filesystem, in us.
+    pub check_us: f64,
+    /// Files that the workload made.
+    pub files: u64,
+    /// Allocation units that it wrote.
+    #[serde(flatten)]
+    pub places: WritePlaces,
+    /// Changes of the allocation unit from one write to the next, for each file made.
+    pub places_per_file: f64,
+}
+
+/// Makes the observer of the requests of a filesystem and a workload.
+pub type Observers = Box<dyn FnMut(&str, &str) -> Option<Observer> + Send>;
+
+/// Card of a guest, new for each run.
+pub struct Workbench {
+    card: LoadedCard,
+    options: CardOptions,
+    at_work: CardAtWork,
+    places: OpenAuCounter,
+    observers: Observers,
+    run: Option<CardRun>,
+    /// Time at which the phase began.
+    phase: Instant,
+    is_working: bool,
+    done: Vec<CardRun>,
+}
+
+impl Workbench {
+    /// A card before the guest comes.
+    ///
+    /// # Errors
+    /// A specification that no card can have; a card without room for a partition.
+    pub fn new(card: LoadedCard, options: CardOptions, observers: Observers) -> Result<Self, Error> {
+        let at_work = partitioned(&card, options)?;
+        let (phase, places) = (at_work.now(), OpenAuCounter::new(card.spec.au_bytes));
+        Ok(Self {
+            card,
+            options,
+            at_work,
+            places,
+            observers,
+            run: None,
+            phase,
+            is_working: false,
+            done: Vec::new(),
+        })
+    }
+
+    /// The sector into which marks are written.
+    pub fn marks(&self) -> u64 {
+        self.at_work.capacity()
+    }
+
+    /// All runs. One that the guest did not end is unfinished.
+    pub fn into_runs(mut self) -> Vec<CardRun> {
+        self.end("unfinished");
+        self.done
+    }
+
+    /// Takes a mark. Unknown ones are none of ours.
+    fn mark(&mut self, text: &str) -> Result<(), Error> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            ["run", filesystem, workload] => self.begin(filesystem, workload)?,
+            ["work"] => self.work(),
+            ["worked", files] => self.worked(files.parse().unwrap_or(0)),
+            ["clean"] => self.end("clean"),
+            ["failed", phase] => self.end(&format!("failed {phase}")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, filesystem: &str, workload: &str) -> Result<(), Error> {
+        self.end("unfinished");
+        self.at_work = partitioned(&self.card, self.options)?;
+        self.phase = self.at_work.now();
+        self.places = OpenAuCounter::new(self.card.spec.au_bytes);
+        self.run = Some(CardRun {
+            filesystem: filesystem.to_owned(),
+            workload: workload.to_owned(),
+            verdict: String::new(),
+            account: self.at_work.account(&self.card),
+            prepare_us: 0.0,
+            check_us: 0.0,
+            files: 0,
+            places: WritePlaces::default(),
+            places_per_file: 0.0,
+        });
+        Ok(())
+    }
+
+    /// Ends a phase. Returns its time in us.
+    fn next_phase(&mut self) -> f64 {
+        let now = self.at_work.now();
+        let passed = now.since(self.phase);
+        self.phase = now;
+        passed.as_us_f64()
+    }
+
+    fn work(&mut self) {
+        let passed = self.next_phase();
+        let Some(run) = &mut self.run else { return };
+        run.prepare_us = passed;
+        let observer = (self.observers)(&run.filesystem, &run.workload);
+        self.at_work.begin_account(observer);
+        self.is_working = true;
+    }
+
+    fn worked(&mut self, files: u64) {
+        self.next_phase();
+        self.is_working = false;
+        let account = self.at_work.account(&self.card);
+        self.at_work.begin_account(None);
+        let Some(run) = &mut self.run else { return };
+        let places = self.places.places();
+        run.places_per_file = places.au_changes as f64 / files.max(1) as f64;
+        (run.account, run.files, run.places) = (account, files, places);
+    }
+
+    fn end(&mut self, verdict: &str) {
+        let passed = self.next_phase();
+        self.is_working = false;
+        let Some(mut run) = self.run.take() else { return };
+        run.check_us = passed;
+        run.verdict = verdict.to_owned();
+        self.done.push(run);
+    }
+}
+
+/// A new card with one partition, from its second allocation unit to its end.
+fn partitioned(card: &LoadedCard, options: CardOptions) -> Result<CardAtWork, Error> {
+    let mut new = NewCard::new(card, options)?;
+    new.partition(card)?;
+    Ok(new.meet(None))
+}
+
+impl BlockDevice for Workbench {
+    fn capacity(&self) -> u64 {
+        self.at_work.capacity() + MARK_SECTORS
+    }
+
+    fn read(&mut self, _: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let sectors = self.at_work.capacity().saturating_sub(lba).min((buf.len() / SECTOR_BYTES) as u64);
+        let (card, behind) = buf.split_at_mut(sectors as usize * SECTOR_BYTES);
+        behind.fill(0);
+        let now = self.at_work.now();
+        if card.is_empty() { Ok(now) } else { self.at_work.read(now, lba, card) }
+    }
+
+    fn write(&mut self, _: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        let now = self.at_work.now();
+        if lba >= self.at_work.capacity() {
+            let text = String::from_utf8_lossy(data);
+            let taken = self.mark(text.trim_end_matches('\0'));
+            let at = self.at_work.now();
+            let failed = |_| BlockErrorKind::WornOut.at(lba, at);
+            return taken.map(|()| at).map_err(failed);
+        }
+        if self.is_working {
+            let sectors = (data.len() / SECTOR_BYTES) as u64;
+            let request =
+                Request { at: Nanos::ZERO, kind: RequestKind::Write, sector: lba, sectors, latency: None };
+            self.places.write(&request);
+        }
+        self.at_work.write(now, lba, data)
+    }
+
+    fn discard(&mut self, _: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        let now = self.at_work.now();
+        let count = count.min(self.at_work.capacity().saturating_sub(lba));
+        if count == 0 { Ok(now) } else { self.at_work.discard(now, lba, count) }
+    }
+
+    fn flush(&mut self, _: Instant) -> Result<Instant, BlockError> {
+        let now = self.at_work.now();
+        self.at_work.flush(now)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.at_work.breakdown()
+    }
+}
