@@ -5,11 +5,10 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 20] = [
+const HOLES: [&[&str]; 22] = [
     &["sweep", "{}", "-o", "designs.csv"],
     &["report", "{}", "-o", "-"],
     &["report", "am62a-w35n01jw", "-o", "-", "--set", "{}"],
-const HOLES: [&[&str]; 19] = [
     &["fit", "{}", "/dev/null"],
     &["fit", "imx6-mx30lf2g18ac", "{}"],
     &["speed", "{}"],
