@@ -161,6 +161,7 @@ pub(crate) fn assert_refused(what: &str, run: &Run) {
 
 /// Figures of flash_speed on an i.MX6 (papers/p0-raynal-2025.toml).
 pub(crate) const FIGURES: &str = "MTD device: 0    count: 16
+set driver.continuous=false
 eraseblock read speed is 15633 KiB/s
 page read speed is 15515 KiB/s
 2 page read speed is 15398 KiB/s

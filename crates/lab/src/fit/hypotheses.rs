@@ -89,6 +89,7 @@ fn candidates(config: &Config) -> Vec<Candidate> {
             &[format!("host.wakeup_us={}", number(config, "host.wakeup_us") + 100.0)],
         ),
         change("ECC in software", &["ecc.engine=software".to_owned()]),
+        change("cached or continuous reads are off", &["driver.continuous=false".to_owned()]),
     ];
     for time in ["t_prog_us", "t_rd_ecc_us", "t_r_us"] {
         for path in [format!("chip.timing.{time}.typ"), format!("chip.timing.{time}")] {
