@@ -255,6 +255,7 @@ fn start(args: &Args, folder: &Path, input: &Path) -> Result<Child, Failure> {
         .env("JUDGE_PROGRAMS", programs.join(" "))
         .env("JUDGE_MODULES", MODULES)
         .env("JUDGE_CARD", folder.join("card/card"))
+        .env("TMPDIR", folder)
         .env("JUDGE_SECONDS", args.patience.to_string())
         .stdin(Stdio::null())
         .stderr(said.try_clone().map_err(|error| host(&log, &error))?)
@@ -282,7 +283,8 @@ fn boot(
     let mut child = start(args, folder, input)?;
     let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
     endings.with_each(move || {
-        let _ = killpg(group, Signal::SIGTERM);
+        // They inherit the blocked signals, so that only this one ends them; what they leave is in our own folder.
+        let _ = killpg(group, Signal::SIGKILL);
     });
     let ended = std::thread::spawn(move || {
         let status = child.wait();
