@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Lines of `sh` blocks that start with `floatgate`.
+/// Lines of `sh` blocks that start with `floatgate`, or make a file for those that follow with `printf`.
 fn lines(page: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join(page)).unwrap();
     let mut inside = false;
@@ -16,7 +16,7 @@ fn lines(page: &str) -> Vec<String> {
     for line in text.lines() {
         if line.starts_with("```") {
             inside = line == "```sh";
-        } else if inside && line.starts_with("floatgate ") {
+        } else if inside && ["floatgate ", "printf "].iter().any(|start| line.starts_with(start)) {
             found.push(line.to_owned());
         }
     }

@@ -24,7 +24,7 @@ const PLAUSIBLE: f64 = 3.0;
 /// A change of the board that halves the worst residual.
 #[derive(Clone, Debug, Serialize)]
 pub struct Hypothesis {
-    /// What would be wrong.
+    /// Description of what would be wrong.
     pub what: String,
     /// Overrides that say so.
     pub set: Vec<String>,

@@ -44,9 +44,9 @@ pub enum Figure {
 pub struct Measurement {
     /// Line, from 1.
     pub line: usize,
-    /// What was measured.
+    /// The test that was made.
     pub measure: Measure,
-    /// How fast it was.
+    /// Speed or time, with its rounding.
     pub figure: Figure,
     /// The figure as printed, with its unit.
     pub text: String,
@@ -70,7 +70,7 @@ pub struct Unknown {
     pub line: usize,
     /// The text, shortened.
     pub text: String,
-    /// Reason.
+    /// Reason why not, in words.
     pub why: String,
 }
 

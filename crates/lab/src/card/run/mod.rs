@@ -42,9 +42,9 @@ const MARK_SECTORS: u64 = 8;
 /// Result of one filesystem under one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct CardRun {
-    /// Filesystem.
+    /// Name of the filesystem, as `mkfs` has it.
     pub filesystem: String,
-    /// Workload.
+    /// Name of the workload, or of its file.
     pub workload: String,
     /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
     pub verdict: String,
