@@ -128,7 +128,7 @@ fn table(
             rows(value).ok_or_else(|| wrong(name, kind.command, &format!("`{path}` is no list of rows")))?
         }
     };
-    let cells = rows.into_iter().map(|row| flat(row)).collect();
+    let cells = rows.into_iter().map(flat).collect();
     let mut table = Table::of_keyed(caption, cells);
     // Rows of other lists are different tests, which are not to be compared with each other.
     table.plot &= PLOTTED.contains(&kind.command) && path == "rows" || kind.command == "card speed";
