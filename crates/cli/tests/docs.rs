@@ -1,4 +1,4 @@
-//! Every command line in README.md and docs/tour.md works as typed.
+//! Every command line in README.md, docs/tour.md and docs/fit.md works as typed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 use std::path::PathBuf;
@@ -17,6 +17,7 @@ fn lines(page: &str) -> Vec<String> {
         if line.starts_with("```") {
             inside = line == "```sh";
         } else if inside && ["floatgate ", "printf "].iter().any(|start| line.starts_with(start)) {
+        } else if inside && (line.starts_with("floatgate ") || line.starts_with("printf ")) {
             found.push(line.to_owned());
         }
     }
@@ -25,8 +26,11 @@ fn lines(page: &str) -> Vec<String> {
 
 #[test]
 fn the_tour_works_as_typed() {
-    let lines = lines("docs/tour.md");
+    let mut lines = lines("docs/tour.md");
     assert!(lines.len() > 20, "the tour has lost its lines");
+    let more = self::lines("docs/fit.md");
+    assert!(more.len() > 4, "the example of a fit has lost its lines");
+    lines.extend(more);
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_floatgate")).parent().unwrap().to_owned();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     for line in lines {
