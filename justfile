@@ -32,3 +32,11 @@ golden:
 # the pictures in docs/
 pictures:
     scripts/pictures
+
+# the packages of a release, in target/package
+package:
+    scripts/package
+
+# the documentation as a site, in target/book
+site:
+    mdbook build

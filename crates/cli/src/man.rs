@@ -53,6 +53,7 @@ fn page(command: &clap::Command, name: &str) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     clap_mangen::Man::new(command.clone().disable_help_subcommand(true))
         .title(name)
+        .source(concat!("floatgate ", env!("CARGO_PKG_VERSION")))
         .render(&mut bytes)
         .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,7 +1,8 @@
 //! Every command line in README.md, docs/tour.md and docs/fit.md works as typed.
+//! Every command line in README.md and docs/tour.md works as typed, and every page leads on.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn root() -> PathBuf {
@@ -71,4 +72,53 @@ fn the_readme_counts_right() {
     let [figures, ranges] = ["figures", "ranges"].map(|key| summary[key].as_u64().unwrap());
     let published = format!("{figures} published figures and {ranges} ranges");
     assert!(text.contains(&published), "there are {published}");
+}
+
+/// Pages below docs/.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(pages(&path));
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Targets of the links and pictures of a page that are no addresses of the web, without what follows `#`. Blocks of code have none.
+fn local_links(text: &str) -> Vec<&str> {
+    let prose = text.split("```").step_by(2);
+    let targets = prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    let files = targets.map(|target| target.split('#').next().unwrap_or_default());
+    files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
+}
+
+#[test]
+fn every_link_of_a_page_leads_to_a_file() {
+    let mut all = pages(&root().join("docs"));
+    all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)));
+    let mut count = 0;
+    for page in all {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in local_links(&text) {
+            let target = page.parent().unwrap().join(link);
+            assert!(target.exists(), "{} has a link to {link}, which is nothing", page.display());
+            count += 1;
+        }
+    }
+    assert!(count > 40, "only {count} links were found");
+}
+
+#[test]
+fn the_summary_of_the_site_has_every_page_once() {
+    let docs = root().join("docs");
+    let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    let mut listed: Vec<PathBuf> = local_links(&summary).into_iter().map(|link| docs.join(link)).collect();
+    listed.sort();
+    let all: Vec<PathBuf> = pages(&docs).into_iter().filter(|page| !page.ends_with("SUMMARY.md")).collect();
+    assert_eq!(listed, all, "docs/SUMMARY.md and the pages below docs/ differ");
 }

@@ -62,6 +62,7 @@ impl<'a> Checker<'a> {
         };
         match kind {
             "object" => self.inside(path, value),
+            "columns" => self.columns(path, value),
             "breakdown" => self.nested("Breakdown", path, value),
             "speed" | "endurance" => self.nested(kind, path, value),
             "decode" => self.nested("ecc decode", path, value),
@@ -83,6 +84,18 @@ impl<'a> Checker<'a> {
             }
             Value::Array(list) => list.iter().for_each(|value| self.value(&format!("{path}[]"), value)),
             _ => panic!("{}: {path} is not in docs/json.md", self.line),
+        }
+    }
+
+    /// An object with documented members beside columns that follow from the input, which are scalars.
+    fn columns(&mut self, path: &str, value: &Value) {
+        for (key, value) in value.as_object().unwrap() {
+            let path = format!("{path}.{key}");
+            let is_scalar = !value.is_object() && !value.is_array();
+            match self.section.contains_key(&path) {
+                true => self.value(&path, value),
+                false => assert!(is_scalar, "{}: {path} is no scalar: {value}", self.line),
+            }
         }
     }
 
@@ -152,11 +165,32 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
     let run = run(line);
     // 1: a check found a problem, and prints it.
     assert!(matches!(run.code, Some(0 | 1)), "{line}\n{}", run.err);
-    let value: Value = serde_json::from_str(&run.out).unwrap();
+    check_text(docs, section, line, &run.out)
+}
+
+/// Compares JSON that a command line gave with a section.
+fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text: &str) -> BTreeSet<String> {
+    let value: Value = serde_json::from_str(text).unwrap();
     let mut checker = Checker::new(docs, section, line);
     checker.inside("", &value);
     checker.required(&value);
     checker.seen
+}
+
+/// The section of the file that `sweep` writes, which it has in place of `--json`.
+const SWEEP: &str = "File of a sweep";
+
+/// Sweeps over a mode that the chip has and one that it lacks, and compares the file with its section.
+fn check_sweep(docs: &BTreeMap<String, Section>) -> BTreeSet<String> {
+    let folder = scratch("json-sweep");
+    let [spec, out] = ["designs.toml", "designs.json"].map(|name| folder.join(name).display().to_string());
+    let text = "setup = \"nor-serialised\"\nconstraints = [\"page read KiB/s > 1\"]\n\
+        [space]\n\"bus.mode\" = [\"1-1-1\", \"1-4-4\"]\n\"bus.clock_hz\" = [10e6, 25e6]\n\
+        [objectives]\nmaximise = [\"page read KiB/s\"]\nminimise = [\"bus.clock_hz\"]\n";
+    std::fs::write(&spec, text).unwrap();
+    let line = format!("sweep {spec} -o {out}");
+    assert_eq!(run(&line).code, Some(0), "{}", run(&line).err);
+    check_text(docs, SWEEP, &line, &std::fs::read_to_string(&out).unwrap())
 }
 
 /// Sections and command lines that together show every key.
@@ -253,6 +287,7 @@ fn output_and_documentation_have_the_same_keys() {
     for (section, line) in LINES {
         seen.entry(section).or_default().extend(check(&docs, section, line));
     }
+    seen.entry(SWEEP).or_default().extend(check_sweep(&docs));
     for (section, keys) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
             let is_part = ["Breakdown", "probe answer", "ubifs"].contains(&section.as_str());

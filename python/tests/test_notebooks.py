@@ -1,0 +1,42 @@
+"""The notebooks of the documentation run from the first cell to the last, without Jupyter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
+
+
+def _cells(notebook: Path) -> list[dict[str, Any]]:
+    return list(json.loads(notebook.read_text())["cells"])
+
+
+def test_there_are_notebooks() -> None:
+    assert len(NOTEBOOKS) == 4
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs(notebook: Path) -> None:
+    names: dict[str, Any] = {}
+    for number, cell in enumerate(_cells(notebook)):
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_is_stored_without_outputs(notebook: Path) -> None:
+    for cell in _cells(notebook):
+        assert not cell.get("outputs") and cell.get("execution_count") is None
+
+
+def test_the_fakes_are_told_from_real_cards(capsys: pytest.CaptureFixture[str]) -> None:
+    notebook = next(path for path in NOTEBOOKS if path.stem == "is-my-card-a-fake")
+    test_notebook_runs(notebook)
+    verdicts = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    assert all(verdicts[name].startswith("holds all") for name in ("kingston-class-10", "sandisk-extreme"))
+    assert "wraps around at 8.0 GiB" in verdicts["fake-wraps-32g"]
+    assert "forgets at 8.0 GiB" in verdicts["fake-limbo-32g"]
