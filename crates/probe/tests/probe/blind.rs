@@ -190,6 +190,10 @@ fn slow_what_is_stated_about_many_random_cards_is_true() {
     let first = fresh_seed();
     let sums = campaign(first..first + cards(500));
     assert_honest(&sums);
-    let right = |question| sums.questions[question].right * 100 / sums.cards;
-    assert!(right("erase_block") >= 93 && right("open_aus_linear") >= 85 && right("open_aus_random") >= 85);
+    for (question, least) in
+        [("erase_block", 91), ("open_aus_linear", 85), ("open_aus_random", 85), ("page", 80)]
+    {
+        let percent = sums.questions[question].right * 100 / sums.cards;
+        assert!(percent >= least, "{question}: {percent} %");
+    }
 }
