@@ -95,7 +95,7 @@ const MODULES: &str =
     "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
 
 /// Lines of dbench's load file that are run.
-const DBENCH_LINES: usize = 30_000;
+const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
 pub(crate) fn run(args: &Args) -> Outcome {
