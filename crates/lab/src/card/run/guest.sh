@@ -51,7 +51,7 @@ fill() {
 
 # Each workload says how many files it made; PostMark ends with a sync, as it measures the page cache otherwise.
 postmark_() {
-  printf '%s\n' 'set location /mnt' 'set number 2000' 'set transactions 4000' 'set read 32768' 'set write 32768' 'set seed 42' run quit >/tmp/postmark.conf
+  printf '%s\n' 'set location /mnt' 'set number 500' 'set transactions 1000' 'set read 32768' 'set write 32768' 'set seed 42' run quit >/tmp/postmark.conf
   postmark /tmp/postmark.conf >/tmp/postmark.out || { cat /tmp/postmark.out >&2; return 1; }
   sync
   files=$(awk '$2 == "created" { print $1; exit }' /tmp/postmark.out)
