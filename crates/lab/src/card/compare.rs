@@ -197,7 +197,7 @@ fn verdict(best: &Score, others: &[Score]) -> String {
     }
     let times: Vec<String> =
         slower.iter().map(|score| format!("{} {:.1}", score.filesystem, ratio(score))).collect();
-    format!("Use {fastest}; times as long take {}.", times.join(", "))
+    format!("Use {fastest}. Time of the others relative to it: {}.", times.join(", "))
 }
 
 /// Workloads under which another filesystem than the best is faster.
@@ -243,9 +243,12 @@ mod tests {
             advise("card", &cells).advice
         };
         let clear = [("a", "x", 100.0), ("b", "x", 400.0), ("a", "y", 10.0), ("b", "y", 10.0)];
-        assert_eq!(advice(&clear), "Use a; times as long take b 2.0.");
+        assert_eq!(advice(&clear), "Use a. Time of the others relative to it: b 2.0.");
         let mixed = [("a", "x", 100.0), ("b", "x", 800.0), ("a", "y", 20.0), ("b", "y", 10.0)];
-        assert_eq!(advice(&mixed), "Use a; times as long take b 2.0. Under y, b is 2.0 times as fast as a.");
+        assert_eq!(
+            advice(&mixed),
+            "Use a. Time of the others relative to it: b 2.0. Under y, b is 2.0 times as fast as a."
+        );
         let equal = [("a", "x", 100.0), ("b", "x", 102.0)];
         assert_eq!(advice(&equal), "Any filesystem will do: a or b differ by less than 5 %.");
         assert_eq!(advice(&[("a", "x", 1.0)]), "a alone was compared.");
