@@ -3,6 +3,7 @@
 mod account;
 #[cfg(feature = "mount")]
 mod clock;
+mod compare;
 mod recorded;
 mod replay;
 #[cfg(feature = "mount")]
@@ -19,7 +20,8 @@ use crate::common::Outcome;
   floatgate card speed sandisk-extreme --set card.open_aus=4 --table open-aus
   floatgate card speed emmc-16g --json
   floatgate card serve kingston-class-10 --fuse /mnt
-  floatgate card replay kingston-class-10 trace.csv")]
+  floatgate card replay kingston-class-10 trace.csv
+  floatgate card compare kingston-class-10 samsung-evo-16g")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -37,6 +39,8 @@ enum Command {
     Run(run::Args),
     /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card
     Replay(replay::Args),
+    /// Compare cards and filesystems under workloads, by traces of real filesystems
+    Compare(compare::Args),
 }
 
 impl Args {
@@ -57,5 +61,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         #[cfg(feature = "mount")]
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Compare(args) => compare::run(args),
     }
 }

@@ -7,29 +7,32 @@ use crate::common::{self, Failure, Outcome, grouped_count};
 use crate::output::ReportFormat;
 use floatgate_lab::card::replay::{Replay, ThinkTime, replay};
 use floatgate_lab::card::serve::NewCard;
+use floatgate_lab::card::shipped::{ShippedTrace, find};
 use floatgate_lab::card::state::CardState;
 use floatgate_lab::card::trace::Reader;
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::{Error, plot};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate card replay kingston-class-10 trace.csv
   floatgate card replay samsung-evo-16g trace.csv --state full --think-time none
+  floatgate card replay kingston-class-10 ext4-postmark
   floatgate card replay a1-32g trace.csv --plot addresses.svg --json
 
 Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
-issued one at a time. Without contents only the times count.")]
+issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
+kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// The trace; its format is found by its beginning
+    /// The trace, a file whose format is found by its beginning, or one that the project ships: ext4-postmark
     trace: PathBuf,
 
     /// Time between a completion and the next request: as in the trace, or none
@@ -67,7 +70,7 @@ enum Think {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum State {
+pub(super) enum State {
     /// Nothing was ever written
     Empty,
     /// Half of it was written
@@ -77,7 +80,7 @@ enum State {
 }
 
 impl State {
-    const fn of_card(self) -> CardState {
+    pub(super) const fn of_card(self) -> CardState {
         match self {
             Self::Empty => CardState::Empty,
             Self::Used => CardState::Used,
@@ -103,7 +106,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn played(args: &Args, card: &LoadedCard, recording: Option<&Recording>) -> Result<Replay, Failure> {
     let name = args.trace.display();
     let failed = |error| Failure::new(format!("{name}: {error}"), "name a file that can be read");
-    let from = BufReader::new(File::open(&args.trace).map_err(failed)?);
+    let from: Box<dyn BufRead> = match shipped(&args.trace) {
+        Some(trace) => Box::new(Cursor::new(trace.csv()?)),
+        None => Box::new(BufReader::new(File::open(&args.trace).map_err(failed)?)),
+    };
     let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
     let trace = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
@@ -114,6 +120,11 @@ fn played(args: &Args, card: &LoadedCard, recording: Option<&Recording>) -> Resu
         Think::None => ThinkTime::None,
     };
     replay(card, at_work, trace, think_time).map_err(|error: Error| error.within(name.to_string()).into())
+}
+
+/// The trace of this name that the project ships, where no file has it.
+fn shipped(path: &Path) -> Option<ShippedTrace> {
+    if path.exists() { None } else { path.to_str().and_then(find) }
 }
 
 fn picture(args: &Args, card: &LoadedCard, report: &Replay) -> String {

@@ -95,7 +95,7 @@ const MODULES: &str =
     "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
 
 /// Lines of dbench's load file that are run.
-const DBENCH_LINES: usize = 30_000;
+const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -342,7 +342,10 @@ impl Recordings {
         for recording in open {
             recording?.finish()?;
         }
-        let lines = runs.iter().map(|run| format!("{}-{},{}\n", run.filesystem, run.workload, run.files));
+        let lines = runs.iter().map(|run| {
+            let files = run.files.map(|files| files.to_string()).unwrap_or_default();
+            format!("{}-{},{files}\n", run.filesystem, run.workload)
+        });
         put(&folder, "traces.csv", format!("trace,files\n{}", lines.collect::<String>()))
     }
 }
@@ -381,13 +384,16 @@ fn text(runs: &[CardRun]) -> String {
             time(account.latency.p50_us),
             time(account.latency.p99_us),
             time(account.latency.max_us),
-            grouped(run.files),
-            format!("{:.1}", run.places_per_file),
+            run.files.map_or("-".to_owned(), grouped),
+            run.places_per_file.map_or("-".to_owned(), |places| format!("{places:.1}")),
             time(run.prepare_us),
             time(run.check_us),
             run.verdict.clone(),
         ]);
     }
     let card = runs.first().map_or("", |run| run.account.card.as_str());
-    format!("{card}\n{table}\n")
+    let failed = runs.iter().filter(|run| !run.message.is_empty());
+    let messages =
+        failed.map(|run| format!("{} {}, {}: {}\n", run.filesystem, run.workload, run.verdict, run.message));
+    format!("{card}\n{table}\n{}", messages.collect::<String>())
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 22] = [
+const HOLES: [&[&str]; 24] = [
     &["sweep", "{}", "-o", "designs.csv"],
     &["report", "{}", "-o", "-"],
     &["report", "am62a-w35n01jw", "-o", "-", "--set", "{}"],
@@ -23,6 +23,8 @@ const HOLES: [&[&str]; 22] = [
     &["card", "speed", "{}"],
     &["card", "speed", "kingston-class-10", "--set", "{}"],
     &["card", "replay", "kingston-class-10", "{}"],
+    &["card", "compare", "{}"],
+    &["card", "compare", "kingston-class-10", "--fs", "{}"],
     &["probe", "kingston-class-10", "--set", "{}"],
     &["probe", "--from", "{}"],
     &["papers", "{}"],

@@ -205,6 +205,7 @@ const LINES: &[(&str, &str)] = &[
     ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card replay", "card replay kingston-class-10 REQUESTS --json"),
+    ("card compare", "card compare kingston-class-10 a1-32g --workload create --json"),
     ("probe", "probe sandisk-extreme --write --json"),
     ("probe", "probe sandisk-extreme --noise 0 --json"),
     ("otp info", "otp info stm32-n25q128a --json"),

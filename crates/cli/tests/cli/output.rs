@@ -131,7 +131,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 60] = [
+const EACH: [&str; 62] = [
     "report am62a-w35n01jw -o -",
     "man speed",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
@@ -143,6 +143,8 @@ const EACH: [&str; 60] = [
     "keystore",
     "card speed samsung-evo-16g --set card.capacity_bytes=256MiB --requests 20",
     "card replay kingston-class-10 requests.csv",
+    "card replay kingston-class-10 vfat-create",
+    "card compare kingston-class-10 a1-32g --workload create",
     "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
     "endurance mt29f8g08maawc",
     "endurance --all",

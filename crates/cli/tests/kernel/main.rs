@@ -11,6 +11,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+mod card;
 #[path = "../../../stack/tests/changes/mod.rs"]
 mod changes;
 mod chips;

@@ -1,6 +1,7 @@
 //! SD cards and eMMC of the catalogue, and what is measured on them.
 //!
 //! - [`load`] reads a card's file with overrides into a [`CardSpec`].
+//! - [`compare`]: cards, filesystems and workloads, by the traces that are [`shipped`].
 //! - [`speed`] measures it as flashbench and fio would.
 //! - [`replay`]: the requests of a trace on a card.
 //! - [`run`]: filesystems of Linux and workloads on a card.
@@ -9,10 +10,12 @@
 //! - [`trace`]: requests to a block device, as several programs record them.
 
 pub mod account;
+pub mod compare;
 mod factory;
 pub mod replay;
 pub mod run;
 pub mod serve;
+pub mod shipped;
 pub mod speed;
 pub mod state;
 pub mod trace;

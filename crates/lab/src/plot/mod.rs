@@ -5,6 +5,7 @@
 //! - [`addresses`]: requests of a device, address over time.
 //! - [`bars`]: one stacked bar per test or sweep combination.
 //! - [`curves`]: curves on logarithmic axes.
+//! - [`heatmap`]: a matrix of ratios.
 //! - [`comparisons`]: published figures over simulated ones.
 //! - [`wear_figures`]: how long chips live, and how their times change.
 //! - [`waterfall_svg`], [`waterfall_text`]: one operation on the timelines of its resources.
@@ -18,6 +19,7 @@ mod bars;
 mod canvas;
 mod comparison;
 mod curves;
+mod heatmap;
 mod lanes;
 mod legend;
 mod palette;
@@ -34,6 +36,7 @@ pub use addresses::{Addresses, addresses};
 pub use bars::{BarRow, Scale, bars};
 pub use comparison::{Compared, Comparison, Published, comparisons};
 pub use curves::{Chart, Curve, curves};
+pub use heatmap::{Heatmap, heatmap};
 pub use palette::{Ink, ink};
 pub use share::{breakdown_text, percentages};
 pub use terminal::waterfall_text;

@@ -48,6 +48,9 @@ pub struct CardRun {
     pub workload: String,
     /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
     pub verdict: String,
+    /// Last words of the program that failed; empty where none did.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// Account of the card from the workload's first request to the end of `umount`.
     #[serde(flatten)]
     pub account: CardAccount,
@@ -55,13 +58,15 @@ pub struct CardRun {
     pub prepare_us: f64,
     /// Time of the check of the filesystem, in us.
     pub check_us: f64,
-    /// Files that the workload made.
-    pub files: u64,
+    /// Files that the workload made; absent where it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<u64>,
     /// Allocation units that it wrote.
     #[serde(flatten)]
     pub places: WritePlaces,
-    /// Changes of the allocation unit from one write to the next, for each file made.
-    pub places_per_file: f64,
+    /// Changes of the allocation unit from one write to the next, for each file made; absent where their number is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places_per_file: Option<f64>,
 }
 
 /// Makes the observer of the requests of a filesystem and a workload.
@@ -119,9 +124,14 @@ impl Workbench {
         match words[..] {
             ["run", filesystem, workload] => self.begin(filesystem, workload)?,
             ["work"] => self.work(),
-            ["worked", files] => self.worked(files.parse().unwrap_or(0)),
+            ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
             ["clean"] => self.end("clean"),
-            ["failed", phase] => self.end(&format!("failed {phase}")),
+            ["failed", phase, ref said @ ..] => {
+                if let Some(run) = &mut self.run {
+                    run.message = said.join(" ");
+                }
+                self.end(&format!("failed {phase}"));
+            }
             _ => {}
         }
         Ok(())
@@ -136,12 +146,13 @@ impl Workbench {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
             verdict: String::new(),
+            message: String::new(),
             account: self.at_work.account(&self.card),
             prepare_us: 0.0,
             check_us: 0.0,
-            files: 0,
+            files: None,
             places: WritePlaces::default(),
-            places_per_file: 0.0,
+            places_per_file: None,
         });
         Ok(())
     }
@@ -163,14 +174,14 @@ impl Workbench {
         self.is_working = true;
     }
 
-    fn worked(&mut self, files: u64) {
+    fn worked(&mut self, files: Option<u64>) {
         self.next_phase();
         self.is_working = false;
         let account = self.at_work.account(&self.card);
         self.at_work.begin_account(None);
         let Some(run) = &mut self.run else { return };
         let places = self.places.places();
-        run.places_per_file = places.au_changes as f64 / files.max(1) as f64;
+        run.places_per_file = files.map(|files| places.au_changes as f64 / files as f64);
         (run.account, run.files, run.places) = (account, files, places);
     }
 

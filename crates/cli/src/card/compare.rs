@@ -1,0 +1,197 @@
+//! `floatgate card compare`.
+
+use super::replay::State;
+use super::speed::time;
+use crate::common::{self, Failure, Outcome, grouped};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
+use floatgate_lab::card::shipped::{ShippedTrace, traces};
+use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::config::{Kind, Library, Override};
+use floatgate_lab::plot::{Heatmap, heatmap};
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card compare
+  floatgate card compare kingston-class-10 samsung-evo-16g --workload create,postmark
+  floatgate card compare a1-32g --fs ext4,f2fs --state full --json
+  floatgate card compare sandisk-extreme kingston-class-10 --plot filesystems.svg
+
+Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark and a build, which `card run` has recorded, without think times: \
+the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
+row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. The traces \
+were recorded on a card of 3 GiB with allocation units of 8 MiB: on a card with other ones the partition may not be aligned.")]
+pub(crate) struct Args {
+    /// Cards' names (see `floatgate parts`), or paths of TOML files
+    cards: Vec<PathBuf>,
+
+    /// Filesystems: ext4, f2fs, nilfs2, vfat [default: all]
+    #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',')]
+    filesystems: Vec<String>,
+
+    /// Workloads: create, postmark, kernel-build [default: all]
+    #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
+    workloads: Vec<String>,
+
+    /// State of the cards at the beginning
+    #[arg(long, value_enum, default_value_t = State::Empty)]
+    state: State,
+
+    /// Override any field of the cards: --set card.open_aus=4 --set card.bus=sdr104
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Draw the times over those of the fastest filesystem, as an SVG file
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Seed of the cards' bad blocks and errors
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    common::check_plot(args.plot.as_deref())?;
+    let traces = chosen(args)?;
+    let matrix = compare(&cards(args)?, &traces, args.state.of_card(), args.seed)?;
+    if let Some(path) = &args.plot {
+        common::write_picture(path, &picture(&matrix))?;
+    }
+    args.format.finish(&matrix, "cells", || text(&matrix))
+}
+
+/// Traces of the filesystems and workloads that are asked for.
+fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
+    let all = traces();
+    let check = |names: &[String], what: &str, of: fn(&ShippedTrace) -> &'static str| {
+        let mut known: Vec<&str> = all.iter().map(of).collect();
+        known.sort_unstable();
+        known.dedup();
+        match names.iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(Failure::new(
+                format!("no trace has the {what} {name:?}"),
+                format!("there are {}", known.join(", ")),
+            )),
+        }
+    };
+    check(&args.filesystems, "filesystem", |trace| trace.filesystem)?;
+    check(&args.workloads, "workload", |trace| trace.workload)?;
+    let is_in = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
+    let mut chosen = all;
+    chosen
+        .retain(|trace| is_in(&args.filesystems, trace.filesystem) && is_in(&args.workloads, trace.workload));
+    Ok(chosen)
+}
+
+fn cards(args: &Args) -> Result<Vec<NamedCard>, Failure> {
+    let library = Library::built_in();
+    let sets = Override::parse_all(&args.set)?;
+    let named = |path: &PathBuf| {
+        let card = load(&library, path, &sets)?;
+        Ok::<_, Failure>(NamedCard { name: path.display().to_string(), card })
+    };
+    if !args.cards.is_empty() {
+        return args.cards.iter().map(named).collect();
+    }
+    let all = library.names(Kind::Card).map(PathBuf::from).collect::<Vec<_>>();
+    let mut cards = all.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    cards.retain(|named| is_sound(&named.card));
+    Ok(cards)
+}
+
+/// Cycles below which a card is dying.
+const ENDURANCE_CYCLES_MIN: u32 = 100;
+
+/// True for a card that is what it claims to be, and lives.
+fn is_sound(card: &LoadedCard) -> bool {
+    let spec = &card.spec;
+    spec.fake.is_none() && spec.evil.is_none() && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
+}
+
+fn picture(matrix: &Matrix) -> String {
+    let first = matrix.cards.first().map_or("", |card| card.card.as_str());
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in sorted(matrix, first) {
+        match groups.last_mut().filter(|group| group.0 == cell.workload) {
+            Some(group) => group.1.push(cell.filesystem.clone()),
+            None => groups.push((cell.workload.clone(), vec![cell.filesystem.clone()])),
+        }
+    }
+    let tip = |cell: &Cell| {
+        format!(
+            "{} {}: {}, write amplification {:.2}",
+            cell.filesystem,
+            cell.workload,
+            time(cell.time_us),
+            cell.write_amplification
+        )
+    };
+    let rows = matrix.cards.iter().map(|card| {
+        let cells = sorted(matrix, &card.card);
+        (card.card.clone(), cells.iter().map(|cell| (cell.relative_time, tip(cell))).collect())
+    });
+    let map = Heatmap { groups, rows: rows.collect() };
+    heatmap(
+        "Filesystems on cards",
+        "Time over that of the fastest filesystem on the same card under the same workload",
+        &map,
+    )
+}
+
+/// Cells of a card by workload.
+fn sorted<'a>(matrix: &'a Matrix, card: &str) -> Vec<&'a Cell> {
+    let mut cells: Vec<&Cell> = matrix.cells.iter().filter(|cell| cell.card == card).collect();
+    cells.sort_by(|a, b| a.workload.cmp(&b.workload));
+    cells
+}
+
+fn text(matrix: &Matrix) -> String {
+    let table = if matrix.cards.len() == 1 { figures(matrix) } else { means(matrix) };
+    let advice = matrix.cards.iter().map(|card| format!("{}: {}\n", card.card, card.advice));
+    format!("{table}\n\n{}", advice.collect::<String>())
+}
+
+/// All figures, a row for each filesystem and workload.
+fn figures(matrix: &Matrix) -> Table {
+    let header = ["workload", "filesystem", "time", "relative", "WA", "erased", "AUs", "AU changes/file"];
+    let mut table = Table::new(header).numbers(2..);
+    for cell in matrix.cards.iter().flat_map(|card| sorted(matrix, &card.card)) {
+        table.row([
+            cell.workload.clone(),
+            cell.filesystem.clone(),
+            time(cell.time_us),
+            format!("{:.2}", cell.relative_time),
+            format!("{:.2}", cell.write_amplification),
+            grouped(cell.erases),
+            grouped(cell.places.written_aus),
+            cell.places_per_file.map_or("-".to_owned(), |places| format!("{places:.1}")),
+        ]);
+    }
+    table
+}
+
+/// A row for each card: the mean relative time of each filesystem.
+fn means(matrix: &Matrix) -> Table {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in &matrix.cells {
+        if !names.contains(&cell.filesystem.as_str()) {
+            names.push(&cell.filesystem);
+        }
+    }
+    let mut table = Table::new(["card", "best"].iter().chain(&names).copied()).numbers(2..);
+    for card in &matrix.cards {
+        let of = |name: &&str| {
+            let score = card.filesystems.iter().find(|score| score.filesystem == **name);
+            score.map_or(String::new(), |score| format!("{:.2}", score.relative_time))
+        };
+        let best = card.filesystems.first().map_or("", |best| best.filesystem.as_str()).to_owned();
+        table.row([card.card.clone(), best].into_iter().chain(names.iter().map(of)));
+    }
+    table
+}

@@ -1,0 +1,256 @@
+//! Cards, filesystems and workloads, compared by the traces that the project ships.
+//!
+//! Each cell is a replay without think times on a card of its own, so that the times are the card's alone; the cells do not depend on the number
+//! of threads.
+
+use super::replay::{ThinkTime, WritePlaces, replay};
+use super::serve::NewCard;
+use super::shipped::ShippedTrace;
+use super::state::CardState;
+use super::trace::Request;
+use super::{CardOptions, LoadedCard};
+use crate::Error;
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// A card with its name in the catalogue.
+#[derive(Clone, Debug)]
+pub struct NamedCard {
+    /// Name in the catalogue, or path.
+    pub name: String,
+    /// The card.
+    pub card: LoadedCard,
+}
+
+/// One card, filesystem and workload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Name of the card.
+    pub card: String,
+    /// Filesystem.
+    pub filesystem: String,
+    /// Workload.
+    pub workload: String,
+    /// Time that the card works on the requests, in us.
+    pub time_us: f64,
+    /// This time over that of the fastest filesystem on the same card under the same workload.
+    pub relative_time: f64,
+    /// Bytes programmed over bytes written.
+    pub write_amplification: f64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Requests that the card refused or could not do.
+    pub failed: u64,
+    /// Allocation units written.
+    #[serde(flatten)]
+    pub places: WritePlaces,
+    /// Changes of the allocation unit for each file that the workload made; absent where their number is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub places_per_file: Option<f64>,
+}
+
+/// A filesystem on a card, over all workloads.
+#[derive(Clone, Debug, Serialize)]
+pub struct Score {
+    /// Filesystem.
+    pub filesystem: String,
+    /// Geometric mean of the relative times.
+    pub relative_time: f64,
+}
+
+/// Advice for a card.
+#[derive(Clone, Debug, Serialize)]
+pub struct CardAdvice {
+    /// Name of the card.
+    pub card: String,
+    /// Filesystems, the fastest first.
+    pub filesystems: Vec<Score>,
+    /// What follows from the times, as a sentence.
+    pub advice: String,
+}
+
+/// All cells, and advice for each card.
+#[derive(Clone, Debug, Serialize)]
+pub struct Matrix {
+    /// By card, filesystem and workload.
+    pub cells: Vec<Cell>,
+    /// In the order of the cards.
+    pub cards: Vec<CardAdvice>,
+}
+
+/// Replays each trace on each card, which is in `state` at the beginning.
+///
+/// # Errors
+/// A card that is smaller than the traces, or that no card can be; one that fails before the replay.
+pub fn compare(
+    cards: &[NamedCard],
+    traces: &[ShippedTrace],
+    state: CardState,
+    seed: u64,
+) -> Result<Matrix, Error> {
+    let requests: Vec<Vec<Request>> =
+        traces.par_iter().map(ShippedTrace::requests).collect::<Result<_, _>>()?;
+    let pairs: Vec<_> = cards
+        .iter()
+        .flat_map(|card| traces.iter().zip(&requests).map(move |(trace, list)| (card, trace, list)))
+        .collect();
+    let cells = pairs.into_par_iter().map(|(card, trace, list)| {
+        cell(card, trace, list, state, seed).map_err(|error| error.within(card.name.clone()))
+    });
+    let mut cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+    relate(&mut cells);
+    let cards = cards.iter().map(|card| advise(&card.name, &cells)).collect();
+    Ok(Matrix { cells, cards })
+}
+
+fn cell(
+    card: &NamedCard,
+    trace: &ShippedTrace,
+    requests: &[Request],
+    state: CardState,
+    seed: u64,
+) -> Result<Cell, Error> {
+    let mut new = NewCard::new(&card.card, CardOptions { seed, stores: false })?;
+    new.reach(state, &card.card, seed)?;
+    let played = replay(&card.card, new.meet(None), requests.iter().copied().map(Ok), ThinkTime::None)?;
+    Ok(Cell {
+        card: card.name.clone(),
+        filesystem: trace.filesystem.to_owned(),
+        workload: trace.workload.to_owned(),
+        time_us: played.account.time_us,
+        relative_time: 1.0,
+        write_amplification: played.account.write_amplification,
+        erases: played.account.erases,
+        failed: played.account.failed,
+        places_per_file: trace.files.map(|files| played.places.au_changes as f64 / files as f64),
+        places: played.places,
+    })
+}
+
+/// Sets the relative times.
+fn relate(cells: &mut [Cell]) {
+    let times: Vec<f64> = cells
+        .iter()
+        .map(|cell| {
+            let rivals =
+                cells.iter().filter(|other| (&other.card, &other.workload) == (&cell.card, &cell.workload));
+            rivals.map(|other| other.time_us).fold(f64::INFINITY, f64::min)
+        })
+        .collect();
+    for (cell, fastest) in cells.iter_mut().zip(times) {
+        cell.relative_time = if fastest > 0.0 { cell.time_us / fastest } else { 1.0 };
+    }
+}
+
+/// Filesystems of a card, the fastest first; of equal ones, the first in the traces.
+fn scores(cells: &[&Cell]) -> Vec<Score> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in cells {
+        if !names.contains(&cell.filesystem.as_str()) {
+            names.push(&cell.filesystem);
+        }
+    }
+    let mut scores: Vec<Score> = names
+        .into_iter()
+        .map(|name| {
+            let logs: Vec<f64> = cells
+                .iter()
+                .filter(|cell| cell.filesystem == name)
+                .map(|cell| libm::log(cell.relative_time))
+                .collect();
+            let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+            Score { filesystem: name.to_owned(), relative_time: libm::exp(mean) }
+        })
+        .collect();
+    scores.sort_by(|a, b| a.relative_time.total_cmp(&b.relative_time));
+    scores
+}
+
+/// Times that differ by less than this part are called equal.
+const EQUAL: f64 = 0.05;
+
+fn advise(card: &str, cells: &[Cell]) -> CardAdvice {
+    let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card).collect();
+    let filesystems = scores(&own);
+    let failed: u64 = own.iter().map(|cell| cell.failed).sum();
+    let mut advice = match &filesystems[..] {
+        [] => String::new(),
+        [only] => format!("{} alone was compared.", only.filesystem),
+        [best, others @ ..] => format!("{}{}", verdict(best, others), exceptions(best, &own)),
+    };
+    if failed > 0 {
+        advice += &format!(" The card failed in {failed} requests.");
+    }
+    CardAdvice { card: card.to_owned(), filesystems, advice }
+}
+
+fn verdict(best: &Score, others: &[Score]) -> String {
+    let ratio = |score: &Score| score.relative_time / best.relative_time;
+    let (equal, slower): (Vec<&Score>, Vec<&Score>) =
+        others.iter().partition(|score| ratio(score) < 1.0 + EQUAL);
+    let mut fastest = best.filesystem.clone();
+    for score in &equal {
+        fastest += &format!(" or {}", score.filesystem);
+    }
+    if slower.is_empty() {
+        return format!("Any filesystem will do: {fastest} differ by less than 5 %.");
+    }
+    let times: Vec<String> =
+        slower.iter().map(|score| format!("{} {:.1}", score.filesystem, ratio(score))).collect();
+    format!("Use {fastest}. Time of the others relative to it: {}.", times.join(", "))
+}
+
+/// Workloads under which another filesystem than the best is faster.
+fn exceptions(best: &Score, cells: &[&Cell]) -> String {
+    let worse =
+        cells.iter().filter(|cell| cell.filesystem == best.filesystem && cell.relative_time > 1.0 + EQUAL);
+    worse
+        .filter_map(|cell| {
+            let is_winner = |other: &&&Cell| other.workload == cell.workload && other.relative_time <= 1.0;
+            let winner = cells.iter().find(is_winner)?;
+            Some(format!(
+                " Under {}, {} is {:.1} times as fast as {}.",
+                cell.workload, winner.filesystem, cell.relative_time, best.filesystem
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(filesystem: &str, workload: &str, time_us: f64) -> Cell {
+        Cell {
+            card: "card".to_owned(),
+            filesystem: filesystem.to_owned(),
+            workload: workload.to_owned(),
+            time_us,
+            relative_time: 0.0,
+            write_amplification: 1.0,
+            erases: 0,
+            failed: 0,
+            places: WritePlaces::default(),
+            places_per_file: None,
+        }
+    }
+
+    #[test]
+    fn advice_follows_from_the_times() {
+        let advice = |times: &[(&str, &str, f64)]| {
+            let mut cells: Vec<Cell> = times.iter().map(|(fs, load, time)| cell(fs, load, *time)).collect();
+            relate(&mut cells);
+            advise("card", &cells).advice
+        };
+        let clear = [("a", "x", 100.0), ("b", "x", 400.0), ("a", "y", 10.0), ("b", "y", 10.0)];
+        assert_eq!(advice(&clear), "Use a. Time of the others relative to it: b 2.0.");
+        let mixed = [("a", "x", 100.0), ("b", "x", 800.0), ("a", "y", 20.0), ("b", "y", 10.0)];
+        assert_eq!(
+            advice(&mixed),
+            "Use a. Time of the others relative to it: b 2.0. Under y, b is 2.0 times as fast as a."
+        );
+        let equal = [("a", "x", 100.0), ("b", "x", 102.0)];
+        assert_eq!(advice(&equal), "Any filesystem will do: a or b differ by less than 5 %.");
+        assert_eq!(advice(&[("a", "x", 1.0)]), "a alone was compared.");
+    }
+}

@@ -1,0 +1,84 @@
+//! A matrix of ratios as coloured boxes.
+
+use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
+use super::palette::{FAINT, Rgb, TEXT, WHITE, series};
+
+/// A matrix of ratios, of which 1 is the best.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heatmap {
+    /// Groups of columns: title, and the titles of its columns.
+    pub groups: Vec<(String, Vec<String>)>,
+    /// Rows: name, and for each column the ratio with what a viewer shows when the pointer rests on it.
+    pub rows: Vec<(String, Vec<(f64, String)>)>,
+}
+
+const NAMES: i32 = 200;
+const CELL: i32 = 58;
+const ROW: i32 = 22;
+/// Ratio from which on the colour stays the same.
+const DARKEST: f64 = 8.0;
+
+/// Colour of a ratio: white for 1, on a logarithmic scale.
+fn shade(ratio: f64) -> Rgb {
+    let share = (libm::log(ratio.max(1.0)) / libm::log(DARKEST)).clamp(0.0, 1.0);
+    let dark = series(1).colour;
+    [0, 1, 2].map(|part| {
+        let (from, to) = (f64::from(WHITE[part]), f64::from(dark[part]));
+        (from + (to - from) * share * 0.8) as u8
+    })
+}
+
+/// The matrix as an SVG document.
+pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
+    let columns = map.groups.iter().map(|group| group.1.len()).sum::<usize>();
+    let left = MARGIN + NAMES;
+    let width = left + pixels(columns, CELL) + MARGIN;
+    let mut canvas = Canvas::new(title, width.max(640));
+    let top = canvas.heading(title, subtitle) + 14;
+    let mut x = left;
+    for (group, names) in &map.groups {
+        canvas.text((x + 4, top), group, Type::new(LABEL, TEXT, Anchor::Left).bold());
+        for name in names {
+            canvas.text_within((x + 4, top + 18), name, Type::new(SMALL, FAINT, Anchor::Left), CELL - 6);
+            x += CELL;
+        }
+    }
+    let mut y = top + 30;
+    for (name, cells) in &map.rows {
+        canvas.text_within((MARGIN, y + ROW / 2), name, Type::new(LABEL, TEXT, Anchor::Left), NAMES - 8);
+        for (column, (ratio, tip)) in cells.iter().enumerate() {
+            let area = Area { x: left + pixels(column, CELL), y, w: CELL - 2, h: ROW - 2 };
+            canvas.fill(area, shade(*ratio), tip.clone());
+            let middle = (area.x + area.w / 2, y + ROW / 2 - 1);
+            canvas.text(middle, &format!("{ratio:.1}"), Type::new(SMALL, TEXT, Anchor::Middle));
+        }
+        y += ROW;
+    }
+    canvas.finish(y + MARGIN)
+}
+
+/// Length of `count` boxes.
+fn pixels(count: usize, each: i32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX / each / 2).saturating_mul(each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn worse_ratios_are_darker_and_stand_in_their_boxes() {
+        let brightness = |ratio| shade(ratio).iter().map(|part| u32::from(*part)).sum::<u32>();
+        assert_eq!(shade(1.0), WHITE);
+        assert!(brightness(2.0) > brightness(4.0) && brightness(4.0) > brightness(8.0));
+        assert_eq!(shade(8.0), shade(100.0));
+        let map = Heatmap {
+            groups: vec![("load".to_owned(), vec!["a".to_owned(), "b".to_owned()])],
+            rows: vec![("card".to_owned(), vec![(1.0, "first".to_owned()), (3.25, "second".to_owned())])],
+        };
+        let svg = heatmap("title", "subtitle", &map);
+        for text in ["card", "load", "3.2", "second"] {
+            assert!(svg.contains(text), "{text}");
+        }
+    }
+}
