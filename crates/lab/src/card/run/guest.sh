@@ -60,7 +60,7 @@ postmark_() {
 # dbench 4.00 begins its file again until its time has passed: a last line that must fail ends it, so that every filesystem does the same work.
 dbench_() {
   cp "$IN/client.txt" /tmp/client.txt
-  echo 'Unlink "\clients\client1\end-of-load" NT_STATUS_OK' >>/tmp/client.txt
+  printf '%s\n' 'Unlink "\clients\client1\end-of-load" NT_STATUS_OK' >>/tmp/client.txt
   dbench --loadfile /tmp/client.txt --directory /mnt -t 3600 1 >/tmp/dbench.out 2>&1
   grep -q 'end-of-load failed' /tmp/dbench.out || { cat /tmp/dbench.out >&2; return 1; }
   sync
