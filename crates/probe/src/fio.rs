@@ -1,4 +1,4 @@
-//! Results of fio (`fio --output-format=json`): speeds and latencies become answers.
+//! Results of fio in its JSON format: speeds and latencies become answers.
 //!
 //! Fields are those of fio 3 (its documentation, chapter "JSON output"); fio 2 had latencies in us, in `lat` and `clat`. fio reports means and
 //! percentiles only, so that nothing is concluded about erase blocks, and no answer is as sure as one from samples.
