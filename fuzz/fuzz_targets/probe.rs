@@ -1,6 +1,7 @@
-//! Samples of a probe and logs of flashbench are read, and concluded from; registers of cards are decoded.
+//! Samples of a probe, logs of flashbench and results of fio are read, and concluded from; registers of cards are decoded.
 #![no_main]
 
+use floatgate_probe::fio;
 use floatgate_probe::flashbench::Log;
 use floatgate_probe::registers::{CardType, Identification, Status, capacity_of_csd, specification_of_scr};
 use floatgate_probe::{Samples, conclude};
@@ -11,6 +12,9 @@ fuzz_target!(|text: &str| {
         conclude(&samples);
     }
     if let Some(log) = Log::parse(text) {
+        log.conclude();
+    }
+    if let Some(log) = fio::Log::parse(text) {
         log.conclude();
     }
     for kind in [CardType::Sd, CardType::Mmc] {

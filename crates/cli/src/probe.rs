@@ -8,11 +8,11 @@ use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
-use floatgate_probe::flashbench::Log;
+use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
-    Value, WritePlan, conclude, holders, size,
+    Value, WritePlan, conclude, fio, flashbench, holders, size,
 };
 use indicatif::ProgressFinish;
 use serde::Serialize;
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "write")]
     yes: bool,
 
-    /// Conclude from samples that --raw has written, or from a log of flashbench; nothing is measured
+    /// Conclude from samples that --raw has written, from a log of flashbench, or from a result of fio (--output-format=json); nothing is measured
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "set"])]
     from: Option<PathBuf>,
 
@@ -84,6 +84,8 @@ struct Report<'a> {
     complete: bool,
     answers: &'a Answers,
     #[serde(skip_serializing_if = "Option::is_none")]
+    partition: Option<Layout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     registers: Option<Registers>,
     /// Statements of the registers that were measured to be otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,12 +96,19 @@ struct Report<'a> {
 struct Measured {
     samples: Samples,
     answers: Answers,
+    /// Partitions of a file or block device.
+    layout: Option<Layout>,
     trouble: Option<ProbeError>,
 }
 
 impl Measured {
     fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
-        Self { answers: conclude(&samples), samples, trouble }
+        Self { answers: conclude(&samples), samples, layout: None, trouble }
+    }
+
+    /// Answers of another tool's log, which has no samples.
+    fn of_log(answers: Answers) -> Self {
+        Self { samples: Samples::default(), answers, layout: None, trouble: None }
     }
 }
 
@@ -123,10 +132,12 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
 const SAMPLES_MAX: u64 = 32 << 20;
 
 fn from_file(file: &Path) -> Result<Measured, Failure> {
-    let what = "name a file that --raw has written, or a log of flashbench";
+    let what = "name a file that --raw has written, a log of flashbench, or a result of fio";
     let text = read_text(file, SAMPLES_MAX, what)?;
-    if let Some(log) = Log::parse(&text) {
-        return Ok(Measured { samples: Samples::default(), answers: log.conclude(), trouble: None });
+    let of_fio = || fio::Log::parse(&text).map(|log| log.conclude());
+    let of_flashbench = || flashbench::Log::parse(&text).map(|log| log.conclude());
+    if let Some(answers) = of_fio().or_else(of_flashbench) {
+        return Ok(Measured::of_log(answers));
     }
     let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
     Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
@@ -199,13 +210,24 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
     if !host.is_direct() {
         tell("its filesystem has no direct I/O: times are those of memory, and show nothing of a card");
     }
-    let measured = measure_host(args, &mut host, path, ending);
+    let mut measured = measure_host(args, &mut host, path, ending);
     let kept = host.kept_bytes();
     if kept > 0 {
         host.restore().map_err(|error| not_restored(path, &error))?;
         tell(&format!("{} restored", size(kept)));
     }
+    if let Ok(measured) = &mut measured {
+        measured.layout = layout(path, &mut host);
+    }
     measured
+}
+
+/// Partitions of a device. One that fails has its answers all the same.
+fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
+    Layout::read(host).unwrap_or_else(|error| {
+        tell(&format!("{}: no partition table: {error}", path.display()));
+        None
+    })
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -296,7 +318,7 @@ fn announce(
 }
 
 fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
-    let Measured { samples, answers, trouble } = measured;
+    let Measured { samples, answers, layout, trouble } = measured;
     if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
         return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
     }
@@ -305,8 +327,20 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     let registers = stated(args)?;
     let disagreements =
         registers.as_ref().map_or_else(Vec::new, |stated| stated.disagreements(capacity_bytes, answers));
-    let report =
-        Report { target, capacity_bytes, samples: count, complete, answers, registers, disagreements };
+    let mut partition = layout.clone();
+    if let Some(layout) = &mut partition {
+        layout.judge(answers, registers.as_ref().and_then(|stated| stated.status.as_ref()));
+    }
+    let report = Report {
+        target,
+        capacity_bytes,
+        samples: count,
+        complete,
+        answers,
+        partition,
+        registers,
+        disagreements,
+    };
     args.format.print(&report, "answers", || text(&report))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
@@ -330,6 +364,40 @@ fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
         None if args.registers.is_some() => Err(failed("no registers are there".to_owned())),
         registers => Ok(registers),
     }
+}
+
+/// The partitions in words.
+fn partitions(report: &Report<'_>) -> String {
+    let Some(layout) = &report.partition else { return String::new() };
+    let mut text = match layout.table {
+        PartitionTable::Mbr => "\npartition table: MBR\n".to_owned(),
+        PartitionTable::Gpt => "\npartition table: GPT\n".to_owned(),
+        PartitionTable::None => "\nno partition table\n".to_owned(),
+    };
+    for partition in &layout.partitions {
+        text += &format!("  {}\n", partition_text(partition));
+    }
+    for finding in &layout.findings {
+        text += &format!("finding: {finding}\n");
+    }
+    text
+}
+
+fn partition_text(partition: &Partition) -> String {
+    let place = format!("{} at {}", size(partition.bytes), size(partition.start_bytes));
+    let text = match partition.number {
+        0 => place,
+        number => format!("partition {number}: {place}"),
+    };
+    let Some(found) = partition.filesystem else { return text };
+    format!(
+        "{text}, {} with clusters of {}, FAT from {} to {}, file data from {}",
+        found.kind.name(),
+        size(found.cluster_bytes),
+        size(found.fat_start_bytes),
+        size(found.fat_end_bytes),
+        size(found.data_start_bytes)
+    )
 }
 
 /// The registers in words.
@@ -364,7 +432,12 @@ fn text(report: &Report<'_>) -> String {
         table.row([name.replace('_', " "), value(answer), confidence, reason(answer)]);
     }
     let Report { target, capacity_bytes, samples, .. } = report;
-    format!("{target}: {}, {samples} samples\n\n{table}{}", size(*capacity_bytes), statements(report))
+    format!(
+        "{target}: {}, {samples} samples\n\n{table}{}{}",
+        size(*capacity_bytes),
+        statements(report),
+        partitions(report)
+    )
 }
 
 fn value(answer: &Answer) -> String {

@@ -118,6 +118,29 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Nothing is known, for one reason.
+    pub(crate) fn unknown(reason: &str) -> Self {
+        let unknown = |unit| Answer::unknown(unit, 0.0, reason);
+        Self {
+            erase_block: unknown("B"),
+            phase: unknown("B"),
+            page: unknown("B"),
+            open_aus_linear: unknown("AUs"),
+            open_aus_random: unknown("AUs"),
+            fat_area: unknown("B"),
+            buffer: unknown("B"),
+            slc_cache: unknown("B"),
+            write_speed: unknown("MB/s"),
+            steady_state: unknown("MB/s"),
+            read_speed: unknown("MB/s"),
+            read_latency: unknown("us"),
+            write_latency_max: unknown("us"),
+            noise: unknown("us"),
+            capacity: unknown("B"),
+            fake: unknown(""),
+        }
+    }
+
     /// Names and answers in order.
     pub const fn all(&self) -> [(&'static str, &Answer); 16] {
         [

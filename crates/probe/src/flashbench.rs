@@ -81,25 +81,16 @@ impl Log {
 
     /// Answers what the tables show.
     pub fn conclude(&self) -> Answers {
-        let (erase_block, nothing) = (self.erase_block(), "not in a log of flashbench");
-        let unknown = |unit| Answer::unknown(unit, 0.0, nothing);
+        let erase_block = self.erase_block();
         Answers {
             page: self.page(erase_block.count()),
-            phase: unknown("B"),
             open_aus_linear: open_aus(&self.linear, None),
             open_aus_random: open_aus(&self.random, self.linear.get(&1)),
             fat_area: self.fat_area(),
             read_latency: self.read_latency(),
             erase_block,
-            buffer: unknown("B"),
-            slc_cache: unknown("B"),
             write_speed: self.write_speed(),
-            steady_state: unknown("MB/s"),
-            read_speed: unknown("MB/s"),
-            write_latency_max: unknown("us"),
-            noise: unknown("us"),
-            capacity: unknown("B"),
-            fake: unknown(""),
+            ..Answers::unknown("not in a log of flashbench")
         }
     }
 

@@ -6,8 +6,9 @@
 //!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, and restores it.
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
-//! - [`flashbench`] concludes from what flashbench printed.
+//! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
+//! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
 //!
 //! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
 //! nothing else; open allocation units by writing several in turn until each write closes one; fakes by sectors that hold their own address
@@ -29,8 +30,10 @@
 
 mod analysis;
 mod answer;
+pub mod fio;
 pub mod flashbench;
 mod host;
+pub mod partition;
 mod probe;
 pub mod registers;
 mod sample;

@@ -139,3 +139,27 @@ fn what_a_card_states_is_decoded_and_contradictions_are_said() {
     let refused = probe(&folder, &args);
     assert!(refused.code == Some(2) && refused.err.contains("register cid"), "{}", refused.err);
 }
+
+#[test]
+fn the_partition_table_is_read_and_judged() {
+    let folder = fresh("probe-partitions");
+    let path = file(&folder);
+    let mut device = std::fs::read(&path).unwrap();
+    device[..512].fill(0);
+    // Type 0x83 in sectors 63 to 15 999, and a partition that ends behind the device.
+    device[446..462].copy_from_slice(&[0, 0, 0, 0, 0x83, 0, 0, 0, 63, 0, 0, 0, 0x41, 0x3E, 0, 0]);
+    device[462..478].copy_from_slice(&[0, 0, 0, 0, 0x83, 0, 0, 0, 0x80, 0x3E, 0, 0, 0, 0, 1, 0]);
+    device[510..512].copy_from_slice(&[0x55, 0xAA]);
+    std::fs::write(&path, device).unwrap();
+    let run = probe(&folder, &["device", "--json"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let partition = &report["partition"];
+    assert_eq!(partition["table"], "mbr");
+    assert_eq!(partition["partitions"][0]["start_bytes"], 63 * 512);
+    assert_eq!(partition["partitions"][0]["bytes"], 15_937 * 512);
+    let behind = partition["findings"][0].as_str().unwrap();
+    assert!(behind.starts_with("partition 2 has 65536 sectors from sector 16000"), "{behind}");
+    let text = probe(&folder, &["device"]).out;
+    assert!(text.contains("partition table: MBR\n  partition 1: 8159744 B at 32256 B\n"), "{text}");
+}

@@ -42,7 +42,7 @@ pub(crate) fn us(ns: f64) -> String {
 }
 
 /// A number with one digit behind the point.
-fn tenths(value: f64) -> f64 {
+pub(crate) fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
