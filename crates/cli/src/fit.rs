@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Also fit this number of the setup, from half of it to its maximum (repeatable): --free chip.timing.t_prog_us.typ
+    /// Also fit this number of the setup (`chip.timing.t_prog_us.typ`), from half of it to its maximum; repeatable
     #[arg(long, value_name = "KEY")]
     free: Vec<String>,
 
