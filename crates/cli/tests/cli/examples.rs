@@ -107,7 +107,7 @@ fn every_example_works_as_typed() {
         assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
         let told = run.err.lines().all(|told| told.starts_with("wrote "));
         assert!(told, "{line} complains:\n{}", run.err);
-        let into_file = line.contains(" > ") || line.starts_with("floatgate sweep");
+        let into_file = line.contains(" > ") || line.contains(" -o ");
         assert!(into_file || !run.out.is_empty(), "{line} prints nothing");
     }
     for written in ["my-chip.toml", "my-board.toml", "modes.svg", "rww.svg"] {

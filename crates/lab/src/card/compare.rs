@@ -27,9 +27,9 @@ pub struct NamedCard {
 pub struct Cell {
     /// Name of the card.
     pub card: String,
-    /// Filesystem.
+    /// Name of the filesystem.
     pub filesystem: String,
-    /// Workload.
+    /// Name of the workload.
     pub workload: String,
     /// Time that the card works on the requests, in us.
     pub time_us: f64,
@@ -52,7 +52,7 @@ pub struct Cell {
 /// A filesystem on a card, over all workloads.
 #[derive(Clone, Debug, Serialize)]
 pub struct Score {
-    /// Filesystem.
+    /// Name of the filesystem.
     pub filesystem: String,
     /// Geometric mean of the relative times.
     pub relative_time: f64,
@@ -65,7 +65,7 @@ pub struct CardAdvice {
     pub card: String,
     /// Filesystems, the fastest first.
     pub filesystems: Vec<Score>,
-    /// What follows from the times, as a sentence.
+    /// A sentence that follows from the times.
     pub advice: String,
 }
 
