@@ -96,7 +96,8 @@ mod tests {
                 let trace = traces.iter().find(of).unwrap_or_else(|| panic!("no {filesystem}-{workload}"));
                 let requests = trace.requests().unwrap();
                 let is_write = |request: &&Request| request.kind == RequestKind::Write;
-                assert!(requests.iter().filter(is_write).count() > 20, "{}", trace.name());
+                // PostMark removes most files before ext4 has written them.
+                assert!(requests.iter().filter(is_write).count() > 4, "{}", trace.name());
                 assert!(
                     requests.iter().any(|request| request.kind == RequestKind::Flush),
                     "{}",
