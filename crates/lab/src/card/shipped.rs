@@ -98,11 +98,9 @@ mod tests {
                 let is_write = |request: &&Request| request.kind == RequestKind::Write;
                 // PostMark removes most files before ext4 has written them.
                 assert!(requests.iter().filter(is_write).count() > 4, "{}", trace.name());
-                assert!(
-                    requests.iter().any(|request| request.kind == RequestKind::Flush),
-                    "{}",
-                    trace.name()
-                );
+                // Who makes files with fsync flushes; FAT flushes at nothing else.
+                let flushes = requests.iter().any(|request| request.kind == RequestKind::Flush);
+                assert!(flushes || workload != "create", "{}", trace.name());
             }
         }
         assert_eq!(traces.len(), 12);
