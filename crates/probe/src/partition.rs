@@ -453,8 +453,8 @@ impl Filesystem {
         // The number of clusters alone makes the type (fatgen103).
         let kind = match total.checked_sub(data)? / cluster {
             0 => return None,
-            ..4085 => FatType::Fat12,
-            ..65_525 => FatType::Fat16,
+            1..4085 => FatType::Fat12,
+            4085..65_525 => FatType::Fat16,
             _ => FatType::Fat32,
         };
         Some(Self {
