@@ -1,8 +1,8 @@
 //! `floatgate report`: setups and results as one HTML file that needs no network.
 //!
-//! - [`Report`]: inputs are added one by one, each becomes a [`Section`](model::Section).
-//! - [`read`]: the JSON of floatgate's commands and CSV files to sections; [`setup`]: a setup is measured and traced.
-//! - [`html`]: sections to a page; its style and script stand beside it, `page.css` and `page.js`.
+//! - [`Report`]: inputs are added one by one, each becomes a section.
+//! - `read`: the JSON of floatgate's commands and CSV files to sections; `setup`: a setup is measured and traced.
+//! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`.
 //!
 //! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: of tables with
 //! very many rows it shows some, and says so.
