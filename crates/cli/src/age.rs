@@ -236,7 +236,7 @@ fn advice(runs: &[Report]) -> String {
     format!("\n- {advice}")
 }
 
-/// What might help where chips fail. Blocks worn beyond what the part promises are the cause where there are such.
+/// Advice where chips fail. Blocks worn beyond what the part promises are the cause where there are such.
 fn cure(run: &Report, runs: &[Report]) -> String {
     let failed = || runs.iter().flat_map(|run| &run.lives).filter(|life| life.failure.is_some());
     let rated = run.rated_cycles.unwrap_or(u64::MAX);

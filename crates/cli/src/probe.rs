@@ -354,7 +354,7 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     }
 }
 
-/// What the card states about itself.
+/// Registers of the card, decoded.
 fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
     let found = || registers::folder_of(args.target.as_ref()?);
     let Some(folder) = args.registers.clone().or_else(found) else { return Ok(None) };

@@ -133,7 +133,7 @@ impl Layout {
     /// Reads the table of a device, and the boot sectors of its partitions. `None` when the first sector has neither.
     ///
     /// # Errors
-    /// What the device says.
+    /// A read fails.
     pub fn read(target: &mut impl Target) -> Result<Option<Self>, TargetError> {
         let capacity = target.capacity();
         let Some(first) = read(target, 0, SECTOR)? else { return Ok(None) };

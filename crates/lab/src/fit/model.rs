@@ -174,7 +174,7 @@ impl<'l> Model<'l> {
         rows.iter().zip(times).filter_map(error).chain(pulls).collect()
     }
 
-    /// How far a time is beyond the resolution of a row, relative to its nearer end.
+    /// Distance of a time from the resolution of a row, relative to its nearer end; 0 within it.
     pub(super) fn residual(&self, row: usize, time: f64) -> Option<f64> {
         let (low, high) = self.interval(row)?;
         Some(if time < low { time / low - 1.0 } else { (time / high - 1.0).max(0.0) })

@@ -50,7 +50,7 @@ impl How {
         matches!(self, Self::Layers(Layers::Ubifs(_)))
     }
 
-    /// What helps where there can be no filesystem.
+    /// Advice where there can be no filesystem.
     const fn advice(&self) -> &'static str {
         match self {
             Self::Layers(Layers::Ubifs(_)) => machine::OTHER_FLASH,

@@ -19,13 +19,13 @@ pub(super) struct Section {
     pub(super) bars: Vec<Bar>,
     pub(super) waterfalls: Vec<Waterfall>,
     pub(super) tables: Vec<Table>,
-    /// What is compared with other sections: subject, names and figures.
+    /// Subject, names and figures that are compared with other sections.
     pub(super) compared: Vec<Compared>,
     /// Sources of the numbers, as a table of its own.
     pub(super) sources: Option<Table>,
 }
 
-/// Where the time of a test went.
+/// Time of a test by phase.
 #[derive(Clone, Debug)]
 pub(super) struct Bar {
     pub(super) name: String,

@@ -18,7 +18,7 @@ pub const BLOCK_BYTES: usize = 4096;
 ///
 /// Files are named by inode numbers. An inode without a name stays as long as it is open.
 ///
-/// What not every filesystem has (links, attributes, extended attributes, renaming) says [`Error::Unsupported`] unless it is implemented.
+/// Features that not every filesystem has (links, attributes, extended attributes, renaming) answer [`Error::Unsupported`] unless they are implemented.
 ///
 /// **After a power loss**, what [`sync`](Self::sync) or [`fsync`](Self::fsync) has brought to flash is there; what was changed since is
 /// there in part, and each name is either as it was or as it was to be.

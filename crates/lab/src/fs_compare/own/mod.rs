@@ -130,7 +130,7 @@ impl FileSystem for Own {
         ROOT
     }
 
-    /// What the program says, in blocks; nothing where it fails.
+    /// Space that the program reports, in blocks of 4 KiB; zero where it fails.
     fn space(&self) -> Space {
         let mut program = self.program.lock().unwrap_or_else(PoisonError::into_inner);
         let room = match &mut *program {
