@@ -50,13 +50,20 @@ mod card;
 mod evil;
 mod fake;
 mod ftl;
+mod limits;
 mod nand;
 mod open_aus;
+mod power;
+mod registers;
 mod spec;
+pub mod witness;
 
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
+pub use limits::{HostSpec, RequestLimits};
+pub use power::{CardEnergy, Overload, PowerSpec};
+pub use registers::{CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec};
 pub use spec::{
     BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec,
     WearSpec,
