@@ -192,6 +192,11 @@ impl Card {
         self.ftl.nand.order_removal(at);
     }
 
+    /// The host waits as long as this from now on.
+    pub const fn set_host(&mut self, host: HostSpec) {
+        self.timeouts = host;
+    }
+
     /// Energy taken since the card was made.
     pub fn energy(&self) -> CardEnergy {
         let spent = self.host.spent();

@@ -96,7 +96,9 @@ impl PowerSpec {
     /// Factor by which a limit makes operations of so many dies longer, at most.
     pub(crate) fn stretch_max(&self, dies: u32) -> u32 {
         match (self.limit_ua, self.overload) {
-            (1.., Overload::Stall) => self.array_ua().saturating_mul(dies).div_ceil(self.left_ua().max(1)).max(1),
+            (1.., Overload::Stall) => {
+                self.array_ua().saturating_mul(dies).div_ceil(self.left_ua().max(1)).max(1)
+            }
             _ => 1,
         }
     }
@@ -190,8 +192,13 @@ pub(crate) struct Supply {
 impl Supply {
     /// `times` of the operations by [`Draw`], that of an erase on one of `dies`.
     pub(crate) fn new(spec: PowerSpec, times: [Nanos; 5], dies: u32) -> Self {
-        let currents =
-            [spec.read_ua, spec.read_ua, spec.program_ua, spec.program_ua, spec.erase_ua.saturating_mul(dies)];
+        let currents = [
+            spec.read_ua,
+            spec.read_ua,
+            spec.program_ua,
+            spec.program_ua,
+            spec.erase_ua.saturating_mul(dies),
+        ];
         let cost = |(ua, time): (u32, Nanos)| {
             let charge = u128::from(ua) * u128::from(time.as_ns());
             let delivered = charge / u128::from(spec.left_ua().max(1));

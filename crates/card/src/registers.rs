@@ -99,7 +99,7 @@ impl CardSpec {
         let is_text = |text: &str, most: usize| {
             text.len() <= most && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
         };
-        let years = if self.is_mmc() { 1997..=2028 } else { 2000..=2255 };
+        let years = if self.is_mmc() { 2010..=2025 } else { 2000..=2255 };
         [
             (is_text(oem, 2), "identity.oem", "at most two ASCII characters"),
             (
@@ -107,10 +107,16 @@ impl CardSpec {
                 "identity.name",
                 "at most five ASCII characters, six of an eMMC",
             ),
-            (*year == 0 || years.contains(year), "identity.year", "2000 to 2255; 1997 to 2028 of an eMMC"),
+            (
+                *year == 0 || years.contains(year),
+                "identity.year",
+                "from 2000 to 2255; of an eMMC from 2010 to 2025",
+            ),
             (*month <= 12, "identity.month", "from 1 to 12"),
             (
-                [0, 2, 4, 6, 10].contains(&self.classes.speed) && self.classes.uhs <= 15 && self.classes.app <= 15,
+                [0, 2, 4, 6, 10].contains(&self.classes.speed)
+                    && self.classes.uhs <= 15
+                    && self.classes.app <= 15,
                 "classes",
                 "speed is 2, 4, 6 or 10; uhs and app are at most 15",
             ),

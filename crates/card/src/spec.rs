@@ -246,8 +246,8 @@ pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
 /// Most map units of a card: 1 TiB of 4 KiB.
 const MAX_UNITS: u64 = 1 << 28;
-/// Most blocks of a card: 2 TiB of 8 MiB. Each takes host memory.
-const MAX_BLOCKS: u64 = 1 << 18;
+/// Most blocks of a card: 2 TiB of 8 MiB, and as many to spare. Each takes host memory.
+const MAX_BLOCKS: u64 = 1 << 19;
 /// Most map units of a block: merging them is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
 /// Longest time of an operation: millions of merges add up in 64 bits.
@@ -294,15 +294,19 @@ impl CardSpec {
 
     /// Time within which the map is rebuilt after any loss of power, merges that were cut included: a bound, not an estimate.
     ///
-    /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then the open
-    /// allocation units are merged, those of the log, and what the SLC cache has too much.
+    /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then open
+    /// allocation units are merged, those of the log, and those of a block that the SLC cache has too much; a page-mapped card cleans a few
+    /// blocks.
     pub fn power_on_bound(&self) -> Nanos {
         let pages = self.au_bytes / self.page_bytes;
         let slots = self.au_bytes / self.unit_bytes();
         let spare = u64::from(self.spare_blocks);
         let log = (u64::from(self.log_blocks) * slots).min(self.aus());
         let slc = if self.slc.blocks > 0 { 2 * slots } else { 0 };
-        let merges = u64::from(self.open_aus) + log + slc + 8;
+        let merges = match self.mapping {
+            Mapping::Page => 8,
+            Mapping::Block | Mapping::Hybrid => u64::from(self.open_aus) + log + slc + 8,
+        };
         let TimingSpec { t_r_us, t_prog_us, t_bers_us, transfer_ns_per_kib, .. } = self.timing;
         let transfer = Nanos::from_ns(self.page_bytes * transfer_ns_per_kib.as_ns() / 1024);
         // Up to seven retries for each read.
@@ -383,7 +387,7 @@ impl CardSpec {
             ),
             (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
             (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
-            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^18 blocks"),
+            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^19 blocks"),
             (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
             ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
         ]

@@ -91,7 +91,7 @@ pub struct Cid {
     pub revision: u8,
     /// Serial number.
     pub serial: u32,
-    /// Year of manufacture: from 2000 on SD cards. An MMC has four bits for it: 1997 to 2012 and, since EXT_CSD revision 5, 2013 to 2028.
+    /// Year of manufacture: from 2000 on SD cards. An MMC has four bits for it: 1997 to 2012 or, since EXT_CSD revision 5, 2010 to 2025.
     pub year: u16,
     /// Month of manufacture, 1 to 12.
     pub month: u8,
@@ -129,6 +129,15 @@ impl Cid {
                 month: bits.field(15, 12) as u8,
             },
         }
+    }
+
+    /// The identification of an MMC whose EXT_CSD has this revision, which says in which of two spans the year lies.
+    #[must_use]
+    pub const fn of_revision(mut self, ext_csd: u8) -> Self {
+        if ext_csd >= 5 && self.year < 2010 {
+            self.year += 16;
+        }
+        self
     }
 
     /// The register with its checksum.
@@ -382,11 +391,20 @@ impl EraseTimeout {
     #[must_use]
     pub const fn covering(au_us: u64, request_us: u64) -> Self {
         // As many units as are erased in a second, and at least one.
-        let per_second = if au_us == 0 { 0xFFFF } else { 1_000_000 / au_us };
+        let per_second = match 1_000_000_u64.checked_div(au_us) {
+            Some(aus) => aus,
+            None => 0xFFFF,
+        };
         let aus = if per_second > 0xFFFF { 0xFFFF } else { per_second };
         let aus = if aus == 0 { 1 } else { aus };
         let seconds = (aus * au_us).div_ceil(1_000_000);
-        let timeout_s = if seconds < 1 { 1 } else if seconds > 63 { 63 } else { seconds };
+        let timeout_s = if seconds < 1 {
+            1
+        } else if seconds > 63 {
+            63
+        } else {
+            seconds
+        };
         let offset = request_us.div_ceil(1_000_000);
         let offset_s = if offset > 3 { 3 } else { offset };
         Self { aus: aus as u16, timeout_s: timeout_s as u8, offset_s: offset_s as u8 }

@@ -33,7 +33,11 @@ fn every_policy_holds_what_a_plain_array_holds() {
                 witness.card().check().unwrap();
             }
             let traffic = witness.traffic();
-            assert_eq!(witness.card().breakdown().total(), traffic.response, "{name}: every moment is booked once");
+            assert_eq!(
+                witness.card().breakdown().total(),
+                traffic.response,
+                "{name}: every moment is booked once"
+            );
             assert!(traffic.requests > 2000 && traffic.flushes > 100, "{name}: {traffic:?}");
             witness.verify().unwrap();
             assert!(witness.card().stats().erases > 0, "{name} never erased");

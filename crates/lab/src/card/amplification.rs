@@ -79,7 +79,8 @@ fn row(
         return Err(impossible());
     }
     let spec = spec(options, collector, logical);
-    let card = Card::new(&spec, CardOptions { seed: options.seed, stores: false }).map_err(|_| impossible())?;
+    let card =
+        Card::new(&spec, CardOptions { seed: options.seed, stores: false }).map_err(|_| impossible())?;
     let write_amplification = steady(card, options.seed).map_err(|error| {
         Error::asked(format!("at {percent} %: {error}"), "ask for more over-provisioning")
     })?;
@@ -156,9 +157,7 @@ fn steady(mut card: Card, seed: u64) -> Result<f64, BlockError> {
         card.write(card.now(), unit * sectors, &data)?;
     }
     let mut at_random = |card: &mut Card, writes: u64| {
-        (0..writes).try_for_each(|_| {
-            card.write(card.now(), chance.bits() % units * sectors, &data).map(drop)
-        })
+        (0..writes).try_for_each(|_| card.write(card.now(), chance.bits() % units * sectors, &data).map(drop))
     };
     at_random(&mut card, PASSES.0 * units)?;
     let before = card.stats();
@@ -166,11 +165,11 @@ fn steady(mut card: Card, seed: u64) -> Result<f64, BlockError> {
     Ok(card.stats().write_amplification(&before))
 }
 
-/// Write amplification after P. Desnoyers, Analytic modeling of SSD write performance, SYSTOR 2012, under uniform random writes.
+/// Write amplification under uniform random writes, after P. Desnoyers, Analytic modeling of SSD write performance, SYSTOR 2012.
 ///
-/// `ratio` is that of physical to logical units. FIFO (LRU) cleaning: ratio / (ratio + W(-ratio e^-ratio)) with Lambert's W. Greedy cleaning
-/// comes to the same for large blocks; those of `units_per_block` have a valid count that scatters, of which greedy makes use: n for
-/// ratio is (1 + 1/2n) of it in the equation, and half a unit is left over.
+/// `ratio` is that of physical to logical units. For FIFO (LRU) cleaning it is ratio / (ratio + W(-ratio e^-ratio)), with Lambert's W. Greedy
+/// cleaning of blocks of n units finds some with fewer valid units than the mean of the oldest, so that it is a little lower, and the same for
+/// large blocks.
 pub fn published(collector: Collector, ratio: f64, units_per_block: u32) -> f64 {
     let n = f64::from(units_per_block);
     match collector {
@@ -222,7 +221,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_collected_is_refused() {
-        for (percent, blocks) in [(0.0, 64), (7.0, 2), (f64::NAN, 64), (1e9, 64), (-50.0, 64), (7.0, u32::MAX)] {
+        for (percent, blocks) in
+            [(0.0, 64), (7.0, 2), (f64::NAN, 64), (1e9, 64), (-50.0, 64), (7.0, u32::MAX)]
+        {
             let options = AmplificationOptions {
                 collectors: vec![Collector::Greedy],
                 over_provisioning: vec![percent],

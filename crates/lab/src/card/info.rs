@@ -159,7 +159,7 @@ pub fn info(card: &LoadedCard) -> Result<CardInfo, Error> {
     Ok(CardInfo {
         card: card.name(),
         title: card.part.title.clone(),
-        identity: identity(&decoded.cid),
+        identity: identity(&decoded.cid()),
         capacity_bytes,
         real_bytes: Some(card.spec.capacity_bytes).filter(|real| *real != capacity_bytes),
         sd: decoded.scr.zip(decoded.ssr).map(|(scr, ssr)| sd(&scr, &ssr)),
@@ -195,6 +195,10 @@ impl Decoded {
             ssr: text("ssr").map(parse_hex).transpose()?.map(|bytes| Ssr::parse(&bytes)),
             ext_csd: text("ext_csd").map(parse_hex).transpose()?.map(|bytes| ExtCsd::parse(&bytes)),
         })
+    }
+
+    fn cid(&self) -> Cid {
+        self.ext_csd.map_or(self.cid, |ext_csd| self.cid.of_revision(ext_csd.revision))
     }
 
     fn capacity_bytes(&self) -> u64 {
@@ -244,13 +248,12 @@ fn mmc(ext_csd: &ExtCsd) -> MmcStatement {
     }
 }
 
-fn power(card: &LoadedCard) -> SupplyFacts {
+pub(super) fn power(card: &LoadedCard) -> SupplyFacts {
     let power = &card.spec.power;
     let mw = |ua: u64| ua as f64 * f64::from(power.supply_mv) / 1e6;
-    let [base, program] =
-        [[power.controller_ua, power.bus_ua], [power.program_ua, 0]].map(|pair| pair.map(u64::from).iter().sum::<u64>());
+    let [controller, bus, program] = [power.controller_ua, power.bus_ua, power.program_ua].map(u64::from);
     SupplyFacts {
-        program_mw: mw(base + program * u64::from(card.spec.dies)),
+        program_mw: mw(controller + bus + program * u64::from(card.spec.dies)),
         idle_mw: mw(power.idle_ua.into()),
         sleep_mw: mw(power.sleep_ua.into()),
         limit_mw: (power.limit_ua > 0).then(|| mw(power.limit_ua.into())),

@@ -63,7 +63,8 @@ impl FromStr for CutId {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('-').and_then(|(seed, number)| Some((seed.parse().ok()?, number.parse().ok()?)));
+        let parts =
+            text.split_once('-').and_then(|(seed, number)| Some((seed.parse().ok()?, number.parse().ok()?)));
         let (seed, number) = parts.ok_or_else(|| "an id is SEED-NUMBER, such as 0-42".to_owned())?;
         Ok(Self { seed, number })
     }
