@@ -2,7 +2,9 @@
 
 use crate::bus::BusMode;
 use crate::ftl::Ftl;
-use crate::nand::Fault;
+use crate::limits::HostSpec;
+use crate::nand::{Fault, State};
+use crate::power::{CardEnergy, PowerSpec, Times};
 use crate::spec::{BadSpec, CardSpec};
 use floatgate_device::{Host, Resource};
 use floatgate_mtd::block_device::{check_count, check_sectors};
@@ -90,6 +92,10 @@ pub struct Card {
     /// Page read last, and the time at which it is in RAM.
     last_page: (u32, Instant),
     is_worn_out: bool,
+    power: PowerSpec,
+    timeouts: HostSpec,
+    /// Time spent asleep.
+    asleep: Nanos,
     host: Host,
     ftl: Ftl,
 }
@@ -133,6 +139,9 @@ impl Card {
             scratch: vec![0; unit_bytes as usize],
             last_page: NO_PAGE,
             is_worn_out: false,
+            power: spec.power,
+            timeouts: spec.host,
+            asleep: Nanos::ZERO,
             host: Host::default(),
             ftl: Ftl::new(spec, options.stores, options.seed),
         })
@@ -149,6 +158,11 @@ impl Card {
             summary_programs: operations.summaries,
             erases: operations.erases,
         }
+    }
+
+    /// Number of blocks that are bad: from the factory, or since they failed.
+    pub fn failed_blocks(&self) -> usize {
+        self.ftl.nand.blocks.iter().filter(|block| block.state == State::Bad).count()
     }
 
     /// Erase counts of all blocks.
@@ -172,7 +186,28 @@ impl Card {
         self.ftl.nand.order_cut(operations);
     }
 
-    /// Takes power away now.
+    /// The card is pulled out at this time: an operation of the NAND that ends later than the hold-up time allows is torn, and the card
+    /// answers no request that begins later.
+    pub const fn order_removal(&mut self, at: Instant) {
+        self.ftl.nand.order_removal(at);
+    }
+
+    /// The host waits as long as this from now on.
+    pub const fn set_host(&mut self, host: HostSpec) {
+        self.timeouts = host;
+    }
+
+    /// Energy taken since the card was made.
+    pub fn energy(&self) -> CardEnergy {
+        let spent = self.host.spent();
+        let bus = spent[Phase::Command] + spent[Phase::Data];
+        let busy = spent.total().saturating_sub(spent[Phase::Waiting]);
+        let elapsed = self.host.now().since(Instant::ZERO);
+        let idle = elapsed.saturating_sub(busy).saturating_sub(self.asleep);
+        self.ftl.nand.supply.energy(Times { bus, busy, idle, asleep: self.asleep })
+    }
+
+    /// Takes power away now. Operations that were begun end.
     pub fn cut_power(&mut self) {
         self.ftl.nand.lose_power();
     }
@@ -191,7 +226,8 @@ impl Card {
         self.checked(0, recovered)
     }
 
-    /// Checks the map against the NAND: every unit has one place, valid counts add up, erase counts are conserved.
+    /// Checks the map against the NAND: every unit has one place, valid counts add up, erase counts are conserved, each operation took its
+    /// energy.
     ///
     /// # Errors
     /// A description of what does not hold.
@@ -203,7 +239,7 @@ impl Card {
     fn start(&mut self, now: Instant, lba: u64, firmware: Nanos) -> Result<(), BlockError> {
         let silent_from = self.host.now() + self.idle_after;
         self.host.resume(now);
-        if self.ftl.nand.is_lost() {
+        if self.ftl.nand.is_gone(self.host.now()) {
             return Err(BlockErrorKind::PowerLost.at(lba, self.host.now()));
         }
         if silent_from < now && !self.is_worn_out {
@@ -212,10 +248,45 @@ impl Card {
             self.checked(lba, worked)?;
             self.host.pass_until(self.ftl.now, Phase::Waiting);
         }
+        self.wake(silent_from.max(self.ftl.now), now);
         self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "command");
         self.host.spend(Resource::Controller, Phase::Controller, firmware, "firmware");
         self.ftl.now = self.host.now();
         Ok(())
+    }
+
+    /// The card has slept from some time after `from`, when it had no more work, and wakes up.
+    fn wake(&mut self, from: Instant, now: Instant) {
+        let asleep = now.since(from + self.power.sleep_after_us);
+        if self.power.sleep_after_us > Nanos::ZERO && asleep > Nanos::ZERO {
+            self.asleep += asleep;
+            self.host.spend(Resource::Controller, Phase::Controller, self.power.wake_us, "wake");
+        }
+    }
+
+    /// The stop command (CMD12) of a transfer of several blocks.
+    fn stop(&mut self, sectors: usize) {
+        if sectors > 1 {
+            self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "stop");
+        }
+    }
+
+    /// The host gives up a request that began at `start` when it takes longer than `limit`; the card has done it all the same.
+    fn in_time(
+        &self,
+        (lba, start, limit): (u64, Instant, Nanos),
+        outcome: Result<Instant, BlockError>,
+    ) -> Result<Instant, BlockError> {
+        let end = *outcome.as_ref().map_or_else(|error| &error.at, |end| end);
+        if limit > Nanos::ZERO && end.since(start) > limit {
+            return Err(BlockErrorKind::TimedOut.at(lba, start + limit));
+        }
+        outcome
+    }
+
+    /// Time at which the card can begin with a request.
+    fn begin(&self, now: Instant) -> Instant {
+        now.max(self.host.now())
     }
 
     /// The request ends when the controller says so: what was not the bus was the array.
@@ -387,16 +458,59 @@ impl BlockDevice for Card {
 
     fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         check_sectors(now, lba, buf.len(), self.capacity)?;
+        let request = (lba, self.begin(now), self.timeouts.read_timeout_us);
+        let outcome = self.read_request(now, lba, buf);
+        self.in_time(request, outcome)
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        check_sectors(now, lba, data.len(), self.capacity)?;
+        let request = (lba, self.begin(now), self.timeouts.write_timeout_us);
+        let outcome = self.write_request(now, lba, data);
+        self.in_time(request, outcome)
+    }
+
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        check_count(now, lba, count, self.capacity)?;
+        let request = (lba, self.begin(now), self.timeouts.erase_timeout_us);
+        self.start(now, lba, self.write_command)?;
+        self.last_page = NO_PAGE;
+        let outcome = self.discard_pieces(lba, count);
+        self.finish();
+        let outcome = self.checked(lba, outcome);
+        self.in_time(request, outcome)
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        let request = (0, self.begin(now), self.timeouts.write_timeout_us);
+        self.start(now, 0, self.write_command)?;
+        let outcome = self.evict_all().and_then(|()| self.ftl.flush());
+        self.finish();
+        let outcome = self.checked(0, outcome);
+        self.in_time(request, outcome)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.host.spent()
+    }
+}
+
+impl Card {
+    fn read_request(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        let sectors = buf.len() / SECTOR_BYTES;
         self.start(now, lba, self.read_command)?;
-        match self.read_pieces(lba, buf) {
+        let outcome = self.read_pieces(lba, buf);
+        self.stop(sectors);
+        match outcome {
+            // The voltage broke down while it read.
+            Ok(_) if self.ftl.nand.is_lost() => Err(BlockErrorKind::PowerLost.at(lba, self.host.now())),
             Ok(Some(lba)) => Err(BlockErrorKind::Uncorrectable.at(lba, self.host.now())),
             Ok(None) => Ok(self.host.now()),
             Err(fault) => self.checked(lba, Err(fault)),
         }
     }
 
-    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        check_sectors(now, lba, data.len(), self.capacity)?;
+    fn write_request(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
         self.start(now, lba, self.write_command)?;
         if self.is_worn_out {
             return Err(BlockErrorKind::WornOut.at(lba, self.host.now()));
@@ -418,32 +532,11 @@ impl BlockDevice for Card {
             outcome = self.write_piece(piece, first);
             (at, rest) = (at + (piece.to - piece.from) as u64, later);
         }
+        self.stop(data.len() / SECTOR_BYTES);
         self.finish();
         self.checked(lba, outcome)
     }
 
-    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
-        check_count(now, lba, count, self.capacity)?;
-        self.start(now, lba, self.write_command)?;
-        self.last_page = NO_PAGE;
-        let outcome = self.discard_pieces(lba, count);
-        self.finish();
-        self.checked(lba, outcome)
-    }
-
-    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
-        self.start(now, 0, self.write_command)?;
-        let outcome = self.evict_all().and_then(|()| self.ftl.flush());
-        self.finish();
-        self.checked(0, outcome)
-    }
-
-    fn breakdown(&self) -> Breakdown {
-        self.host.spent()
-    }
-}
-
-impl Card {
     /// Forgets whole units; parts of units are overwritten with zeros.
     fn discard_pieces(&mut self, mut lba: u64, mut count: u64) -> Result<(), Fault> {
         while count > 0 {

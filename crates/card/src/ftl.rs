@@ -250,10 +250,30 @@ impl Ftl {
     #[inline]
     fn program(&mut self, block: u32, ready: Instant) -> Result<(), Fault> {
         self.now = self.now.max(self.in_flight[self.oldest]);
-        let end = self.nand.program(self.now.max(ready), block)?;
+        let mut ready = self.now.max(ready);
+        if self.nand.fails_to_program() {
+            ready = self.replace(block, ready)?;
+        }
+        let end = self.nand.program(ready, block)?;
         self.in_flight[self.oldest] = end;
         self.oldest = if self.oldest + 1 == self.in_flight.len() { 0 } else { self.oldest + 1 };
         Ok(())
+    }
+
+    /// A page of a block fails to program: the standby block takes over. One failure is possible until the next block is erased.
+    fn replace(&mut self, block: u32, ready: Instant) -> Result<Instant, Fault> {
+        let Some(standby) = self.standby else { return Ok(ready) };
+        let ready = self.nand.replace(ready, block, standby)?;
+        self.standby = None;
+        self.units.written += u64::from(self.nand.blocks[block as usize].programmed);
+        self.lose_block();
+        Ok(ready)
+    }
+
+    /// One block fewer for what is left to the main stream.
+    fn lose_block(&mut self) {
+        let main = &mut self.streams[Kind::Main as usize];
+        main.limit = main.limit.saturating_sub(1);
     }
 
     /// Closes a block: its summary is written, and it is free when nothing in it is valid.
@@ -288,8 +308,7 @@ impl Ftl {
             if self.nand.erase(self.now, block)? {
                 return Ok(Some(block));
             }
-            let main = &mut self.streams[Kind::Main as usize];
-            main.limit = main.limit.saturating_sub(1);
+            self.lose_block();
         }
         Ok(None)
     }
@@ -490,8 +509,8 @@ impl Ftl {
 
     /// Rebuilds the map from the spare areas after a loss of power, and takes the time of the scan.
     pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) -> Result<(), Fault> {
-        self.nand.power_on(cut_in);
-        self.now = at.max(self.nand.busy_until());
+        self.nand.power_on(at, cut_in);
+        self.now = at;
         self.in_flight.fill(self.now);
         self.open.clear();
         self.scan();
@@ -634,6 +653,6 @@ impl Ftl {
         if erases != self.nand.operations.erases {
             return Err(format!("blocks count {erases} erases of {}", self.nand.operations.erases));
         }
-        Ok(())
+        self.nand.check_energy()
     }
 }

@@ -18,12 +18,17 @@
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses.
+//! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
+//! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
+//! - [`witness`]: a card and a plain array beside it, for tests and for `floatgate card powercut`.
 //! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
 //!
 //! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
 //! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
 //! the last flush is erased before what replaces it is programmed. A merge that was cut counts for nothing and starts again.
-//! Discards are not recorded: after a cut a discarded sector may hold earlier contents.
+//! Discards are not recorded: after a cut a discarded sector may hold earlier contents. [`CardSpec::power_on_bound`] is the longest time that
+//! this takes. A card that is pulled out at some time ([`Card::order_removal`]) goes on for its hold-up time: the first operation, in the order
+//! in which the controller gives them, that would end later is torn, and none after it takes place.
 //!
 //! **Time** is closed form: dies and the channel are timelines that are reserved; a write ends when its data has a place in the RAM buffer.
 //!
@@ -50,13 +55,20 @@ mod card;
 mod evil;
 mod fake;
 mod ftl;
+mod limits;
 mod nand;
 mod open_aus;
+mod power;
+mod registers;
 mod spec;
+pub mod witness;
 
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};
 pub use fake::{Fake, FakeKind};
+pub use limits::{HostSpec, RequestLimits};
+pub use power::{CardEnergy, Overload, PowerSpec};
+pub use registers::{CardRegisters, ClassSpec, IdentitySpec, IoFunctionSpec};
 pub use spec::{
     BadSpec, CardSpec, Collector, EvilSpec, FakeSpec, FatKind, FatSpec, Mapping, SlcSpec, TimingSpec,
     WearSpec,

@@ -4,6 +4,7 @@
 //! A *slot* is the place of a map unit: slots of a block are numbered in the order in which its pages are programmed. What is in slots
 //! that are not programmed yet is in RAM.
 
+use crate::power::{Draw, Supply};
 use crate::spec::{CardSpec, SlcSpec, TimingSpec, WearSpec};
 use floatgate_device::Timeline;
 use floatgate_device::array::Array;
@@ -79,9 +80,20 @@ pub(crate) struct Block {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operations {
     pub(crate) reads: u64,
+    /// Reads of the same page again, with other thresholds.
+    retries: u64,
     pub(crate) programs: u64,
     pub(crate) summaries: u64,
+    /// Programs during which power went away.
+    torn_programs: u64,
     pub(crate) erases: u64,
+}
+
+/// The supply, with the times of this card's operations.
+fn supply(spec: &CardSpec) -> Supply {
+    let TimingSpec { t_r_us, t_prog_us, t_bers_us, .. } = spec.timing;
+    let times = [t_r_us, spec.slc.t_r_us, t_prog_us, spec.slc.t_prog_us, t_bers_us];
+    Supply::new(spec.power, times, spec.dies)
 }
 
 #[derive(Clone, Debug)]
@@ -108,10 +120,18 @@ pub(crate) struct Nand {
     seed: u64,
     sequence: u64,
     pub(crate) operations: Operations,
+    /// Supply of the array.
+    pub(crate) supply: Supply,
+    hold_up: Nanos,
     /// Programs and erases until power goes away, 0 for none.
     cut_in: u64,
+    /// Time at which the card is pulled out.
+    removal: Instant,
     is_lost: bool,
 }
+
+/// Later than anything.
+const NEVER: Instant = Instant::from_ns(u64::MAX);
 
 impl Nand {
     pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
@@ -144,7 +164,10 @@ impl Nand {
             seed,
             sequence: 0,
             operations: Operations::default(),
+            supply: supply(spec),
+            hold_up: spec.power.hold_up_us,
             cut_in: 0,
+            removal: NEVER,
             is_lost: false,
         };
         nand.blocks = (0..blocks as u64).map(|block| nand.new_block(block)).collect();
@@ -288,11 +311,17 @@ impl Nand {
     pub(crate) fn read_page(&mut self, at: Instant, page: u32) -> Instant {
         let block = self.block_of(page << self.page_shift);
         self.blocks[block as usize].reads += 1;
-        self.operations.reads += 1;
         let block = &self.blocks[block as usize];
-        let array = if block.kind == Kind::Slc { self.slc.t_r_us } else { self.timing.t_r_us };
+        let (array, what) = match block.kind {
+            Kind::Slc => (self.slc.t_r_us, Draw::SlcRead),
+            _ => (self.timing.t_r_us, Draw::Read),
+        };
+        let times = u64::from(1 + block.retries);
+        self.operations.reads += 1;
+        self.operations.retries += times - 1;
         let die = self.die_of(page);
-        let (_, ready) = self.dies[die].reserve(at, array * u64::from(1 + block.retries));
+        let span = self.dies[die].reserve(at, array * times);
+        let ready = self.draw(what, times, span);
         let (_, end) = self.channel.reserve(ready, self.transfer);
         // The register is free for the next page when its data has left.
         self.dies[die].hold_until(end);
@@ -315,31 +344,86 @@ impl Nand {
         block.next = (block.next + mask) & !mask;
         let (kind, opened, old) = (block.kind, block.opened, block.programmed);
         block.programmed = block.next;
-        if let Err(fault) = self.count() {
+        let programmed = self.program_time(at, page, kind);
+        let Ok(end) = programmed else {
             self.tear(first + old);
-            return Err(fault);
-        }
+            return programmed;
+        };
         self.operations.programs += 1;
         self.page_seq[page as usize] = (self.sequence - opened) as u32;
         self.sequence += 1;
-        Ok(self.program_time(at, page, kind))
+        Ok(end)
     }
 
-    fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Instant {
-        let array = if kind == Kind::Slc { self.slc.t_prog_us } else { self.timing.t_prog_us };
+    /// Loads and programs a page. Returns the time at which that has ended.
+    #[inline]
+    fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Result<Instant, Fault> {
+        self.powered()?;
+        let (array, what) = match kind {
+            Kind::Slc => (self.slc.t_prog_us, Draw::SlcProgram),
+            _ => (self.timing.t_prog_us, Draw::Program),
+        };
         let die = self.die_of(page);
         let (_, loaded) = self.channel.reserve(at.max(self.dies[die].busy_until()), self.transfer);
-        self.dies[die].reserve(loaded, array).1
+        let span = self.dies[die].reserve(loaded, array);
+        let end = self.draw(what, 1, span);
+        self.dies[die].hold_until(end);
+        self.count(end).inspect_err(|_| self.operations.torn_programs += 1).map(|()| end)
+    }
+
+    /// An operation takes its energy. Returns its end on the supply that there is.
+    #[inline]
+    fn draw(&mut self, what: Draw, times: u64, span: (Instant, Instant)) -> Instant {
+        self.supply.draw(what, times);
+        if self.supply.is_limited() { self.draw_limited(what, times, span) } else { span.1 }
+    }
+
+    fn draw_limited(&mut self, what: Draw, times: u64, span: (Instant, Instant)) -> Instant {
+        let busy = self.dies.iter().filter(|die| die.busy_until() > span.0).count() as u32;
+        let (end, breaks_down) = self.supply.limit(what, span, times, busy);
+        self.is_lost |= breaks_down;
+        end
+    }
+
+    /// True when the next program of a page fails.
+    #[inline]
+    pub(crate) fn fails_to_program(&self) -> bool {
+        let failing = self.wear.program_failures_per_million;
+        failing > 0 && unit(hash(self.seed, self.operations.programs, 4)) * 1e6 < f64::from(failing)
+    }
+
+    /// A page of a block failed to program: what is programmed of the block moves to an erased one, which takes its place and number. The
+    /// bad block gets the number of the other. Returns the time at which the move has ended.
+    pub(crate) fn replace(&mut self, at: Instant, block: u32, erased: u32) -> Result<Instant, Fault> {
+        let kind = self.blocks[block as usize].kind;
+        let [from, to] = [block, erased].map(|block| self.page_of(self.first_slot(block)));
+        let pages = self.blocks[block as usize].programmed >> self.page_shift;
+        let mut end = self.program_time(at, from + pages, kind)?;
+        self.operations.programs += 1;
+        for page in 0..pages {
+            let ready = self.read_page(end, from + page);
+            end = self.program_time(ready, to + page, kind)?;
+            self.operations.programs += 1;
+        }
+        let [bad, good] = [block, erased].map(|block| self.blocks[block as usize].clone());
+        let swap = |to: &mut Block, cells: &Block| {
+            (to.erases, to.life, to.reads) = (cells.erases, cells.life, 0);
+            (to.failure, to.retries) = (cells.failure, cells.retries);
+        };
+        swap(&mut self.blocks[block as usize], &good);
+        swap(&mut self.blocks[erased as usize], &bad);
+        self.blocks[erased as usize].state = State::Bad;
+        Ok(end)
     }
 
     /// Writes the list of a block's tags behind its last page, and closes it.
     pub(crate) fn program_summary(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
         self.blocks[block as usize].state = State::Closed;
-        self.count()?;
+        let kind = self.blocks[block as usize].kind;
+        let end = self.program_time(at, self.page_of(self.first_slot(block)), kind)?;
         self.operations.summaries += 1;
         self.blocks[block as usize].has_summary = true;
-        let kind = self.blocks[block as usize].kind;
-        Ok(self.program_time(at, self.page_of(self.first_slot(block)), kind))
+        Ok(end)
     }
 
     /// Erases a block on all dies, if anything is in it. False when that failed: it is bad from now on.
@@ -347,14 +431,21 @@ impl Nand {
         if self.blocks[block as usize].programmed == 0 {
             return Ok(true);
         }
-        let counted = self.count();
-        self.wipe(block);
-        counted?;
-        self.operations.erases += 1;
+        self.powered()?;
+        let (mut first, mut last) = (NEVER, at);
         for die in &mut self.dies {
-            die.reserve(at, self.timing.t_bers_us);
+            let (start, end) = die.reserve(at, self.timing.t_bers_us);
+            (first, last) = (first.min(start), last.max(end));
         }
+        let end = self.draw(Draw::Erase, 1, (first, last));
+        if end > last {
+            self.dies.iter_mut().for_each(|die| die.hold_until(end));
+        }
+        self.operations.erases += 1;
+        let counted = self.count(end);
+        self.wipe(block);
         self.age(block);
+        counted?;
         let block = &mut self.blocks[block as usize];
         let is_good = block.erases < block.life;
         if !is_good {
@@ -423,20 +514,32 @@ impl Nand {
         }
     }
 
-    /// Counts a program or erase; the one at which power was ordered to go fails.
     #[inline]
-    fn count(&mut self) -> Result<(), Fault> {
-        if self.is_lost {
-            return Err(Fault::PowerLost);
-        }
+    const fn powered(&self) -> Result<(), Fault> {
+        if self.is_lost { Err(Fault::PowerLost) } else { Ok(()) }
+    }
+
+    /// Counts a program or erase that ends at `end`; the one at which power was ordered to go, or that ends too late, fails.
+    #[inline]
+    fn count(&mut self, end: Instant) -> Result<(), Fault> {
         if self.cut_in > 0 {
             self.cut_in -= 1;
-            self.is_lost = self.cut_in == 0;
-            if self.is_lost {
-                return Err(Fault::PowerLost);
-            }
+            self.is_lost |= self.cut_in == 0;
         }
-        Ok(())
+        self.is_lost |= self.removal < NEVER && end > self.removal + self.hold_up;
+        self.powered()
+    }
+
+    /// The card will be pulled out at this time; what ends within the hold-up time is done.
+    pub(crate) const fn order_removal(&mut self, at: Instant) {
+        self.removal = at;
+    }
+
+    /// Power goes away when the card was pulled out by now.
+    #[inline]
+    pub(crate) fn is_gone(&mut self, now: Instant) -> bool {
+        self.is_lost |= now >= self.removal;
+        self.is_lost
     }
 
     /// Power goes away during the `operations`th program or erase from now on, 0 for never.
@@ -453,8 +556,13 @@ impl Nand {
     }
 
     /// Power is back until the `cut_in`th program or erase, 0 for ever. What was only in RAM is gone.
-    pub(crate) fn power_on(&mut self, cut_in: u64) {
-        (self.is_lost, self.cut_in) = (false, cut_in);
+    pub(crate) fn power_on(&mut self, at: Instant, cut_in: u64) {
+        (self.is_lost, self.cut_in, self.removal) = (false, cut_in, NEVER);
+        // Nothing is under way any more.
+        self.supply.restart();
+        for timeline in self.dies.iter_mut().chain([&mut self.channel]) {
+            timeline.release_at(at);
+        }
         for block in 0..self.blocks.len() as u32 {
             let first = self.first_slot(block);
             let Block { programmed, next, is_merge, has_summary, .. } = self.blocks[block as usize];
@@ -473,6 +581,12 @@ impl Nand {
     /// Time at which everything under way is done.
     pub(crate) fn busy_until(&self) -> Instant {
         self.dies.iter().map(Timeline::busy_until).fold(Instant::ZERO, Instant::max)
+    }
+
+    /// Checks the energy against the operations.
+    pub(crate) fn check_energy(&self) -> Result<(), String> {
+        let Operations { reads, retries, programs, summaries, torn_programs, erases } = self.operations;
+        self.supply.check(reads + retries, programs + summaries + torn_programs, erases)
     }
 
     /// Bytes of host memory for map tags and sequence numbers, which a real card has in spare areas.

@@ -2,6 +2,9 @@
 
 use crate::bus::BusMode;
 use crate::fake::FakeKind;
+use crate::limits::HostSpec;
+use crate::power::PowerSpec;
+use crate::registers::{ClassSpec, IdentitySpec, IoFunctionSpec};
 use floatgate_device::cells::{ErrorSpec, Promise};
 use floatgate_device::ecc_engine::EccRequirement;
 use floatgate_device::units;
@@ -137,6 +140,9 @@ pub struct WearSpec {
     pub ecc_strength: u32,
     /// Data bytes per ECC step.
     pub ecc_step_bytes: u32,
+    /// Number of page programs of a million that fail. The block is retired, and its data moves to a spare one.
+    #[serde(default)]
+    pub program_failures_per_million: u32,
 }
 
 /// A card: the `[card]` table.
@@ -197,6 +203,21 @@ pub struct CardSpec {
     pub slc: SlcSpec,
     /// Wear, and what is done about it.
     pub wear: WearSpec,
+    /// Supply, and what the card takes of it.
+    #[serde(default)]
+    pub power: PowerSpec,
+    /// Patience of the host.
+    #[serde(default)]
+    pub host: HostSpec,
+    /// Maker and date as the card states them.
+    #[serde(default)]
+    pub identity: IdentitySpec,
+    /// Classes that are printed on the card.
+    #[serde(default)]
+    pub classes: ClassSpec,
+    /// An SDIO function beside the memory; none for a card that is only memory.
+    #[serde(default)]
+    pub io_function: Option<IoFunctionSpec>,
     /// A lie about the size; none for an honest card.
     #[serde(default)]
     pub fake: Option<FakeSpec>,
@@ -225,8 +246,8 @@ pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
 /// Most map units of a card: 1 TiB of 4 KiB.
 const MAX_UNITS: u64 = 1 << 28;
-/// Most blocks of a card: 2 TiB of 8 MiB. Each takes host memory.
-const MAX_BLOCKS: u64 = 1 << 18;
+/// Most blocks of a card: 2 TiB of 8 MiB, and as many to spare. Each takes host memory.
+const MAX_BLOCKS: u64 = 1 << 19;
 /// Most map units of a block: merging them is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
 /// Longest time of an operation: millions of merges add up in 64 bits.
@@ -271,6 +292,58 @@ impl CardSpec {
         fat + written + slc + u64::from(RESERVE_BLOCKS)
     }
 
+    /// Time within which the map is rebuilt after any loss of power, merges that were cut included: a bound, not an estimate.
+    ///
+    /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then open
+    /// allocation units are merged, those of the log, and those of a block that the SLC cache has too much; a page-mapped card cleans a few
+    /// blocks.
+    pub fn power_on_bound(&self) -> Nanos {
+        let pages = self.au_bytes / self.page_bytes;
+        let slots = self.au_bytes / self.unit_bytes();
+        let spare = u64::from(self.spare_blocks);
+        let log = (u64::from(self.log_blocks) * slots).min(self.aus());
+        let slc = if self.slc.blocks > 0 { 2 * slots } else { 0 };
+        let merges = match self.mapping {
+            Mapping::Page => 8,
+            Mapping::Block | Mapping::Hybrid => u64::from(self.open_aus) + log + slc + 8,
+        };
+        let TimingSpec { t_r_us, t_prog_us, t_bers_us, transfer_ns_per_kib, .. } = self.timing;
+        let transfer = Nanos::from_ns(self.page_bytes * transfer_ns_per_kib.as_ns() / 1024);
+        // Up to seven retries for each read.
+        let read = t_r_us.max(self.slc.t_r_us) * 8 + transfer;
+        let program = t_prog_us.max(self.slc.t_prog_us) + transfer;
+        // A unit of a merge may be read from a page of its own.
+        let merge = read * slots + program * (pages + 2) + t_bers_us * 2;
+        let all = read * (2 * self.blocks() + spare * (pages + 1)) + merge * merges;
+        all * u64::from(self.stretch())
+    }
+
+    /// Factor by which a limited supply makes operations longer, at most.
+    fn stretch(&self) -> u32 {
+        self.power.stretch_max(self.dies)
+    }
+
+    /// A card of the same policies, page and times with sixteen allocation units of sixteen pages, for tests: it wears, levels and cleans
+    /// within hundreds of requests.
+    #[must_use]
+    pub fn in_small(&self) -> Self {
+        let mut small = self.clone();
+        small.au_bytes = self.au_bytes.min(16 * self.page_bytes);
+        small.capacity_bytes = self.capacity_bytes.min(16 * small.au_bytes);
+        small.open_aus = self.open_aus.min(8);
+        small.open_aus_random = self.open_aus_random.min(small.open_aus);
+        small.log_blocks = self.log_blocks.min(3);
+        small.slc.blocks = self.slc.blocks.min(3);
+        small.idle_blocks = self.idle_blocks.min(2);
+        small.bad_blocks = self.bad_blocks.min(2);
+        (small.fat.first_au, small.fat.aus) = (self.fat.first_au.min(4), self.fat.aus.min(2));
+        small.fat.spare_blocks = self.fat.spare_blocks.min(2);
+        small.spare_blocks = small.needed_spare_blocks() as u32 + small.bad_blocks + 2;
+        (small.wear.static_difference, small.wear.refresh_reads) = (2, 60);
+        (small.fake, small.evil) = (None, None);
+        small
+    }
+
     /// Bit errors of the cells, as far as the rated cycles and the code say.
     pub(crate) fn errors(&self) -> ErrorSpec {
         let ecc = EccRequirement { strength: self.wear.ecc_strength, step_bytes: self.wear.ecc_step_bytes };
@@ -287,6 +360,7 @@ impl CardSpec {
     /// Key and problem.
     pub fn check(&self) -> Result<(), BadSpec> {
         let rules = self.sizes().into_iter().chain(self.counts()).chain(self.cells()).chain(self.times());
+        let rules = rules.chain(self.power.rules()).chain(self.identity_rules());
         let broken = rules.into_iter().find(|rule| !rule.0);
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
@@ -313,7 +387,7 @@ impl CardSpec {
             ),
             (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
             (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
-            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^18 blocks"),
+            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^19 blocks"),
             (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
             ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
         ]
@@ -366,7 +440,7 @@ impl CardSpec {
         ]
     }
 
-    fn cells(&self) -> [(bool, &'static str, &'static str); 9] {
+    fn cells(&self) -> [(bool, &'static str, &'static str); 10] {
         let wear = &self.wear;
         let claimed = self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes);
         let slots = self.au_bytes / self.unit_bytes().max(1);
@@ -385,6 +459,11 @@ impl CardSpec {
             ((0.0..=2.0).contains(&wear.life_spread), "wear.life_spread", "from 0 to 2"),
             ((1..=4096).contains(&wear.ecc_strength), "wear.ecc_strength", "from 1 to 4096"),
             ((64..=1 << 16).contains(&wear.ecc_step_bytes), "wear.ecc_step_bytes", "from 64 to 65536"),
+            (
+                wear.program_failures_per_million <= 100_000,
+                "wear.program_failures_per_million",
+                "at most 100000",
+            ),
             (
                 slots >= 1 && (self.slc.blocks == 0 || slc_pages >= 1),
                 "slc.blocks",

@@ -1,9 +1,12 @@
 //! `floatgate card`. One file per subcommand.
 
 mod account;
+mod amplification;
 #[cfg(feature = "mount")]
 mod clock;
 mod compare;
+mod info;
+mod powercut;
 mod recorded;
 mod replay;
 #[cfg(feature = "mount")]
@@ -21,7 +24,10 @@ use crate::common::Outcome;
   floatgate card speed emmc-16g --json
   floatgate card serve kingston-class-10 --fuse /mnt
   floatgate card replay kingston-class-10 trace.csv
-  floatgate card compare kingston-class-10 samsung-evo-16g")]
+  floatgate card compare kingston-class-10 samsung-evo-16g
+  floatgate card info samsung-evo-16g
+  floatgate card powercut a1-32g --cuts 10000
+  floatgate card amplification")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -41,6 +47,12 @@ enum Command {
     Replay(replay::Args),
     /// Compare cards and filesystems under workloads, by traces of real filesystems
     Compare(compare::Args),
+    /// Show what a card states about itself: CID, CSD, SCR, SSR, EXT_CSD, timeouts, supply
+    Info(info::Args),
+    /// Take a card's power away at any operation and moment, and check what it holds afterwards
+    Powercut(powercut::Args),
+    /// Compare the write amplification of garbage collection with its published analysis
+    Amplification(amplification::Args),
 }
 
 impl Args {
@@ -62,5 +74,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Powercut(args) => powercut::run(args),
+        Command::Amplification(args) => amplification::run(args),
     }
 }

@@ -131,3 +131,62 @@ fn reads_across_allocation_units_take_longer_as_flashbench_shows() {
     assert!((700.0..1000.0).contains(&diff(4 << 20)), "{}", diff(4 << 20));
     assert!(diff(32 << 10).abs() < 1.0);
 }
+
+#[test]
+fn a_weak_supply_makes_a_host_drop_writes_after_half_a_minute() {
+    // Chubb (2015): latencies of a Samsung EVO above 30 s, by the current of its 1.8 V regulator; the kernel drops such requests.
+    let weak = "card.power.limit_ua=70100";
+    let small = "card.capacity_bytes='256 MiB'";
+    let longest = |sets: &[&str]| {
+        let report = speed(&card("samsung-evo-16g", sets), 50);
+        let writes = report.tests.iter().filter(|test| test.operation == "write");
+        let most = writes.map(|test| (test.latency.max_us, test.dropped, test.late));
+        most.fold((0.0, 0, 0), |sum: (f64, u64, u64), test| {
+            (sum.0.max(test.0), sum.1 + test.1, sum.2 + test.2)
+        })
+    };
+    let (free, none, _) = longest(&[small]);
+    let (stalled, still_none, late) = longest(&[small, weak]);
+    assert!(free < 1e6 && none == 0, "{free} us");
+    assert!(stalled > 30e6 && still_none == 0 && late > 10, "{stalled} us, {late} late");
+    let (given_up, dropped, _) = longest(&[small, weak, "card.host.write_timeout_us='10 s'"]);
+    assert!(given_up <= 10e6 && dropped > 10, "{given_up} us, {dropped} dropped");
+}
+
+#[test]
+fn every_card_states_registers_that_the_probe_reads() {
+    let library = Library::built_in();
+    for name in names(&library) {
+        let card = card(&name, &[]);
+        let info = floatgate_lab::card::info::info(&card).unwrap();
+        let stated = card.spec.fake.map_or(card.spec.capacity_bytes, |fake| fake.claimed_bytes);
+        assert_eq!(info.capacity_bytes, stated, "{name}");
+        assert_eq!(info.sd.is_some(), card.part.kind == "sd-card", "{name}");
+        assert_eq!(info.mmc.is_some(), card.part.kind == "emmc", "{name}");
+        assert_eq!(info.identity.month, card.spec.identity.month, "{name}");
+        assert!((2000..2030).contains(&info.identity.year), "{name}");
+    }
+}
+
+#[test]
+fn power_cuts_of_every_card_lose_nothing() {
+    use floatgate_lab::card::powercut::{CutId, CutOptions, cut, replay};
+    let library = Library::built_in();
+    let options = CutOptions {
+        cuts: 20,
+        is_exhaustive: false,
+        seed: 1,
+        recovery_cuts: 3,
+        has_faults: false,
+        is_whole: false,
+    };
+    for name in names(&library) {
+        let card = card(&name, &[]);
+        let report = cut(&card, &options, &|_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(report.failures, [], "{name}");
+        // The weakest blocks of a dying card are soon used up.
+        assert!(report.cuts >= 20 || report.worn_out > 0, "{name}: {report:?}");
+        let again = replay(&card, &options, CutId { seed: 1, number: 2 }).unwrap();
+        assert!(again.runs == 1 && again.requests > 0, "{name}");
+    }
+}

@@ -186,6 +186,8 @@ fn unit(name: &str) -> &'static str {
         ("ns_per_kb", "ns per 1000 B"),
         ("_hz", "Hz"),
         ("_us", "us"),
+        ("_ua", "uA"),
+        ("_mv", "mV"),
         ("_ns", "ns"),
         ("_ps", "ps"),
         ("_bytes", "bytes"),

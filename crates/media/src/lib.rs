@@ -9,6 +9,7 @@
 //! | [`sfdp`] | Serial Flash Discoverable Parameters | JESD216F |
 //! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
 //! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
+//! | [`sd`] | registers of SD cards and eMMC | SD Physical Layer, JESD84-B51 |
 //! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
 //! | [`file`](mod@file) | types, times, device numbers, flags of files | POSIX, Linux |
 //! | [`ubifs`] | UBIFS nodes, keys, LEB properties tree | `docs/spec/ubifs.md` |
@@ -43,6 +44,7 @@ pub mod jffs2;
 mod list;
 pub mod nand_id;
 pub mod onfi;
+pub mod sd;
 pub mod sfdp;
 mod text;
 pub mod ubi;

@@ -45,6 +45,9 @@ pub enum BlockErrorKind {
     /// More bit errors than the device's code corrects.
     #[error("uncorrectable bit errors")]
     Uncorrectable,
+    /// The host gave up before the device was done. What was written may be there or not.
+    #[error("the device takes longer than the host waits")]
+    TimedOut,
 }
 
 impl BlockErrorKind {

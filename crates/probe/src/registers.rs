@@ -1,9 +1,10 @@
 //! Registers of SD cards and eMMC, as Linux gives them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits.
 //!
-//! Positions of fields are those of the SD Physical Layer Simplified Specification (chapters 4.10.2 and 5) and of JESD84-B51 (chapters 7.2 and 7.3),
-//! which count bits from the end of a register.
+//! [`floatgate_media::sd`] has their layout.
 
 use crate::answer::{Answers, size};
+use floatgate_media::Reason;
+use floatgate_media::sd;
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -30,44 +31,26 @@ pub enum CardType {
     Mmc,
 }
 
-/// Bits of a register of up to 64 bytes, its most significant byte first.
-struct Bits {
-    bytes: Vec<u8>,
+impl CardType {
+    const fn of_media(self) -> sd::CardType {
+        match self {
+            Self::Sd => sd::CardType::Sd,
+            Self::Mmc => sd::CardType::Mmc,
+        }
+    }
 }
 
-impl Bits {
-    /// Reads `length` bytes as hexadecimal digits.
-    fn parse(name: &'static str, text: &str, length: usize) -> Result<Self, BadRegister> {
-        let bad = |problem: String| BadRegister { name, problem };
-        let digits = text.trim().as_bytes();
-        if digits.len() != 2 * length {
-            return Err(bad(format!(
-                "{} hexadecimal digits are needed, {} are there",
-                2 * length,
-                digits.len()
-            )));
-        }
-        let digit = |byte: &u8| char::from(*byte).to_digit(16).map(|value| value as u8);
-        let pair = |pair: &[u8]| Some(digit(pair.first()?)? << 4 | digit(pair.get(1)?)?);
-        let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
-        bytes.map(|bytes| Self { bytes }).ok_or_else(|| bad("not hexadecimal".to_owned()))
-    }
-
-    /// Bits `high` to `low`, both included; bits outside of the register are 0.
-    fn field(&self, high: usize, low: usize) -> u64 {
-        (low..=high).rev().fold(0, |value, bit| {
-            let place = self.bytes.len().checked_sub(1 + bit / 8);
-            let byte = place.and_then(|place| self.bytes.get(place)).copied().unwrap_or(0);
-            value << 1 | u64::from(byte >> (bit % 8) & 1)
-        })
-    }
-
-    /// Bytes from bit `high` to bit `low` as text; bytes that cannot be printed are left out.
-    fn text(&self, high: usize, low: usize) -> String {
-        let starts = (low..=high).step_by(8).collect::<Vec<_>>().into_iter().rev();
-        let all = starts.map(|start| self.field(start + 7, start) as u8 as char);
-        all.filter(|c| c.is_ascii_graphic() || *c == ' ').collect::<String>().trim().to_owned()
-    }
+/// Reads a register of `N` bytes from hexadecimal digits.
+fn bytes<const N: usize>(name: &'static str, text: &str) -> Result<[u8; N], BadRegister> {
+    sd::parse_hex(text).map_err(|error| BadRegister {
+        name,
+        problem: match error.reason {
+            Reason::Truncated { need, have } => {
+                format!("{need} hexadecimal digits are needed, {have} are there")
+            }
+            _ => "not hexadecimal".to_owned(),
+        },
+    })
 }
 
 /// Identification: the register `cid`.
@@ -95,31 +78,23 @@ impl Identification {
     /// # Errors
     /// Digits that are missing or wrong.
     pub fn parse(text: &str, kind: CardType) -> Result<Self, BadRegister> {
-        let bits = Bits::parse("cid", text, 16)?;
-        let revision =
-            |high: usize| format!("{}.{}", bits.field(high, high - 3), bits.field(high - 4, high - 7));
-        let manufacturer_id = bits.field(127, 120);
-        Ok(match kind {
-            CardType::Sd => Self {
-                manufacturer_id,
-                oem: bits.text(119, 104),
-                name: bits.text(103, 64),
-                revision: revision(63),
-                serial: bits.field(55, 24),
-                year: 2000 + bits.field(19, 12),
-                month: bits.field(11, 8),
-            },
-            CardType::Mmc => Self {
-                manufacturer_id,
-                oem: bits.text(111, 104),
-                name: bits.text(103, 56),
-                revision: revision(55),
-                serial: bits.field(47, 16),
-                year: 1997 + bits.field(11, 8),
-                month: bits.field(15, 12),
-            },
+        let cid = sd::Cid::parse(&bytes("cid", text)?, kind.of_media());
+        Ok(Self {
+            manufacturer_id: cid.manufacturer_id.into(),
+            oem: printable(cid.oem.as_bytes()),
+            name: printable(cid.name.as_bytes()),
+            revision: format!("{}.{}", cid.revision >> 4, cid.revision & 0xF),
+            serial: cid.serial.into(),
+            year: cid.year.into(),
+            month: cid.month.into(),
         })
     }
+}
+
+/// Bytes as text; those that cannot be printed are left out.
+fn printable(bytes: &[u8]) -> String {
+    let all = bytes.iter().map(|byte| char::from(*byte));
+    all.filter(|c| c.is_ascii_graphic() || *c == ' ').collect::<String>().trim().to_owned()
 }
 
 /// Capacity in bytes from the register `csd`; `None` for an MMC of more than 2 GB, which has it elsewhere.
@@ -127,20 +102,18 @@ impl Identification {
 /// # Errors
 /// Digits that are missing or wrong; a structure that is not specified.
 pub fn capacity_of_csd(text: &str, kind: CardType) -> Result<Option<u64>, BadRegister> {
-    let bits = Bits::parse("csd", text, 16)?;
-    let small = || {
-        let blocks = (bits.field(73, 62) + 1) << (bits.field(49, 47) + 2);
-        blocks << bits.field(83, 80)
-    };
-    match (kind, bits.field(127, 126)) {
-        (CardType::Mmc, _) if bits.field(73, 62) == 0xFFF => Ok(None),
-        (CardType::Mmc, _) | (CardType::Sd, 0) => Ok(Some(small())),
-        (CardType::Sd, 1) => Ok(Some((bits.field(69, 48) + 1) * (512 << 10))),
-        (CardType::Sd, 2) => Ok(Some((bits.field(75, 48) + 1) * (512 << 10))),
-        (CardType::Sd, other) => {
-            Err(BadRegister { name: "csd", problem: format!("structure {other} is not specified") })
-        }
+    match sd::Csd::parse(&bytes("csd", text)?, kind.of_media()) {
+        Ok(csd) => Ok(csd.capacity_bytes),
+        Err(error) => Err(BadRegister { name: "csd", problem: format!("{}: not specified", error.reason) }),
     }
+}
+
+/// Capacity in bytes from the register `ext_csd` of an eMMC.
+///
+/// # Errors
+/// Digits that are missing or wrong.
+pub fn capacity_of_ext_csd(text: &str) -> Result<u64, BadRegister> {
+    Ok(u64::from(sd::ExtCsd::parse(&bytes("ext_csd", text)?).sectors) * 512)
 }
 
 /// Version of the SD specification from the register `scr`.
@@ -148,20 +121,7 @@ pub fn capacity_of_csd(text: &str, kind: CardType) -> Result<Option<u64>, BadReg
 /// # Errors
 /// Digits that are missing or wrong.
 pub fn specification_of_scr(text: &str) -> Result<&'static str, BadRegister> {
-    let bits = Bits::parse("scr", text, 8)?;
-    Ok(match (bits.field(59, 56), bits.field(47, 47), bits.field(42, 42), bits.field(41, 38)) {
-        (0, ..) => "1.0",
-        (1, ..) => "1.10",
-        (2, 0, ..) => "2.00",
-        (2, 1, 0, 0) => "3.0",
-        (2, 1, 1, 0) => "4",
-        (2, 1, _, 1) => "5",
-        (2, 1, _, 2) => "6",
-        (2, 1, _, 3) => "7",
-        (2, 1, _, 4) => "8",
-        (2, 1, _, 5) => "9",
-        _ => "unknown",
-    })
+    Ok(sd::Scr::parse(&bytes("scr", text)?).version.name())
 }
 
 /// Classes and allocation units that the card states: the register `ssr`. What the card does not state is `None`.
@@ -183,32 +143,22 @@ pub struct Status {
     pub video_au_bytes: Option<u64>,
 }
 
-/// Sizes of AU_SIZE in KiB by code; code 0 is not stated. UHS_AU_SIZE has the same codes from 1 MiB on.
-const AU_KIB: [u64; 16] =
-    [0, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12_288, 16_384, 24_576, 32_768, 65_536];
-
 impl Status {
     /// Decodes the 64 bytes of an SD status.
     ///
     /// # Errors
     /// Digits that are missing or wrong.
     pub fn parse(text: &str) -> Result<Self, BadRegister> {
-        let bits = Bits::parse("ssr", text, 64)?;
+        let ssr = sd::Ssr::parse(&bytes("ssr", text)?);
         let stated = |value: u64| Some(value).filter(|value| *value > 0);
-        let au =
-            |high: usize| stated(AU_KIB.get(bits.field(high, high - 3) as usize).copied().unwrap_or(0) << 10);
         Ok(Self {
-            speed_class: match bits.field(447, 440) {
-                code @ 1..=3 => Some(2 * code),
-                4 => Some(10),
-                _ => None,
-            },
-            uhs_grade: stated(bits.field(399, 396)),
-            video_class: stated(bits.field(391, 384)),
-            app_class: stated(bits.field(339, 336)),
-            au_bytes: au(431),
-            uhs_au_bytes: au(395),
-            video_au_bytes: stated(bits.field(377, 368) << 20),
+            speed_class: stated(ssr.speed_class.into()),
+            uhs_grade: stated(ssr.uhs_grade.into()),
+            video_class: stated(ssr.video_class.into()),
+            app_class: stated(ssr.app_class.into()),
+            au_bytes: stated(ssr.au_bytes),
+            uhs_au_bytes: stated(ssr.uhs_au_bytes),
+            video_au_bytes: stated(ssr.video_au_bytes),
         })
     }
 }
@@ -249,7 +199,7 @@ fn folder_below(block: &Path) -> Option<PathBuf> {
 const FILE_MAX: u64 = 4096;
 
 impl Registers {
-    /// Reads the files `type`, `cid`, `csd`, `scr` and `ssr` of a folder; those that are absent are left out. `None` when neither `cid` nor `csd` is there.
+    /// Reads the files `type`, `cid`, `csd`, `scr`, `ssr` and `ext_csd` of a folder; those that are absent are left out. `None` when neither `cid` nor `csd` is there.
     ///
     /// # Errors
     /// `InvalidData` for a file that is no register; what the system says.
@@ -270,6 +220,7 @@ impl Registers {
             csd: text("csd")?,
             scr: text("scr")?,
             ssr: text("ssr")?,
+            ext_csd: text("ext_csd")?,
         };
         if files.cid.is_none() && files.csd.is_none() {
             return Ok(None);
@@ -318,6 +269,7 @@ struct Files {
     csd: Option<String>,
     scr: Option<String>,
     ssr: Option<String>,
+    ext_csd: Option<String>,
 }
 
 impl Files {
@@ -325,11 +277,12 @@ impl Files {
         let is_mmc = self.kind.as_deref().is_some_and(|kind| kind.trim() == "MMC");
         let kind = if is_mmc { CardType::Mmc } else { CardType::Sd };
         let of_sd = |text: &Option<String>| text.clone().filter(|_| !is_mmc);
-        let capacity = self.csd.as_deref().map(|text| capacity_of_csd(text, kind)).transpose()?;
+        let of_csd = self.csd.as_deref().map(|text| capacity_of_csd(text, kind)).transpose()?;
+        let of_ext_csd = self.ext_csd.as_deref().map(capacity_of_ext_csd).transpose()?;
         Ok(Registers {
             kind,
             identification: self.cid.as_deref().map(|text| Identification::parse(text, kind)).transpose()?,
-            capacity_bytes: capacity.flatten(),
+            capacity_bytes: of_csd.flatten().or(of_ext_csd),
             specification: of_sd(&self.scr).map(|text| specification_of_scr(&text)).transpose()?,
             status: of_sd(&self.ssr).map(|text| Status::parse(&text)).transpose()?,
         })

@@ -7,4 +7,5 @@
 
 mod behaviour;
 mod model;
+mod power;
 mod support;

@@ -16,10 +16,12 @@ use std::path::PathBuf;
   floatgate card speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
   floatgate card speed a1-32g --set 'card.slc.blocks=0' --json
   floatgate card speed my-card.toml --table alignment --csv
+  floatgate card speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
 Sequential requests go over at most 64 MiB; what follows a write in the buffer is flushed before the clock stops. The used card has its first \
 half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
-and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a.")]
+and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
+longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
@@ -58,6 +60,8 @@ enum Which {
     OpenAus,
     /// Reads before, on and behind borders
     Alignment,
+    /// Energy of the requests, and those that took too long
+    Power,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -65,7 +69,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let options = CardSpeedOptions { requests: args.requests, sizes: args.sizes.clone(), seed: args.seed };
     let report = measure(&card, &options)?;
     let rows = match args.table {
-        None | Some(Which::Requests) => "tests",
+        None | Some(Which::Requests | Which::Power) => "tests",
         Some(Which::OpenAus) => "open_au_rows",
         Some(Which::Alignment) => "alignment_rows",
     };
@@ -81,6 +85,7 @@ fn text(report: &CardSpeed, only: Option<Which>) -> String {
             "reads of 16 KiB before, on and behind borders, on the full card",
             alignment(report),
         ),
+        (Which::Power, "energy, and requests that took too long", power(report)),
     ];
     let shown = tables.iter().filter(|(which, ..)| only.is_none_or(|only| only == *which));
     shown.fold(head(report), |text, (_, title, table)| format!("{text}\n{title}\n{table}\n"))
@@ -94,11 +99,12 @@ fn head(report: &CardSpeed) -> String {
         .map_or_else(String::new, |claimed| format!("a fake: claims {} MB\n", grouped(claimed / 1_000_000)));
     format!(
         "{card}: {title}\n{} MB, AU {}, pages of {}; open AUs: {open_aus}, {open_aus_random} of them in any order\n{claim}\
-         ready {} after a loss of power when full\n",
+         ready {} after a loss of power when full; supply: {}\n",
         grouped(capacity_bytes / 1_000_000),
         size(*au_bytes),
         size(*page_bytes),
-        time(report.power_on_us)
+        time(report.power_on_us),
+        report.limit_mw.map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit:.1} mW"))
     )
 }
 
@@ -143,6 +149,24 @@ fn open_aus(report: &CardSpeed) -> Table {
             time(row.mean_us),
             time(row.max_us),
             row.erases.to_string(),
+        ]);
+    }
+    table
+}
+
+fn power(report: &CardSpeed) -> Table {
+    let header = ["card", "request", "size", "uJ/request", "mJ/MiB", "mean mW", "late", "dropped"];
+    let mut table = Table::new(header).numbers(2..);
+    for test in &report.tests {
+        table.row([
+            test.state.name().to_owned(),
+            format!("{} {}", test.access, test.operation),
+            size(test.request_bytes),
+            format!("{:.1}", test.uj_per_request),
+            format!("{:.2}", test.mj_per_mib),
+            format!("{:.0}", test.mean_mw),
+            test.late.to_string(),
+            test.dropped.to_string(),
         ]);
     }
     table

@@ -204,6 +204,18 @@ const LINES: &[(&str, &str)] = &[
     ("keystore", "keystore --json"),
     ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
     ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
+    (
+        "card speed",
+        "card speed emmc-16g --set card.capacity_bytes=256MiB --set card.power.limit_ua=200000 --requests 20 --json",
+    ),
+    ("card info", "card info evil-8g --json"),
+    ("card info", "card info emmc-16g --set card.power.limit_ua=200000 --json"),
+    ("card info", "card info fake-wraps-32g --json"),
+    ("card powercut", "card powercut kingston-class-10 --cuts 40 --faults --json"),
+    (
+        "card amplification",
+        "card amplification --blocks 64 --units-per-block 32 --over-provisioning 28 --json",
+    ),
     ("card replay", "card replay kingston-class-10 REQUESTS --json"),
     ("card compare", "card compare kingston-class-10 a1-32g --workload create --json"),
     ("probe", "probe sandisk-extreme --write --json"),

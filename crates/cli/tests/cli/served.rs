@@ -255,6 +255,38 @@ fn flashbench_sees_how_many_allocation_units_stay_open() {
     }
 }
 
+#[test]
+fn flashbench_finds_no_limit_on_a_page_mapped_card() {
+    if !has("flashbench") {
+        return;
+    }
+    let _turn = turn();
+    let small = ["a2-128g", "--set", "card.capacity_bytes=4GiB", "--time-scale", "20"];
+    let Some((_, mount)) = serve("served-page-mapped", &small) else { return };
+    let file = mount.directory.join("card");
+    let file = file.to_str().unwrap();
+    let speed = |aus: u64| {
+        let aus = format!("--open-au-nr={aus}");
+        let options = ["--open-au", &aus, "--random", "--erasesize=8388608", "--blocksize=1048576", file];
+        let table = output("flashbench", &options);
+        measured(table.lines().last().and_then(|line| line.split_whitespace().nth(1)).unwrap())
+    };
+    let stays_fast = (0..3).any(|_| {
+        let (one, many) = (speed(1), speed(16));
+        eprintln!("{one} MB/s with 1 unit, {many} with 16");
+        many > one / 3.0
+    });
+    assert!(stays_fast);
+    let has_no_step = (0..3).any(|_| {
+        let table = output("flashbench", &["-a", "-b", "16384", "-c", "4", file]);
+        eprintln!("{table}");
+        let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        rows.map(|words| measured(words[9]) / measured(words[3])).all(|share| share < 0.5)
+    });
+    assert!(has_no_step);
+    account(mount);
+}
+
 /// A loop device over a file, which f3probe takes for a disk.
 struct Loop(String);
 

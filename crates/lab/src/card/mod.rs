@@ -1,7 +1,9 @@
 //! SD cards and eMMC of the catalogue, and what is measured on them.
 //!
 //! - [`load`] reads a card's file with overrides into a [`CardSpec`].
+//! - [`amplification`]: write amplification beside its published analysis.
 //! - [`compare`]: cards, filesystems and workloads, by the traces that are [`shipped`].
+//! - [`info`]: registers and timeouts; [`powercut`]: losses of power at any operation and moment.
 //! - [`speed`] measures it as flashbench and fio would.
 //! - [`replay`]: the requests of a trace on a card.
 //! - [`run`]: filesystems of Linux and workloads on a card.
@@ -10,8 +12,11 @@
 //! - [`trace`]: requests to a block device, as several programs record them.
 
 pub mod account;
+pub mod amplification;
 pub mod compare;
 mod factory;
+pub mod info;
+pub mod powercut;
 pub mod replay;
 pub mod run;
 pub mod serve;

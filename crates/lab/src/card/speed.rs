@@ -1,12 +1,14 @@
 //! How fast a card is: requests of several sizes on an empty, a used and a full card, allocation units written in turn, and reads
 //! across borders (`flashbench -a`).
 
-use super::LoadedCard;
 pub use super::state::CardState;
+use super::{LoadedCard, info};
 use crate::Error;
-use floatgate_card::{BusMode, Card, CardOptions, CardSpec, CardStats, Fake, Mapping};
+use floatgate_card::{
+    BusMode, Card, CardOptions, CardSpec, CardStats, Fake, HostSpec, Mapping, RequestLimits,
+};
 use floatgate_device::cells::random::Stream;
-use floatgate_mtd::{BlockDevice, BlockError, Instant, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, SECTOR_BYTES};
 use serde::Serialize;
 
 /// Options of a measurement.
@@ -53,6 +55,16 @@ pub struct CardTest {
     pub write_amplification: f64,
     /// Blocks erased meanwhile.
     pub erases: u64,
+    /// Energy of a request in uJ.
+    pub uj_per_request: f64,
+    /// Energy of a MiB in mJ.
+    pub mj_per_mib: f64,
+    /// Mean power meanwhile in mW.
+    pub mean_mw: f64,
+    /// Requests that took longer than the specification allows the card.
+    pub late: u64,
+    /// Requests that the host gave up (`card.host`).
+    pub dropped: u64,
 }
 
 /// Latencies in us.
@@ -144,6 +156,9 @@ pub struct CardSpeed {
     pub claimed_bytes: Option<u64>,
     /// Time that the full card needs to rebuild its map after a loss of power, us.
     pub power_on_us: f64,
+    /// Power that the supply delivers, mW; absent where it has no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_mw: Option<f64>,
     /// Requests by state, operation, access and size.
     pub tests: Vec<CardTest>,
     /// Allocation units written in turn, on the full card.
@@ -173,10 +188,9 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
     let card_spec = &card.spec;
     let CardSpec { capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, mapping, bus, .. } =
         *card_spec;
-    let (card, title) = (card.name(), card.part.title.clone());
     Ok(CardSpeed {
-        card,
-        title,
+        card: card.name(),
+        title: card.part.title.clone(),
         capacity_bytes,
         au_bytes,
         open_aus,
@@ -186,6 +200,7 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
         bus,
         claimed_bytes: card_spec.fake.map(|fake| fake.claimed_bytes),
         power_on_us,
+        limit_mw: info::power(card).limit_mw,
         tests,
         open_au_rows,
         alignment_rows,
@@ -205,10 +220,11 @@ fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error>
 }
 
 fn failed(error: BlockError) -> Error {
-    Error::asked(
-        format!("the card fails: {error}"),
-        "raise `card.wear.endurance_cycles`, or ask for fewer requests",
-    )
+    let help = match error.kind {
+        BlockErrorKind::PowerLost => "raise `card.power.limit_ua`, or set `card.power.overload` to \"stall\"",
+        _ => "raise `card.wear.endurance_cycles`, or ask for fewer requests",
+    };
+    Error::asked(format!("the card fails: {error}"), help)
 }
 
 /// A card in some state, with buffers that are as large as the largest request.
@@ -221,6 +237,17 @@ struct Bench {
     open_aus: u32,
     chance: Stream,
     buf: Vec<u8>,
+    limits: RequestLimits,
+    /// Requests that the host gave up.
+    dropped: u64,
+}
+
+/// State of the card when a test begins.
+struct Before {
+    start: Instant,
+    stats: CardStats,
+    energy_nj: u64,
+    dropped: u64,
 }
 
 /// One kind of request.
@@ -244,8 +271,12 @@ impl Bench {
             open_aus: spec.open_aus,
             chance: Stream::new(options.seed),
             buf: vec![0; REQUEST_BYTES_MAX.max(spec.page_bytes) as usize],
+            limits: spec.request_limits(),
+            dropped: 0,
         };
+        bench.card.device_mut().set_host(HostSpec::default());
         state.reach(&mut bench.card, spec.mapping, &mut bench.chance).map_err(failed)?;
+        bench.card.device_mut().set_host(spec.host);
         Ok(bench)
     }
 
@@ -255,14 +286,36 @@ impl Bench {
 
     fn write(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
         let start = self.now();
-        let end = self.card.write(start, lba, &self.buf[..bytes as usize])?;
-        Ok(end.since(start).as_ns())
+        let outcome = self.card.write(start, lba, &self.buf[..bytes as usize]);
+        self.latency(start, outcome)
     }
 
     fn read(&mut self, lba: u64, bytes: u64) -> Result<u64, BlockError> {
         let start = self.now();
-        let end = self.card.read(start, lba, &mut self.buf[..bytes as usize])?;
-        Ok(end.since(start).as_ns())
+        let outcome = self.card.read(start, lba, &mut self.buf[..bytes as usize]);
+        self.latency(start, outcome)
+    }
+
+    /// Latency in ns; of a request that the host gave up, the time until then.
+    fn latency(&mut self, start: Instant, outcome: Result<Instant, BlockError>) -> Result<u64, BlockError> {
+        match outcome {
+            Ok(end) => Ok(end.since(start).as_ns()),
+            Err(BlockError { kind: BlockErrorKind::TimedOut, at, .. }) => {
+                self.dropped += 1;
+                Ok(at.since(start).as_ns())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn before(&self) -> Before {
+        let card = self.card.device();
+        Before {
+            start: card.now(),
+            stats: card.stats(),
+            energy_nj: card.energy().total_nj(),
+            dropped: self.dropped,
+        }
     }
 
     fn run_all(&mut self, tests: &mut Vec<CardTest>) -> Result<(), BlockError> {
@@ -277,7 +330,7 @@ impl Bench {
     }
 
     fn run(&mut self, pattern: Pattern) -> Result<CardTest, BlockError> {
-        let (before, start) = (self.card.device().stats(), self.now());
+        let before = self.before();
         let sectors = pattern.bytes / SECTOR_BYTES as u64;
         // Past the FAT area, at the beginning of an allocation unit, inside what a used card has written.
         let first = (self.card.capacity() / 4).next_multiple_of(self.au_sectors) % self.card.capacity();
@@ -296,16 +349,20 @@ impl Bench {
             latencies.push(if pattern.is_write { self.write(lba, bytes)? } else { self.read(lba, bytes)? });
         }
         if pattern.is_write {
-            self.card.flush(self.now())?;
+            let start = self.now();
+            let outcome = self.card.flush(start);
+            self.latency(start, outcome)?;
         }
-        Ok(self.result(pattern, (start, before), latencies))
+        Ok(self.result(pattern, &before, latencies))
     }
 
-    fn result(&self, pattern: Pattern, before: (Instant, CardStats), latencies: Vec<u64>) -> CardTest {
-        let (start, stats) = before;
+    fn result(&self, pattern: Pattern, before: &Before, latencies: Vec<u64>) -> CardTest {
         let (requests, now) = (latencies.len() as u64, self.card.device().stats());
-        let seconds = self.now().since(start).as_secs_f64().max(1e-9);
-        let amplification = if pattern.is_write { now.write_amplification(&stats) } else { 0.0 };
+        let seconds = self.now().since(before.start).as_secs_f64().max(1e-9);
+        let amplification = if pattern.is_write { now.write_amplification(&before.stats) } else { 0.0 };
+        let limit = if pattern.is_write { self.limits.write } else { self.limits.read };
+        let late = latencies.iter().filter(|ns| **ns > limit.as_ns()).count() as u64;
+        let uj = (self.card.device().energy().total_nj() - before.energy_nj) as f64 / 1e3;
         CardTest {
             state: self.state,
             operation: if pattern.is_write { "write" } else { "read" },
@@ -316,7 +373,12 @@ impl Bench {
             iops: requests as f64 / seconds,
             latency: Latencies::of(latencies),
             write_amplification: amplification,
-            erases: now.erases - stats.erases,
+            erases: now.erases - before.stats.erases,
+            uj_per_request: uj / (requests.max(1)) as f64,
+            mj_per_mib: uj / 1e3 * (1 << 20) as f64 / (requests * pattern.bytes).max(1) as f64,
+            mean_mw: uj / 1e3 / seconds,
+            late,
+            dropped: self.dropped - before.dropped,
         }
     }
 

@@ -1,0 +1,255 @@
+//! What a card states about itself: CID, CSD, SCR, SSR and EXT_CSD with the values of its specification.
+
+use crate::bus::BusMode;
+use crate::limits::SDHC_BYTES_MAX;
+use crate::spec::CardSpec;
+use floatgate_media::Text;
+use floatgate_media::sd::{CardType, Cid, Csd, EraseTimeout, ExtCsd, Scr, SdVersion, Ssr};
+use floatgate_mtd::{Nanos, SECTOR_BYTES};
+use serde::{Deserialize, Serialize};
+
+/// Maker and date as the card states them: `[card.identity]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentitySpec {
+    /// Number of the manufacturer, given by the SD Association or JEDEC.
+    pub manufacturer_id: u8,
+    /// Two letters of the maker or brand.
+    pub oem: String,
+    /// Product name: five characters on SD cards, six on eMMC.
+    pub name: String,
+    /// Revision n.m: n in the upper four bits, m in the lower ones.
+    pub revision: u8,
+    /// Serial number.
+    pub serial: u32,
+    /// Year of manufacture.
+    pub year: u16,
+    /// Month of manufacture, 1 to 12.
+    pub month: u8,
+}
+
+/// Classes that are printed on the card: `[card.classes]`. 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassSpec {
+    /// Speed class: 2, 4, 6 or 10 MB/s.
+    pub speed: u8,
+    /// UHS speed grade: 1 for 10 MB/s, 3 for 30 MB/s.
+    pub uhs: u8,
+    /// Video speed class: 6, 10, 30, 60 or 90 MB/s.
+    pub video: u8,
+    /// Application performance class: 1 for A1, 2 for A2.
+    pub app: u8,
+}
+
+/// An SDIO function beside the memory: `[card.io_function]`. A host that finds one looks for a driver by these numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoFunctionSpec {
+    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN, 9 keystore (SDIO Simplified Specification, table 6-4).
+    pub interface: u8,
+    /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
+    pub vendor: u16,
+    /// Device by which Linux finds a driver (tuple CISTPL_MANFID).
+    pub device: u16,
+}
+
+/// Registers of a card.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CardRegisters {
+    /// Kind of the card.
+    pub kind: CardType,
+    /// Identification.
+    pub cid: Cid,
+    /// Capacity and clock.
+    pub csd: Csd,
+    /// Version and bus widths of an SD card.
+    pub scr: Option<Scr>,
+    /// Classes, allocation unit and erase timeout of an SD card.
+    pub ssr: Option<Ssr>,
+    /// All that an eMMC states beyond its CSD.
+    pub ext_csd: Option<ExtCsd>,
+    /// SDIO function beside the memory.
+    pub io_function: Option<IoFunctionSpec>,
+}
+
+/// Largest allocation unit that an SDHC card may state (SD Physical Layer, chapter 4.10.2).
+const SDHC_AU_MAX: u64 = 4 << 20;
+
+/// Most bytes of an SDSC card.
+const SDSC_BYTES_MAX: u64 = 2 << 30;
+
+impl CardSpec {
+    /// True for eMMC.
+    pub(crate) fn is_mmc(&self) -> bool {
+        self.bus == BusMode::Hs200
+    }
+
+    /// Capacity that the card states: a fake lies.
+    pub(crate) fn stated_bytes(&self) -> u64 {
+        self.fake.map_or(self.capacity_bytes, |fake| fake.claimed_bytes)
+    }
+
+    const fn is_uhs(&self) -> bool {
+        matches!(self.bus, BusMode::Sdr50 | BusMode::Ddr50 | BusMode::Sdr104)
+    }
+
+    pub(crate) fn identity_rules(&self) -> [(bool, &'static str, &'static str); 5] {
+        let IdentitySpec { oem, name, year, month, .. } = &self.identity;
+        let is_text = |text: &str, most: usize| {
+            text.len() <= most && text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ')
+        };
+        let years = if self.is_mmc() { 2010..=2025 } else { 2000..=2255 };
+        [
+            (is_text(oem, 2), "identity.oem", "at most two ASCII characters"),
+            (
+                is_text(name, if self.is_mmc() { 6 } else { 5 }),
+                "identity.name",
+                "at most five ASCII characters, six of an eMMC",
+            ),
+            (
+                *year == 0 || years.contains(year),
+                "identity.year",
+                "from 2000 to 2255; of an eMMC from 2010 to 2025",
+            ),
+            (*month <= 12, "identity.month", "from 1 to 12"),
+            (
+                [0, 2, 4, 6, 10].contains(&self.classes.speed)
+                    && self.classes.uhs <= 15
+                    && self.classes.app <= 15,
+                "classes",
+                "speed is 2, 4, 6 or 10; uhs and app are at most 15",
+            ),
+        ]
+    }
+}
+
+impl CardRegisters {
+    /// The registers of a new card.
+    pub fn of(spec: &CardSpec) -> Self {
+        let kind = if spec.is_mmc() { CardType::Mmc } else { CardType::Sd };
+        let is_sd = kind == CardType::Sd;
+        Self {
+            kind,
+            cid: cid(&spec.identity),
+            csd: csd(spec),
+            scr: is_sd.then(|| scr(spec)),
+            ssr: is_sd.then(|| ssr(spec)),
+            ext_csd: (!is_sd).then(|| ext_csd(spec)),
+            io_function: spec.io_function.filter(|_| is_sd),
+        }
+    }
+
+    /// Word of Linux for the kind of the card.
+    pub const fn type_name(&self) -> &'static str {
+        match (self.kind, self.io_function) {
+            (CardType::Mmc, _) => "MMC",
+            (CardType::Sd, None) => "SD",
+            (CardType::Sd, Some(_)) => "SDcombo",
+        }
+    }
+
+    /// Names and contents of the files in which Linux shows the registers.
+    pub fn files(&self) -> Vec<(&'static str, String)> {
+        let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let mut files = vec![
+            ("type", self.type_name().to_owned()),
+            ("cid", digits(&self.cid.emit(self.kind))),
+            ("csd", digits(&self.csd.emit(self.kind))),
+        ];
+        files.extend(self.scr.map(|scr| ("scr", digits(&scr.emit()))));
+        files.extend(self.ssr.map(|ssr| ("ssr", digits(&ssr.emit()))));
+        files.extend(self.ext_csd.map(|ext_csd| ("ext_csd", digits(&ext_csd.emit()))));
+        files
+    }
+}
+
+fn cid(identity: &IdentitySpec) -> Cid {
+    let IdentitySpec { manufacturer_id, oem, name, revision, serial, year, month } = identity;
+    Cid {
+        manufacturer_id: *manufacturer_id,
+        oem: Text::new(oem).unwrap_or_default(),
+        name: Text::new(name).unwrap_or_default(),
+        revision: *revision,
+        serial: *serial,
+        year: *year,
+        month: *month,
+    }
+}
+
+fn csd(spec: &CardSpec) -> Csd {
+    // Codes of SD Physical Layer, chapter 5.3.2: of the mode that the card is in.
+    let tran_speed = match spec.bus {
+        BusMode::Spi | BusMode::Default | BusMode::Hs200 => 0x32,
+        BusMode::HighSpeed => 0x5A,
+        BusMode::Sdr50 | BusMode::Ddr50 => 0x0B,
+        BusMode::Sdr104 => 0x2B,
+    };
+    // Basic, block read and write, erase, lock; on SD cards also application specific commands and switch.
+    let command_classes = if spec.is_mmc() { 0x0F5 } else { 0x5B5 };
+    Csd { capacity_bytes: Some(spec.stated_bytes()), tran_speed, command_classes }
+}
+
+fn scr(spec: &CardSpec) -> Scr {
+    let capacity = spec.stated_bytes();
+    let version = match spec.classes {
+        ClassSpec { app: 2.., .. } => SdVersion::V6,
+        ClassSpec { app, video, .. } if app > 0 || video > 0 => SdVersion::V5,
+        _ if spec.is_uhs() || capacity > SDHC_BYTES_MAX => SdVersion::V3_0,
+        _ => SdVersion::V2_00,
+    };
+    let security = match capacity {
+        0..=SDSC_BYTES_MAX => 2,
+        0..=SDHC_BYTES_MAX => 3,
+        _ => 4,
+    };
+    // UHS-I cards have CMD20 and CMD23; one and four lines.
+    Scr { version, security, bus_widths: 0b101, commands: if spec.is_uhs() { 0b11 } else { 0 } }
+}
+
+fn ssr(spec: &CardSpec) -> Ssr {
+    let is_sdhc = spec.stated_bytes() <= SDHC_BYTES_MAX;
+    let of = |is_stated: bool| if is_stated { spec.au_bytes } else { 0 };
+    Ssr {
+        bus_width: if spec.bus == BusMode::Spi { 1 } else { 4 },
+        speed_class: spec.classes.speed,
+        uhs_grade: spec.classes.uhs,
+        video_class: spec.classes.video,
+        app_class: spec.classes.app,
+        au_bytes: if is_sdhc { spec.au_bytes.min(SDHC_AU_MAX) } else { spec.au_bytes },
+        uhs_au_bytes: of(spec.classes.uhs > 0),
+        video_au_bytes: of(spec.classes.video > 0),
+        erase: EraseTimeout::covering(
+            spec.timing.t_bers_us.as_ns().div_ceil(1000),
+            spec.timing.write_command_us.as_ns().div_ceil(1000),
+        ),
+    }
+}
+
+/// Number of units of `unit` that cover a time, at least one, as a byte.
+fn covering(time: Nanos, unit: Nanos) -> u8 {
+    u8::try_from(time.as_ns().div_ceil(unit.as_ns()).max(1)).unwrap_or(u8::MAX)
+}
+
+fn ext_csd(spec: &CardSpec) -> ExtCsd {
+    let pages = spec.buffer_bytes.div_ceil(spec.page_bytes.max(1));
+    let wake = spec.power.wake_us.as_ns().div_ceil(100).max(1);
+    let byte = |value: u64| u8::try_from(value).unwrap_or(u8::MAX);
+    ExtCsd {
+        revision: 8,
+        sectors: u32::try_from(spec.stated_bytes() / SECTOR_BYTES as u64).unwrap_or(u32::MAX),
+        // High speed at 26 and 52 MHz, DDR at 52 MHz, HS200 at 1.8 V.
+        modes: 0b1_0111,
+        erase_group: byte(spec.au_bytes.div_ceil(512 << 10)),
+        erase_timeout: covering(spec.timing.t_bers_us, Nanos::from_ms(300)),
+        trim_timeout: covering(spec.timing.write_command_us, Nanos::from_ms(300)),
+        sleep_exponent: byte(wake.next_power_of_two().trailing_zeros().into()),
+        power_off: covering(spec.timing.t_prog_us * pages, Nanos::from_ms(10)),
+        cache_kbit: u32::try_from(spec.buffer_bytes * 8 / 1024).unwrap_or(u32::MAX),
+        optimal_write: byte(spec.page_bytes.div_ceil(4096)),
+        // Nothing of its life or of its spare blocks is used.
+        pre_eol: 1,
+        life_a: 1,
+        life_b: 1,
+    }
+}

@@ -1,0 +1,137 @@
+//! `floatgate card info`.
+
+use super::speed::time;
+use crate::common::{self, Outcome, grouped, size};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_card::IoFunctionSpec;
+use floatgate_lab::card::info::{CardInfo, Identity, MmcStatement, SdStatement, info};
+use floatgate_lab::card::load;
+use floatgate_lab::config::{Library, Override};
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card info samsung-evo-16g
+  floatgate card info emmc-16g --json
+  floatgate card info evil-8g --registers /tmp/registers
+  floatgate card info fake-wraps-32g --set card.classes.speed=10
+
+Shows the registers of a card as a host reads them, CID, CSD, SCR and SSR of SD cards, CID, CSD and EXT_CSD of eMMC, and what they say: maker, size, classes, \
+allocation unit, erase timeout. --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs); `floatgate probe --registers DIR` \
+reads them, and says what a measurement contradicts. Rows of the CSV are the registers.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Override any field of the card: --set card.identity.serial=7
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Write the files type, cid, csd, scr, ssr, ext_csd into this folder, which is made where it is absent
+    #[arg(long, value_name = "DIR")]
+    registers: Option<PathBuf>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let report = info(&card)?;
+    if let Some(folder) = &args.registers {
+        write(&report, folder)?;
+    }
+    args.format.finish(&report, "registers", || text(&report))
+}
+
+/// Writes a file for each register.
+fn write(report: &CardInfo, folder: &Path) -> Result<(), common::Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| {
+        common::Failure::new(format!("{}: {error}", folder.display()), "name a folder that can be made")
+    })?;
+    for register in &report.registers {
+        common::write_file(&folder.join(register.name), &format!("{}\n", register.text))?;
+    }
+    Ok(())
+}
+
+fn text(report: &CardInfo) -> String {
+    let mut text = format!("{}: {}\n\n{}", report.card, report.title, statements(report));
+    for register in &report.registers {
+        text += &format!("\n{}\n", register.name);
+        // 64 digits a line fit into 80 columns.
+        let digits: Vec<char> = register.text.chars().collect();
+        digits.chunks(64).for_each(|line| text += &format!("  {}\n", line.iter().collect::<String>()));
+    }
+    text
+}
+
+fn statements(report: &CardInfo) -> Table {
+    let mut table = Table::new(["stated", "value"]);
+    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    let Identity { manufacturer_id, oem, name, revision, serial, year, month } = &report.identity;
+    row("maker", format!("{manufacturer_id:#04x} {oem}").trim().to_owned());
+    row("product", format!("{name} {revision}, serial {serial:#010x}"));
+    row("made", if *year == 0 { "not stated".to_owned() } else { format!("{year}-{month:02}") });
+    let real = report
+        .real_bytes
+        .map_or_else(String::new, |real| format!(", really {} MB", grouped(real / 1_000_000)));
+    row("size", format!("{} MB{real}", grouped(report.capacity_bytes / 1_000_000)));
+    if let Some(sd) = &report.sd {
+        sd_rows(sd, &mut row);
+    }
+    if let Some(mmc) = &report.mmc {
+        mmc_rows(mmc, &mut row);
+    }
+    if let Some(IoFunctionSpec { interface, vendor, device }) = report.io_function {
+        let value = format!("interface {interface}, vendor {vendor:#06x}, device {device:#06x}");
+        row("SDIO function", format!("{value}: the host may bind a driver to it"));
+    }
+    let limits = &report.limits;
+    row("read within", time(limits.read_us));
+    row("write within", time(limits.write_us));
+    row("erase an AU within", time(limits.erase_us));
+    let power = &report.power;
+    row(
+        "power",
+        format!(
+            "programs {:.0} mW, waits {:.2} mW, sleeps {:.2} mW",
+            power.program_mw, power.idle_mw, power.sleep_mw
+        ),
+    );
+    row(
+        "supply",
+        power.limit_mw.map_or_else(|| "no limit".to_owned(), |limit| format!("at most {limit:.1} mW")),
+    );
+    row("goes on when pulled out", time(power.hold_up_us));
+    row("map rebuilt within", time(power.power_on_bound_us));
+    table
+}
+
+fn sd_rows(sd: &SdStatement, row: &mut impl FnMut(&str, String)) {
+    let class = |value: u8, text: String| if value == 0 { "none".to_owned() } else { text };
+    row("SD specification", sd.specification.to_owned());
+    row("speed class", class(sd.speed_class, format!("{} MB/s", sd.speed_class)));
+    row("UHS grade", class(sd.uhs_grade, format!("U{}", sd.uhs_grade)));
+    row("video class", class(sd.video_class, format!("V{}", sd.video_class)));
+    row("application class", class(sd.app_class, format!("A{}", sd.app_class)));
+    row("allocation unit", size(sd.au_bytes));
+    if sd.uhs_au_bytes > 0 {
+        row("in UHS modes", size(sd.uhs_au_bytes));
+    }
+    row(
+        "erase timeout",
+        format!("{} s for {} AUs, and {} s", sd.erase_timeout_s, sd.erase_aus, sd.erase_offset_s),
+    );
+}
+
+fn mmc_rows(mmc: &MmcStatement, row: &mut impl FnMut(&str, String)) {
+    row("EXT_CSD revision", mmc.revision.to_string());
+    row("erase group", format!("{}, within {} ms", size(mmc.erase_group_bytes), mmc.erase_timeout_ms));
+    row("trim within", format!("{} ms", mmc.trim_timeout_ms));
+    row("cache", size(mmc.cache_bytes));
+    row("best write size", size(mmc.optimal_write_bytes));
+    row("power off within", format!("{} ms", mmc.power_off_ms));
+    row("life used", format!("tenth {}, spare blocks in state {}", mmc.life, mmc.pre_eol));
+}

@@ -1,0 +1,146 @@
+//! `floatgate card powercut`.
+
+use super::speed::time;
+use crate::common::{Failure, Outcome, grouped, size};
+use crate::output::{self, ReportFormat};
+use floatgate_lab::card::powercut::{CutId, CutOptions, CutReport, cut, replay};
+use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::config::{Library, Override};
+use floatgate_lab::powercut::on_threads;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate card powercut samsung-evo-16g
+  floatgate card powercut a1-32g --cuts 10000 --faults
+  floatgate card powercut kingston-class-10 --exhaustive --seed 7
+  floatgate card powercut emmc-16g --cuts 400 --replay 0-42
+
+Requests of all kinds and sizes run on a card; power goes away at an operation of its NAND or at a moment, and again while it recovers. Then everything that was \
+flushed has to be there, each other sector with its old or its new content, the map has to be ready within the bound of the card, and its own books have to be right. \
+The card has sixteen allocation units of sixteen pages, with the policies and times of the one named, so that it is worn, levelled and cleaned within hundreds of \
+requests; --whole takes it as it is. A failure prints an id, and --replay ID repeats that run alone.
+
+A million cuts: --cuts 1000000 --timing; docs/performance.md says how long that takes.")]
+pub(crate) struct Args {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Override any field of the card: --set card.power.hold_up_us=0
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Number of cuts amid requests
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    cuts: u64,
+
+    /// Cut each operation of a short run instead
+    #[arg(long, conflicts_with = "cuts")]
+    exhaustive: bool,
+
+    /// Seed of cards and requests
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Most cuts of each recovery
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    recovery_cuts: u32,
+
+    /// Blocks fail to erase, pages fail to program
+    #[arg(long)]
+    faults: bool,
+
+    /// The card as it is, not one of its kind in small: much slower
+    #[arg(long)]
+    whole: bool,
+
+    /// Repeat the run with this id, and nothing else; the other options have to be as they were
+    #[arg(long, value_name = "ID")]
+    replay: Option<CutId>,
+
+    /// Threads; the result is the same with any number [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+
+    /// Say on stderr how long it took
+    #[arg(long)]
+    timing: bool,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let started = Instant::now();
+    let threads = args.threads.map_or(0, usize::from);
+    let report = on_threads(threads, || cuts(args, &card))
+        .map_err(|error| Failure::new(error, "ask for fewer threads"))??;
+    if args.timing {
+        let seconds = started.elapsed().as_secs_f64();
+        output::tell(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
+    }
+    args.format.print(&report, "failures", || text(args, &report))?;
+    Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
+}
+
+fn cuts(args: &Args, card: &LoadedCard) -> Result<CutReport, floatgate_lab::Error> {
+    let options = CutOptions {
+        cuts: args.cuts,
+        is_exhaustive: args.exhaustive,
+        seed: args.seed,
+        recovery_cuts: args.recovery_cuts,
+        has_faults: args.faults,
+        is_whole: args.whole,
+    };
+    if let Some(id) = args.replay {
+        return replay(card, &options, id);
+    }
+    let bar = progress_bar(args);
+    let report = cut(card, &options, &|done| bar.inc(done));
+    bar.finish_and_clear();
+    report
+}
+
+/// Cuts done, on stderr; nothing where that is no terminal.
+fn progress_bar(args: &Args) -> ProgressBar {
+    let (bar, template) = if args.exhaustive {
+        (ProgressBar::new_spinner(), "{spinner} {pos} cuts, {per_sec}")
+    } else {
+        (ProgressBar::new(args.cuts), "{wide_bar} {pos} of {len} cuts, {per_sec}, {eta} left")
+    };
+    let style = ProgressStyle::with_template(template);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn text(args: &Args, report: &CutReport) -> String {
+    let mut text = format!(
+        "{} of {}: {} cuts in {} runs, {} more amid recoveries\n{} requests, {} flushes\n",
+        report.card,
+        size(report.capacity_bytes),
+        grouped(report.cuts),
+        grouped(report.runs),
+        grouped(report.recovery_cuts),
+        grouped(report.requests),
+        grouped(report.flushes)
+    );
+    if args.faults {
+        let (failed, worn) = (grouped(report.failed_blocks), grouped(report.worn_out));
+        text += &format!("{failed} blocks failed; {worn} runs ended with a card that was worn out\n");
+    }
+    text += &format!(
+        "the map was ready within {}; the bound is {}\n",
+        time(report.ready_us_max),
+        time(report.ready_us_bound)
+    );
+    if report.failures.is_empty() {
+        return text + "nothing was lost\n";
+    }
+    for failure in &report.failures {
+        text += &format!("run {}: {}\n", failure.id, failure.problem);
+    }
+    text + "--replay ID repeats a run\n"
+}

@@ -1,0 +1,283 @@
+//! Losses of power of a card: at any operation of its NAND, at any moment, and again while it recovers.
+//!
+//! Each run is a new card and an array of what it must hold ([`floatgate_card::witness`]). Requests bring it into some state, then power goes
+//! away four times amid more of them. Runs depend on seed and number alone: an id `SEED-NUMBER` repeats one.
+
+use super::LoadedCard;
+use crate::Error;
+use floatgate_card::CardSpec;
+use floatgate_card::witness::{Ended, Witness};
+use floatgate_device::cells::random::hash;
+use floatgate_mtd::Nanos;
+use rayon::prelude::*;
+use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
+
+/// What is cut.
+#[derive(Clone, Debug)]
+pub struct CutOptions {
+    /// Number of cuts, those of recoveries not counted.
+    pub cuts: u64,
+    /// Each operation of a short run instead of `cuts` at random.
+    pub is_exhaustive: bool,
+    /// Seed of cards and requests.
+    pub seed: u64,
+    /// Most cuts of a recovery.
+    pub recovery_cuts: u32,
+    /// Blocks fail to erase and pages fail to program.
+    pub has_faults: bool,
+    /// The card as it is, instead of one of its kind in small.
+    pub is_whole: bool,
+}
+
+/// Cuts of a run.
+const ROUNDS: u32 = 4;
+/// Requests amid which power goes away.
+const REQUESTS: u32 = 150;
+/// Requests of an exhaustive run.
+const SHORT: u32 = 25;
+/// Most requests before the first cut.
+const WARM_MAX: u64 = 600;
+/// Most failures that are kept.
+const FAILURES_MAX: usize = 100;
+/// Runs between two reports of progress.
+const CHUNK: u64 = 256;
+
+/// Name of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutId {
+    /// Seed of all runs.
+    pub seed: u64,
+    /// Number of the run; of an exhaustive one the operation that is cut, from 1.
+    pub number: u64,
+}
+
+impl fmt::Display for CutId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.seed, self.number)
+    }
+}
+
+impl FromStr for CutId {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once('-').and_then(|(seed, number)| Some((seed.parse().ok()?, number.parse().ok()?)));
+        let (seed, number) = parts.ok_or_else(|| "an id is SEED-NUMBER, such as 0-42".to_owned())?;
+        Ok(Self { seed, number })
+    }
+}
+
+/// A run in which something did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CutFailure {
+    /// Name by which the run can be repeated.
+    pub id: String,
+    /// What did not hold.
+    pub problem: String,
+}
+
+/// Result of all runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CutReport {
+    /// Maker and name of the card.
+    pub card: String,
+    /// Size of the card that was cut, in bytes.
+    pub capacity_bytes: u64,
+    /// Number of runs.
+    pub runs: u64,
+    /// Losses of power amid requests.
+    pub cuts: u64,
+    /// Losses of power during recoveries, at most.
+    pub recovery_cuts: u64,
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Flushes among them.
+    pub flushes: u64,
+    /// Blocks that failed.
+    pub failed_blocks: u64,
+    /// Runs that ended early because the card was worn out.
+    pub worn_out: u64,
+    /// Longest time in which the map was rebuilt, us.
+    pub ready_us_max: f64,
+    /// Bound of that time by the card's specification, us.
+    pub ready_us_bound: f64,
+    /// Runs in which something did not hold, at most 100.
+    pub failures: Vec<CutFailure>,
+}
+
+impl CutReport {
+    /// Adds runs; the order does not matter but for the failures.
+    fn add(mut self, other: Self) -> Self {
+        self.runs += other.runs;
+        self.cuts += other.cuts;
+        self.recovery_cuts += other.recovery_cuts;
+        self.requests += other.requests;
+        self.flushes += other.flushes;
+        self.failed_blocks += other.failed_blocks;
+        self.worn_out += other.worn_out;
+        self.ready_us_max = self.ready_us_max.max(other.ready_us_max);
+        self.failures.extend(other.failures);
+        self.failures.truncate(FAILURES_MAX);
+        self
+    }
+}
+
+/// Cuts a card. `progress` is told how many cuts are done since it was told last.
+///
+/// # Errors
+/// A card that is impossible in the size asked for.
+pub fn cut(
+    card: &LoadedCard,
+    options: &CutOptions,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<CutReport, Error> {
+    let spec = shaped(card, options)?;
+    let (first, last, per_run) = match options.is_exhaustive {
+        true => (1, operations(&spec, options), 1),
+        false => (0, options.cuts.div_ceil(ROUNDS.into()).max(1) - 1, u64::from(ROUNDS)),
+    };
+    let mut report = empty(card, &spec);
+    let mut from = first;
+    while from <= last {
+        let to = (from + CHUNK - 1).min(last);
+        let runs: Vec<CutReport> =
+            (from..=to).into_par_iter().map(|number| one(&spec, options, number)).collect();
+        report = runs.into_iter().fold(report, CutReport::add);
+        progress((to - from + 1) * per_run);
+        from = to + 1;
+    }
+    Ok(report)
+}
+
+/// Repeats one run.
+///
+/// # Errors
+/// A card that is impossible in the size asked for.
+pub fn replay(card: &LoadedCard, options: &CutOptions, id: CutId) -> Result<CutReport, Error> {
+    let options = CutOptions { seed: id.seed, ..options.clone() };
+    let spec = shaped(card, &options)?;
+    Ok(empty(card, &spec).add(one(&spec, &options, id.number)))
+}
+
+fn empty(card: &LoadedCard, spec: &CardSpec) -> CutReport {
+    CutReport {
+        card: card.name(),
+        capacity_bytes: spec.capacity_bytes,
+        ready_us_bound: spec.power_on_bound().as_us_f64(),
+        ..CutReport::default()
+    }
+}
+
+/// The card in the size asked for, with faults if there are to be some.
+fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
+    let mut spec = if options.is_whole { card.spec.clone() } else { card.spec.in_small() };
+    // A host that gives up does not know what the card has done.
+    spec.host = floatgate_card::HostSpec::default();
+    if options.has_faults {
+        spec.spare_blocks += 60;
+        spec.wear.program_failures_per_million = 1000;
+        // The weakest blocks live for some ten erases, without errors before.
+        (spec.wear.endurance_cycles, spec.wear.life_factor, spec.wear.life_spread) = (3000, 0.01, 1.0);
+    }
+    let refused = |bad: floatgate_card::BadSpec| {
+        Error::asked(format!("in small, this card is impossible: {bad}"), "cut the whole card with --whole")
+    };
+    spec.check().map_err(refused)?;
+    Ok(spec)
+}
+
+/// The run with a number.
+fn one(spec: &CardSpec, options: &CutOptions, number: u64) -> CutReport {
+    let mut report = CutReport { runs: 1, ..CutReport::default() };
+    let seed = if options.is_exhaustive { options.seed } else { hash(options.seed, number, 0) };
+    let outcome = Witness::new(spec, seed).map_err(|bad| bad.to_string()).and_then(|mut witness| {
+        let outcome = match options.is_exhaustive {
+            true => short(&mut witness, options, number, &mut report),
+            false => rounds(&mut witness, options, &mut report),
+        };
+        let traffic = witness.traffic();
+        (report.requests, report.flushes) = (traffic.requests, traffic.flushes);
+        report.failed_blocks = (witness.card().failed_blocks() as u64).saturating_sub(spec.bad_blocks.into());
+        report.ready_us_max = witness.ready_max().as_us_f64();
+        outcome
+    });
+    if let Err(problem) = outcome {
+        let id = CutId { seed: options.seed, number }.to_string();
+        report.failures.push(CutFailure { id, problem });
+    }
+    report
+}
+
+/// Brings a new card into some state. Returns the mean time of a request.
+fn warm(witness: &mut Witness) -> Result<Nanos, String> {
+    let requests = 1 + witness.below(WARM_MAX);
+    witness.run(requests as u32)?;
+    Ok(Nanos::from_ns(witness.now().as_ns() / requests))
+}
+
+/// Cuts at random, at an operation or at a moment by turns.
+fn rounds(witness: &mut Witness, options: &CutOptions, report: &mut CutReport) -> Result<(), String> {
+    let mean = warm(witness)?;
+    for round in 0..ROUNDS {
+        if round % 2 == 0 {
+            let operation = 1 + witness.below(400);
+            witness.card_mut().order_cut(operation);
+        } else {
+            let moment = Nanos::from_ns(witness.below((mean * u64::from(REQUESTS)).as_ns()));
+            let at = witness.now() + moment;
+            witness.card_mut().order_removal(at);
+        }
+        match witness.run(REQUESTS)? {
+            Ended::PowerLost => {}
+            Ended::Done => witness.card_mut().cut_power(),
+            Ended::WornOut => {
+                report.worn_out += 1;
+                return witness.verify();
+            }
+        }
+        report.cuts += 1;
+        let again = witness.below(u64::from(options.recovery_cuts) + 1) as u32;
+        report.recovery_cuts += u64::from(again);
+        witness.power_on(again)?;
+    }
+    witness.run(REQUESTS)?;
+    witness.verify()
+}
+
+/// Cuts a short run at one operation.
+fn short(
+    witness: &mut Witness,
+    options: &CutOptions,
+    operation: u64,
+    report: &mut CutReport,
+) -> Result<(), String> {
+    warm(witness)?;
+    witness.card_mut().order_cut(operation);
+    if witness.run(SHORT)? != Ended::PowerLost {
+        return Err(format!("the run has no operation {operation}"));
+    }
+    report.cuts += 1;
+    report.recovery_cuts += u64::from(options.recovery_cuts);
+    witness.power_on(options.recovery_cuts)?;
+    witness.run(SHORT)?;
+    witness.verify()
+}
+
+/// Number of operations of the short run.
+fn operations(spec: &CardSpec, options: &CutOptions) -> u64 {
+    let Ok(mut witness) = Witness::new(spec, options.seed) else { return 0 };
+    if warm(&mut witness).is_err() {
+        return 0;
+    }
+    let count = |witness: &Witness| {
+        let stats = witness.card().stats();
+        stats.page_programs + stats.summary_programs + stats.erases
+    };
+    let before = count(&witness);
+    // What goes wrong here goes wrong in the runs, too.
+    let _ = witness.run(SHORT);
+    count(&witness) - before
+}
