@@ -81,13 +81,15 @@ impl Search {
         let mut base = base.take().flatten();
         let cliff = if cache(samples).is_some() { CACHED_CLIFF } else { CLIFF };
         let (mut good, mut bad) = (None, None);
-        for (aus, cost) in costs.range(..REPEAT) {
-            if base.is_some_and(|base| *cost > base * cliff) {
-                bad = Some((*aus, *cost));
+        for (aus, first) in costs.range(..REPEAT) {
+            // What delays a card now and then only makes a number look worse than it is.
+            let cost = costs.get(&(aus + REPEAT)).map_or(*first, |again| first.min(*again));
+            if base.is_some_and(|base| cost > base * cliff) {
+                bad = Some((*aus, cost));
                 break;
             }
-            base = Some(base.map_or(*cost, |base| base.max(*cost)));
-            good = Some((*aus, *cost));
+            base = Some(base.map_or(cost, |base| base.max(cost)));
+            good = Some((*aus, cost));
         }
         Self { good, bad, costs }
     }
