@@ -133,14 +133,19 @@ pub(crate) fn sparse_fit(samples: &Samples) -> Option<(Fit, u64)> {
     visible.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fit, step)| (fit, step))
 }
 
+/// Least deviation of the logarithm of the time of a write with a gap: a tenth.
+const SPARSE_FLOOR: f64 = 0.1;
+
 fn sparse_fit_of(samples: &Samples, step: u64) -> Fit {
     let writes = samples.of(Test::Sparse).filter(|sample| sample.about == step);
-    let points: Vec<Point> =
-        writes.map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();
+    // What is copied varies with what was written before: the factor counts.
+    let points: Vec<Point> = writes
+        .map(|sample| Point { at: sample.position, value: libm::log(sample.ns.max(1) as f64) })
+        .collect();
     let mut periods = candidates(AU_MIN, (points.len() as u64).saturating_mul(step) / 3);
     periods.retain(|period| period.is_multiple_of(step) && *period > step);
     let slow = slowest(&points);
-    fit(&points, &periods, floor(samples, Test::Sparse), |period| slow.iter().map(|at| at % period).collect())
+    fit(&points, &periods, SPARSE_FLOOR, |period| slow.iter().map(|at| at % period).collect())
 }
 
 /// Positions of the slowest of some points.
@@ -206,15 +211,24 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
         None => "not measured".to_owned(),
         Some(_) => format!("not visible in reads; any effect is below {}", us(reads.bound)),
     };
-    let sparse = sparse_fit(samples).map(|(fit, _)| (fit, WRITES, "with gaps"));
     let behind_cache = super::caches::slc_cache(samples).value.is_some();
     let most = if behind_cache { WRITES_BEHIND_CACHE } else { WRITES };
-    let (writes, most, kind) = sparse.unwrap_or_else(|| (write_fit(samples), most, "in order"));
+    let (writes, most, pause) = match sparse_fit(samples) {
+        Some((fit, _)) => {
+            let factor = libm::exp(fit.step);
+            (fit, WRITES, format!("writes with gaps take {factor:.0} times as long"))
+        }
+        None => {
+            let fit = write_fit(samples);
+            let pause = format!("writes in order pause for {}", us(fit.step));
+            (fit, most, pause)
+        }
+    };
     let Some((period, confidence)) = writes.best() else {
         let unknown = Answer::unknown("B", reads.nothing.min(0.95), invisible);
         return (unknown, Answer::unknown("B", 0.0, "no border is visible"));
     };
-    let reason = format!("{invisible}; writes {kind} pause for {} every {}", us(writes.step), size(period));
+    let reason = format!("{invisible}; {pause} every {}", size(period));
     let others = writes.periods[1..].iter().copied();
     let confidence = confidence.min(most) * (1.0 - 4.0 * writes.unexplained).max(0.3);
     let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
