@@ -2,10 +2,10 @@
 //!
 //! Tables: reads before, on and behind borders (`-a`), the first erase blocks one by one (`--find-fat`), erase blocks in turn (`--open-au`).
 //! How many were written in turn is not in what flashbench prints; headings with `AU=3` and `linear` or `random`, as the script of
-//! wirenboard/sdcard_benchmark prints, tell it. Only means are there, so that no answer is as sure as one from samples.
+//! wirenboard/sdcard_benchmark prints, tell it. A log of a card that failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
 
 use crate::analysis::borders::AU_MIN;
-use crate::analysis::period::{Fit, Point, candidates, fit};
+use crate::analysis::period::{Fit, Point, candidates, fit_usual, prior};
 use crate::analysis::us;
 use crate::answer::{Answer, Answers, Value, size};
 use crate::stats::median;
@@ -48,7 +48,8 @@ impl Log {
             }
         }
         log.fat.retain(|table| !table.is_empty());
-        (log != Self::default()).then_some(log)
+        // A card that fails leaves headings without rows.
+        (log != Self::default() || has_headings(text)).then_some(log)
     }
 
     fn add(&mut self, line: &str, table: Table) {
@@ -94,10 +95,25 @@ impl Log {
         }
     }
 
+    /// Each alignment counts once, with the median of all tables: they read the same positions again, so that what a position has of its own does not
+    /// go away with more tables.
     fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64]) -> Fit {
-        let inside = self.borders.iter().filter(|(align, ..)| rows.contains(align));
-        let points: Vec<Point> = inside.map(|(align, diff, _)| Point { at: *align, value: *diff }).collect();
-        fit(&points, periods, FLOOR * self.base_ns(), |_| vec![0])
+        let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for (align, diff, _) in self.borders.iter().filter(|(align, ..)| rows.contains(align)) {
+            tries.entry(*align).or_default().push(*diff);
+        }
+        let points: Vec<Point> =
+            tries.iter_mut().map(|(align, diffs)| Point { at: *align, value: median(diffs) }).collect();
+        let usual_max = self.usual_max();
+        let usual = |period| prior(period) * if period > usual_max { RARE } else { 1.0 };
+        fit_usual(&points, periods, FLOOR * self.base_ns(), |_| vec![0], usual)
+    }
+
+    /// The largest erase block that is usual on a card of this size, B: the largest allocation unit that the SD specification has for it, once more as
+    /// two planes may be one. flashbench begins at the power of two above a seventh of the size.
+    fn usual_max(&self) -> u64 {
+        let first = self.borders.iter().map(|(align, ..)| *align).max().unwrap_or(0);
+        if first <= LARGEST_SDHC { 8 << 20 } else { 128 << 20 }
     }
 
     /// Median time of a read beside a border, ns.
@@ -178,9 +194,19 @@ impl Log {
             vote.0 += 1;
         }
         votes.retain(|_, (count, _)| *count * 2 > self.fat.len());
-        let Some((first, (count, factor))) = votes.first_key_value() else {
+        let (Some((first, (count, factor))), Some((last, _))) =
+            (votes.first_key_value(), votes.last_key_value())
+        else {
             return Answer::unknown("B", 0.8, "the first erase blocks are as fast as each other");
         };
+        if last - first >= votes.len() as u64 {
+            let columns: Vec<String> = votes.keys().map(|column| size(column * block)).collect();
+            let reason = format!(
+                "the erase blocks at {} differ from the others, which are no single area: rather what was written to them before",
+                columns.join(", ")
+            );
+            return Answer::unknown("B", 0.5, reason);
+        }
         let reason = format!(
             "from {}: writes are {factor:.1} times as fast as in most, in {count} of {} tables",
             size(first * block),
@@ -204,6 +230,10 @@ const PAGES: f64 = 0.6;
 /// two of the seven positions of each row are borders of such a block.
 const USUAL_MIN: u64 = 2 << 20;
 const UNUSUAL: f64 = 0.5;
+/// Largest first alignment of a card of 32 GB or less, B. Such cards have allocation units of 4 MiB at most (SD Physical Layer Specification, AU_SIZE).
+const LARGEST_SDHC: u64 = 8 << 30;
+/// Probability of an erase block beyond that, as a factor.
+const RARE: f64 = 0.1;
 /// Sizes of writes from which the number of open erase blocks follows, B.
 const OPEN_ROWS: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
 /// Factor by which writes are slower with one erase block more than can be open; from this much on, it is clear.
@@ -233,7 +263,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, base: Option<&BTreeMap<u
         Some((pair[0].0, pair[1].0, after / before)).filter(|cliff| cliff.2 > CLIFF)
     });
     let Some((good, bad, factor)) = cliffs.max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        let reason = format!("{most} erase blocks written in turn are about as fast as one");
+        let reason = format!("at least {most}: so many erase blocks written in turn are about as fast as one");
         return Answer::unknown("AUs", 0.7, reason);
     };
     let is_repeated = bad < *most;
@@ -260,6 +290,12 @@ fn odd_blocks(table: &[(u64, Vec<f64>)]) -> Vec<(u64, f64)> {
     };
     let all = (0..columns).map(|column| (column as u64, factor(column)));
     all.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
+}
+
+/// True when the headings of the script are there.
+fn has_headings(text: &str) -> bool {
+    let known = |table| matches!(table, Some(Table::Fat | Table::Linear(_) | Table::Random(_)));
+    text.lines().any(|line| known(heading(line)))
 }
 
 fn heading(line: &str) -> Option<Table> {

@@ -27,6 +27,8 @@ pub enum Test {
     Fill,
     /// Writes in order over the same range again.
     Refill,
+    /// Writes in ascending order with gaps between them; `about` is the distance of their beginnings.
+    Sparse,
     /// Writes that bring the card into a state before a test.
     WarmUp,
     /// `about` allocation units written in turn, each in order.
@@ -52,7 +54,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 22] = [
+const NAMES: [(Test, &str); 23] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -64,6 +66,7 @@ const NAMES: [(Test, &str); 22] = [
     (Test::Burst, "burst"),
     (Test::Fill, "fill"),
     (Test::Refill, "refill"),
+    (Test::Sparse, "sparse"),
     (Test::WarmUp, "warm-up"),
     (Test::OpenLinear, "open-linear"),
     (Test::OpenRandom, "open-random"),

@@ -5,7 +5,7 @@ use super::{jitter, us};
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
 use crate::stats::median;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Smallest allocation unit that is told apart from a page, B.
 pub(crate) const AU_MIN: u64 = 512 << 10;
@@ -117,13 +117,57 @@ pub(crate) fn write_fit(samples: &Samples) -> Fit {
     let test = if samples.of(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
     let points: Vec<Point> =
         samples.of(test).map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();
-    let mut slow = points.clone();
-    slow.sort_by(|a, b| b.value.total_cmp(&a.value));
-    slow.truncate(6);
+    let slow = slowest(&points);
     let span = points.len() as u64 * FILL_BYTES;
     fit(&points, &candidates(AU_MIN, span / 3), floor(samples, test), |period| {
-        slow.iter().map(|point| point.at % period).collect()
+        slow.iter().map(|at| at % period).collect()
     })
+}
+
+/// Periods of the pauses in writes with gaps, and the distance of the writes. Between two pauses an allocation unit is written in any order; with the
+/// next one, another that was open is copied into order. A pause comes with the first write behind a border.
+pub(crate) fn sparse_fit(samples: &Samples) -> Option<(Fit, u64)> {
+    let steps: BTreeSet<u64> = samples.of(Test::Sparse).map(|sample| sample.about).collect();
+    let fits = steps.into_iter().map(|step| (sparse_fit_of(samples, step), step));
+    let visible = fits.filter_map(|(fit, step)| Some((fit.best()?.1, fit, step)));
+    visible.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fit, step)| (fit, step))
+}
+
+/// Least deviation of the logarithm of the time of a write with a gap: a tenth.
+const SPARSE_FLOOR: f64 = 0.1;
+
+fn sparse_fit_of(samples: &Samples, step: u64) -> Fit {
+    let writes = samples.of(Test::Sparse).filter(|sample| sample.about == step);
+    // What is copied varies with what was written before: the factor counts.
+    let points: Vec<Point> = writes
+        .map(|sample| Point { at: sample.position, value: libm::log(sample.ns.max(1) as f64) })
+        .collect();
+    let mut periods = candidates(AU_MIN, (points.len() as u64).saturating_mul(step) / 3);
+    periods.retain(|period| period.is_multiple_of(step) && *period > step);
+    let slow = slowest(&points);
+    fit(&points, &periods, SPARSE_FLOOR, |period| slow.iter().map(|at| at % period).collect())
+}
+
+/// Positions of the slowest of some points.
+fn slowest(points: &[Point]) -> Vec<u64> {
+    let mut slow = points.to_vec();
+    slow.sort_by(|a, b| b.value.total_cmp(&a.value));
+    slow.truncate(6);
+    slow.into_iter().map(|point| point.at).collect()
+}
+
+/// A border of an allocation unit, as far as it is known: reads show it to the sector. Writes with gaps show two positions between which it lies;
+/// where a usual partition begins between them, that is it.
+pub(crate) fn origin(samples: &Samples) -> Option<u64> {
+    let reads = read_fit(samples);
+    if let Some((period, _)) = reads.best() {
+        return Some(reads.origin % period);
+    }
+    let (fit, step) = sparse_fit(samples)?;
+    let (period, _) = fit.best()?;
+    let behind = |origin: u64| (fit.origin % period + period - origin % period) % period;
+    let usual = std::iter::once(0).chain(usual_origins()).find(|origin| behind(*origin) < step);
+    Some(usual.unwrap_or(fit.origin + period - step) % period)
 }
 
 /// Most confidence in what reads alone show, and in what pauses alone show.
@@ -139,7 +183,7 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     let reads = read_fit(samples);
     let from_reads = reads.best().filter(|(_, confidence)| *confidence > 0.3);
     let Some((period, confidence)) = from_reads else {
-        return (from_writes(samples, &reads), Answer::unknown("B", 0.0, "no border is visible in reads"));
+        return from_writes(samples, &reads);
     };
     let most = if reads.step < CLEAR_STEP * reads.sigma { WRITES } else { READS };
     let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
@@ -161,23 +205,45 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     (block, Answer::found(Value::Count(origin), "B", confidence, reason))
 }
 
-/// The allocation unit when reads do not show it.
-fn from_writes(samples: &Samples, reads: &Fit) -> Answer {
+/// The allocation unit and its phase when reads do not show them.
+fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     let invisible = match jitter(samples) {
         None => "not measured".to_owned(),
         Some(_) => format!("not visible in reads; any effect is below {}", us(reads.bound)),
     };
-    let writes = write_fit(samples);
-    let Some((period, confidence)) = writes.best() else {
-        return Answer::unknown("B", reads.nothing.min(0.95), invisible);
-    };
     let behind_cache = super::caches::slc_cache(samples).value.is_some();
     let most = if behind_cache { WRITES_BEHIND_CACHE } else { WRITES };
-    let reason = format!("{invisible}; writes in order pause for {} every {}", us(writes.step), size(period));
+    let (writes, most, pause) = match sparse_fit(samples) {
+        Some((fit, _)) => {
+            let factor = libm::exp(fit.step);
+            (fit, WRITES, format!("writes with gaps take {factor:.0} times as long"))
+        }
+        None => {
+            let fit = write_fit(samples);
+            let pause = format!("writes in order pause for {}", us(fit.step));
+            (fit, most, pause)
+        }
+    };
+    let Some((period, confidence)) = writes.best() else {
+        let unknown = Answer::unknown("B", reads.nothing.min(0.95), invisible);
+        return (unknown, Answer::unknown("B", 0.0, "no border is visible"));
+    };
+    let reason = format!("{invisible}; {pause} every {}", size(period));
     let others = writes.periods[1..].iter().copied();
     let confidence = confidence.min(most) * (1.0 - 4.0 * writes.unexplained).max(0.3);
-    Answer::found(Value::Count(period), "B", confidence, reason).or(others)
+    let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
+    let phase = origin(samples).map_or_else(
+        || Answer::unknown("B", 0.0, "no border is visible in reads, and a buffer delays pauses of writes"),
+        |origin| {
+            let reason = "writes with gaps show it to the length of a gap; the usual beginnings of partitions come first";
+            Answer::found(Value::Count(origin), "B", confidence.min(PHASE_OF_WRITES), reason.to_owned())
+        },
+    );
+    (block, phase)
 }
+
+/// Most confidence in a phase that writes with gaps show.
+const PHASE_OF_WRITES: f64 = 0.7;
 
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
@@ -212,6 +278,5 @@ pub(crate) fn powers_of_two() -> Vec<u64> {
 
 /// A border of an allocation unit, where one is known; the beginning of the device otherwise.
 pub(crate) fn page_origin(samples: &Samples) -> u64 {
-    let reads = read_fit(samples);
-    reads.best().map_or(0, |(period, _)| reads.origin % period)
+    origin(samples).unwrap_or(0)
 }

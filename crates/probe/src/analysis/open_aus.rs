@@ -79,15 +79,19 @@ impl Search {
         let mut base = (test == Test::OpenRandom)
             .then(|| self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied());
         let mut base = base.take().flatten();
-        let cliff = if cache(samples).is_some() { CACHED_CLIFF } else { CLIFF };
+        let is_cached = cache(samples).is_some();
+        let cliff = if is_cached { CACHED_CLIFF } else { CLIFF };
         let (mut good, mut bad) = (None, None);
-        for (aus, cost) in costs.range(..REPEAT) {
-            if base.is_some_and(|base| *cost > base * cliff) {
-                bad = Some((*aus, *cost));
+        for (aus, first) in costs.range(..REPEAT) {
+            // What delays a card now and then only makes a number look worse than it is.
+            let cost = costs.get(&(aus + REPEAT)).map_or(*first, |again| first.min(*again));
+            if base.is_some_and(|base| cost > base * cliff) {
+                bad = Some((*aus, cost));
                 break;
             }
-            base = Some(base.map_or(*cost, |base| base.max(*cost)));
-            good = Some((*aus, *cost));
+            // Behind a cache, as much is copied for any number that stay open.
+            base = Some(base.map_or(cost, |base| if is_cached { base } else { base.max(cost) }));
+            good = Some((*aus, cost));
         }
         Self { good, bad, costs }
     }

@@ -59,7 +59,7 @@ const NOTHING: f64 = 0.3;
 const TEMPER: f64 = 2.0;
 
 /// Probability of a period before any measurement: powers of two are usual, three times one is TLC.
-fn prior(period: u64) -> f64 {
+pub(crate) fn prior(period: u64) -> f64 {
     match period >> period.trailing_zeros() {
         1 => 1.0,
         3 => 0.3,
@@ -80,7 +80,18 @@ pub(crate) fn fit(
     points: &[Point],
     periods: &[u64],
     floor: f64,
+    origins: impl FnMut(u64) -> Vec<u64>,
+) -> Fit {
+    fit_usual(points, periods, floor, origins, prior)
+}
+
+/// As [`fit`], with the probability of each period before any measurement.
+pub(crate) fn fit_usual(
+    points: &[Point],
+    periods: &[u64],
+    floor: f64,
     mut origins: impl FnMut(u64) -> Vec<u64>,
+    prior: impl Fn(u64) -> f64,
 ) -> Fit {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     let middle = median(&mut values);
@@ -94,7 +105,7 @@ pub(crate) fn fit(
         split.loss = points.iter().map(|point| loss(residual(point, split), sigma)).sum();
     }
     let nothing = values.iter().map(|value| loss(value - middle, sigma)).sum();
-    weigh(points, splits, nothing, sigma)
+    weigh(points, splits, nothing, sigma, prior)
 }
 
 fn loss(residual: f64, sigma: f64) -> f64 {
@@ -125,7 +136,13 @@ fn spread(points: &[Point], split: &Split) -> f64 {
     deviation(points.iter().map(|point| residual(point, split)))
 }
 
-fn weigh(points: &[Point], mut splits: Vec<Split>, nothing: f64, sigma: f64) -> Fit {
+fn weigh(
+    points: &[Point],
+    mut splits: Vec<Split>,
+    nothing: f64,
+    sigma: f64,
+    prior: impl Fn(u64) -> f64,
+) -> Fit {
     splits.sort_by(|a, b| a.loss.total_cmp(&b.loss));
     let mut seen = Vec::new();
     splits.retain(|split| {

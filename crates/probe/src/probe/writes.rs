@@ -2,7 +2,7 @@
 
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
-use crate::analysis::borders::{FILL_BYTES, erase_block, page, read_fit, write_fit};
+use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, sparse_fit, write_fit};
 use crate::analysis::caches::slc_cache;
 use crate::analysis::open_aus::{CACHED_ROUNDS, FAT_AUS, MOST, REPEAT, Search};
 use crate::answer::size;
@@ -37,6 +37,10 @@ const RANDOM_ROUNDS: u64 = 8;
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
 /// Turns at most, those with the FAT area included.
 const TESTS: u64 = 36;
+/// Distances of writes with gaps, B.
+const SPARSE_STEPS: [u64; 2] = [256 << 10, 2 << 20];
+/// Confidence from which on no other test for the same is needed.
+const CLEAR: f64 = 0.9;
 /// Factor of the time of a write from which on a test ends early: the answer is clear.
 const ENOUGH: u64 = 8;
 
@@ -79,7 +83,7 @@ impl Layout {
     fn of(samples: &Samples, usable: u64) -> Self {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
-        let origin = read_fit(samples).best().map_or(0, |(period, _)| read_fit(samples).origin % period);
+        let origin = origin(samples).unwrap_or(0);
         let start = origin + (usable / 8).next_multiple_of(au);
         let room = usable.saturating_sub(start) / 2;
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
@@ -127,7 +131,8 @@ impl<T: Target> Probe<'_, T> {
             (self.samples.capacity - end, end),
         ];
         let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (layout.fill.1 / 4);
-        let bytes_max = 2 * layout.fill.1 + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
+        let sparse = SPARSE_STEPS.len() as u64 * layout.fill.1 / 2;
+        let bytes_max = 2 * layout.fill.1 + sparse + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
         WritePlan { ranges, bytes_max }
     }
 
@@ -166,18 +171,44 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes in order over a long range; again, when reads did not show the allocation unit: then blocks must be erased.
+    /// Writes in order over a long range. When reads did not show the allocation unit, writes with gaps may; when those do not, blocks must be
+    /// erased.
     fn measure_fill(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("cache");
         self.target.idle(PAUSE_NS);
-        let is_clear = read_fit(&self.samples).best().is_some_and(|(_, confidence)| confidence > 0.9);
-        let passes = if is_clear { 1 } else { 2 };
-        for test in [Test::Fill, Test::Refill].into_iter().take(passes) {
-            for write in 0..layout.fill.1 / FILL_BYTES {
-                self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES)?;
+        self.fill(Test::Fill, layout)?;
+        if read_fit(&self.samples).best().is_some_and(|(_, confidence)| confidence > CLEAR) {
+            return Ok(());
+        }
+        // Behind a cache, pauses come with other writes.
+        if cached(&self.samples) == 0 && self.measure_sparse(layout)? {
+            return Ok(());
+        }
+        self.fill(Test::Refill, layout)?;
+        self.locate_by_pause(layout)
+    }
+
+    fn fill(&mut self, test: Test, layout: &Layout) -> Result<(), ProbeError> {
+        let mut writes = 0..layout.fill.1 / FILL_BYTES;
+        writes.try_for_each(|write| {
+            self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES).map(drop)
+        })
+    }
+
+    /// Writes in ascending order with gaps: where a card keeps some allocation units open in any order, it must put one into order whenever the next
+    /// one is reached. True when that shows the allocation unit. Large ones need a long range, and wide gaps.
+    fn measure_sparse(&mut self, layout: &Layout) -> Result<bool, ProbeError> {
+        self.ask("erase block");
+        for step in SPARSE_STEPS {
+            let writes = (layout.fill.1 / SPARSE_STEPS[0]).min((self.usable - layout.fill.0) / step);
+            for write in 0..writes {
+                self.write_through(Test::Sparse, step, layout.fill.0 + write * step, TURN_BYTES)?;
+            }
+            if sparse_fit(&self.samples).is_some_and(|(fit, _)| fit.best().is_some_and(|best| best.1 > CLEAR)) {
+                return Ok(true);
             }
         }
-        if is_clear { Ok(()) } else { self.locate_by_pause(layout) }
+        Ok(false)
     }
 
     /// Looks for the exact border near a pause of the writes: a buffer delays it.
@@ -283,7 +314,7 @@ impl<T: Target> Probe<'_, T> {
     }
 
     /// As [`Self::turn`]. What is written comes out of the cache when that much was written behind it: in order, which has one more allocation
-    /// unit open.
+    /// unit open. One round at a time: closing a unit takes all that the cache has of it.
     fn turn_behind_cache(
         &mut self,
         layout: &Layout,

@@ -29,6 +29,10 @@ fn probe(card: &Unknown) -> Answers {
     probe.measure_reads().unwrap();
     let plan = probe.write_plan();
     probe.measure_writes(&plan).unwrap();
+    // To look at a card that is not right: `floatgate probe --from` reads its samples.
+    if let Ok(folder) = std::env::var("FLOATGATE_PROBE_RAW") {
+        std::fs::write(format!("{folder}/{}.csv", card.seed), probe.samples().to_csv()).unwrap();
+    }
     conclude(probe.samples())
 }
 
