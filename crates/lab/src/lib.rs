@@ -1,6 +1,6 @@
 //! The laboratory: setups wired into rigs, what is measured on them, and how it is shown.
 //!
-//! - [`advise`]: which ECC a chip needs.
+//! - [`advise`]: what to do with a card or a chip: partition, filesystem, options, ECC, scrub period, each with the numbers behind it.
 //! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`speed_run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.

@@ -7,7 +7,7 @@ use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
-use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::card::load;
 use floatgate_lab::config::{Kind, Library, Override};
 use floatgate_lab::plot::{Heatmap, heatmap};
 use std::path::PathBuf;
@@ -101,17 +101,8 @@ fn cards(args: &Args) -> Result<Vec<NamedCard>, Failure> {
     }
     let all = library.names(Kind::Card).map(PathBuf::from).collect::<Vec<_>>();
     let mut cards = all.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    cards.retain(|named| is_sound(&named.card));
+    cards.retain(|named| named.card.is_sound());
     Ok(cards)
-}
-
-/// Cycles below which a card is dying.
-const ENDURANCE_CYCLES_MIN: u32 = 100;
-
-/// True for a card that is what it claims to be, and lives.
-fn is_sound(card: &LoadedCard) -> bool {
-    let spec = &card.spec;
-    spec.fake.is_none() && spec.evil.is_none() && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
 }
 
 fn picture(matrix: &Matrix) -> String {

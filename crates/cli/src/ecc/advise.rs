@@ -6,7 +6,7 @@ use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_image::ecc::{Code, EccError};
 use floatgate_image::words;
-use floatgate_lab::advise::{self, Advice, Chip, Point, Series, Use};
+use floatgate_lab::advise::ecc::{self as advise, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
 use std::path::PathBuf;
 

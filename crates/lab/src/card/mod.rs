@@ -45,7 +45,16 @@ impl LoadedCard {
     pub fn name(&self) -> String {
         format!("{} {}", self.part.maker, self.part.name).trim().to_owned()
     }
+
+    /// True for a card that is what it claims to be, and lives.
+    pub fn is_sound(&self) -> bool {
+        let spec = &self.spec;
+        spec.fake.is_none() && spec.evil.is_none() && spec.wear.endurance_cycles >= ENDURANCE_CYCLES_MIN
+    }
 }
+
+/// Cycles below which a card is dying.
+const ENDURANCE_CYCLES_MIN: u32 = 100;
 
 /// Reads a card by name or path and lays overrides (`card.open_aus=4`) over it.
 ///

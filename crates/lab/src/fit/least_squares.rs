@@ -1,16 +1,22 @@
-//! Least squares by Gauss and Newton's method, within bounds.
+//! Least squares by Gauss and Newton's method with Levenberg's and Marquardt's damping, within bounds.
 //!
 //! The errors come from a simulation whose polls make steps, so that slopes are taken over a distance, and a step counts only when the
 //! sum of squares is smaller behind it.
 
-/// Rounds of improvement.
-const ROUNDS: usize = 6;
+/// Most rounds of improvement of a fit.
+pub(crate) const ROUNDS: usize = 12;
+
+/// Improvement of the sum of squares, as a share of it, below which a round is the last.
+const ENOUGH: f64 = 1e-4;
 
 /// Step of a parameter by which its effect is seen.
 const STEP: f64 = 0.05;
 
 /// Longest step of a parameter in one round.
 const LONGEST: f64 = 1.0;
+
+/// Dampings of the step of a round, as shares of the diagonal of the normal equations, and shares of the step that are gone.
+const TRIES: [(f64, f64); 6] = [(0.0, 1.0), (0.0, 0.5), (0.0, 0.25), (0.01, 1.0), (0.1, 1.0), (1.0, 1.0)];
 
 /// Bounds of one parameter, and the longest step in a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,17 +36,18 @@ pub(crate) fn squares(errors: &[f64]) -> f64 {
     errors.iter().map(|e| e * e).sum()
 }
 
-/// Place where the sum of the squares of `errors` is least, as far as steps downhill lead from `at`. None when the start has no errors.
+/// Place where the sum of the squares of `errors` is least, as far as steps downhill lead from `at`, at most `rounds`. None when the start has no errors.
 pub(crate) fn minimise(
     mut at: Vec<f64>,
     bounds: &[Bounds],
+    rounds: usize,
     errors: impl Fn(&[f64]) -> Option<Vec<f64>>,
 ) -> Option<Vec<f64>> {
     let mut now = errors(&at)?;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         let slopes = slopes(&at, bounds, &now, &errors)?;
-        let step = bounded_step(&at, bounds, &slopes, &now)?;
-        let tries = [1.0, 0.5, 0.25].into_iter().filter_map(|share| {
+        let tries = TRIES.into_iter().filter_map(|(damping, share)| {
+            let step = bounded_step(&at, bounds, &slopes, &now, damping)?;
             let there: Vec<f64> =
                 at.iter().zip(&step).zip(bounds).map(|((x, step), b)| moved(*x, share * step, *b)).collect();
             errors(&there).map(|errors| (there, errors))
@@ -49,8 +56,13 @@ pub(crate) fn minimise(
             .filter(|(_, e)| squares(e) < squares(&now))
             .min_by(|a, b| squares(&a.1).total_cmp(&squares(&b.1)));
         match better {
-            Some((_, found)) if squares(&now) - squares(&found) < squares(&now) * 1e-12 => break,
-            Some(found) => (at, now) = found,
+            Some(found) => {
+                let is_last = squares(&now) - squares(&found.1) < squares(&now) * ENOUGH;
+                (at, now) = found;
+                if is_last {
+                    break;
+                }
+            }
             None => break,
         }
     }
@@ -79,11 +91,17 @@ fn moved(x: f64, step: f64, b: Bounds) -> f64 {
 }
 
 /// The step of Gauss and Newton. Parameters that it would push out of their bounds stay, and the others have a step of their own.
-fn bounded_step(at: &[f64], bounds: &[Bounds], slopes: &[Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
+fn bounded_step(
+    at: &[f64],
+    bounds: &[Bounds],
+    slopes: &[Vec<f64>],
+    errors: &[f64],
+    damping: f64,
+) -> Option<Vec<f64>> {
     let mut free: Vec<usize> = (0..at.len()).collect();
     loop {
         let some: Vec<&Vec<f64>> = free.iter().filter_map(|&i| slopes.get(i)).collect();
-        let step = newton_step(&some, errors)?;
+        let step = newton_step(&some, errors, damping)?;
         let stays = |(&i, step): (&usize, &f64)| {
             let (Some(&x), Some(b)) = (at.get(i), bounds.get(i)) else { return false };
             (x <= b.low && *step < 0.0) || (x >= b.high && *step > 0.0)
@@ -102,7 +120,7 @@ fn bounded_step(at: &[f64], bounds: &[Bounds], slopes: &[Vec<f64>], errors: &[f6
 }
 
 /// Solves the normal equations by elimination. `slopes` has a row for each parameter.
-fn newton_step(slopes: &[&Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
+fn newton_step(slopes: &[&Vec<f64>], errors: &[f64], damping: f64) -> Option<Vec<f64>> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let n = slopes.len();
     // A parameter without effect stays where it is.
@@ -111,7 +129,7 @@ fn newton_step(slopes: &[&Vec<f64>], errors: &[f64]) -> Option<Vec<f64>> {
         .enumerate()
         .map(|(i, a)| {
             let mut row: Vec<f64> = slopes.iter().map(|b| dot(a, b)).collect();
-            row[i] += 1e-9;
+            row[i] += damping * row[i] + 1e-9;
             row.push(-dot(a, errors));
             row
         })
@@ -140,7 +158,7 @@ mod tests {
 
     #[test]
     fn finds_the_least_squares() {
-        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE; 2], errors).unwrap();
+        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE; 2], ROUNDS, errors).unwrap();
         assert!((best[0] - 7.0 / 6.0).abs() < 1e-3 && (best[1] - 0.5).abs() < 1e-3, "{best:?}");
     }
 
@@ -148,7 +166,7 @@ mod tests {
     fn bounds_hold_and_the_others_make_the_best_of_it() {
         // With a slope of at most 0.2, the best height is 5/3 - 0.2.
         let slope = Bounds { low: 0.0, high: 0.2, longest: 1.0 };
-        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE, slope], errors).unwrap();
+        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE, slope], ROUNDS, errors).unwrap();
         assert!((best[1] - 0.2).abs() < 1e-9 && (best[0] - (5.0 / 3.0 - 0.2)).abs() < 1e-3, "{best:?}");
     }
 }

@@ -4,10 +4,11 @@
 //! - `parameters`: the costs that a kind of setup has.
 //! - `model`: the simulated times of all figures for given costs.
 //! - `least_squares`: the optimiser; `papers` uses it, too.
-//! - `linear`: the smallest and largest value of a cost with which all figures agree.
+//! - `intervals`: the smallest and largest value of each cost with which all figures agree; `linear` programs lead there.
 //! - `hypotheses`: what may be wrong on the board.
 
 mod hypotheses;
+mod intervals;
 pub(crate) mod least_squares;
 mod linear;
 mod model;
@@ -23,7 +24,7 @@ pub use results::{
 use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::speed_run;
-use least_squares::{minimise, slopes};
+use least_squares::{ROUNDS, minimise, squares};
 use model::Model;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -134,7 +135,7 @@ pub fn fit(
             "give reads or writes, or free chip.timing.t_bers_us.typ",
         ));
     }
-    let best = solve(&model, &keep, &start, PRIOR).unwrap_or_else(|| start.clone());
+    let best = solve_from_all(&model, &keep).unwrap_or_else(|| start.clone());
     let times = model.times(&best)?;
     let residuals = model.residuals(&times);
     let worst = size(&residuals, &keep);
@@ -153,7 +154,7 @@ pub fn fit(
         title: speed_run::title(&config),
         understood: results.understood,
         unknown: results.unknown.clone(),
-        parameters: intervals(&model, &keep, &best, &times),
+        parameters: intervals::of(&model, &keep, &best, &times),
         rows,
         worst,
         worst_left_out: sizes.last().copied(),
@@ -163,12 +164,27 @@ pub fn fit(
     })
 }
 
-/// The costs that fit the figures `keep` best.
+/// The costs that fit the figures `keep` best, as far as steps downhill lead from `start`.
 fn solve(model: &Model<'_>, keep: &[usize], start: &[f64], prior: f64) -> Option<Vec<f64>> {
-    minimise(start.to_vec(), &model.bounds(), |at| {
+    minimise(start.to_vec(), &model.bounds(), ROUNDS, |at| {
         let times = model.times_of(at, keep)?;
         Some(model.errors(&times, keep, at, prior))
     })
+}
+
+/// Factors of the stated costs from which a fit starts: what the wires hide of small costs has no slope there.
+const STARTS: [f64; 3] = [1.0, 0.4, 2.5];
+
+/// The best fit of several starts.
+fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Option<Vec<f64>> {
+    let fit = |factor: &f64| {
+        let start: Vec<f64> = model.start().iter().map(|x| x * factor).collect();
+        let best = solve(model, keep, &start, PRIOR)?;
+        let times = model.times_of(&best, keep)?;
+        Some((squares(&model.errors(&times, keep, &best, PRIOR)), best))
+    };
+    let fits: Vec<_> = STARTS.par_iter().filter_map(fit).collect();
+    fits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, best)| best)
 }
 
 /// Largest size of the residuals of some rows.
@@ -188,108 +204,6 @@ fn left_out(model: &Model<'_>, keep: &[usize], best: &[f64], row: usize) -> Opti
     let without = solve(model, &others, best, PRIOR)?;
     let time = model.times_of(&without, &[row])?;
     model.residual(row, *time.first()?)
-}
-
-/// Violation of the rows' intervals that is allowed beside that of the best fit: what the linear model leaves out.
-const SLACK: f64 = 0.002;
-
-/// The interval of each cost: the values for which some choice of the others agrees with every figure as well as the best fit does.
-fn intervals(model: &Model<'_>, keep: &[usize], best: &[f64], times: &[f64]) -> Vec<FittedParameter> {
-    let linear = Linear::new(model, keep, best, times);
-    let bounds = model.bounds();
-    (0..best.len())
-        .filter_map(|i| {
-            let p = model.parameters.get(i)?;
-            let end = |sign: f64| {
-                let mut objective = vec![0.0; best.len()];
-                *objective.get_mut(i)? = sign;
-                let found = linear.as_ref().and_then(|linear| linear.maximise(&objective));
-                found.and_then(|at| at.get(i).copied())
-            };
-            let b = bounds.get(i)?;
-            let (low, high) = (end(-1.0).unwrap_or(b.low), end(1.0).unwrap_or(b.high));
-            let x = *best.get(i)?;
-            Some(FittedParameter {
-                path: p.path.clone(),
-                before: p.value,
-                value: x * p.scale,
-                low: low.min(x) * p.scale,
-                high: high.max(x) * p.scale,
-                same_effect: linear.as_ref().map_or_else(Vec::new, |l| l.same_effect(model, i)),
-            })
-        })
-        .collect()
-}
-
-/// Times near the best fit as linear functions of the costs, and the times that the tools' resolution allows.
-struct Linear {
-    /// Logarithmic slopes, a row for each cost.
-    slopes: Vec<Vec<f64>>,
-    constraints: Vec<Vec<f64>>,
-    limits: Vec<f64>,
-}
-
-impl Linear {
-    fn new(model: &Model<'_>, keep: &[usize], best: &[f64], times: &[f64]) -> Option<Self> {
-        let logs = |at: &[f64]| Some(model.times_of(at, keep)?.iter().map(|t| t.ln()).collect::<Vec<f64>>());
-        let now: Vec<f64> = keep.iter().filter_map(|&row| times.get(row)).map(|t| t.ln()).collect();
-        let bounds = model.bounds();
-        let slopes = slopes(best, &bounds, &now, &logs)?;
-        let row = |i: usize| slopes.iter().map(|s| s.get(i).copied().unwrap_or(0.0)).collect::<Vec<f64>>();
-        let (mut constraints, mut limits) = (Vec::new(), Vec::new());
-        for (i, &which) in keep.iter().enumerate() {
-            let (slope, time) = (row(i), now.get(i)?);
-            let constant = time - slope.iter().zip(best).map(|(s, x)| s * x).sum::<f64>();
-            let (low, high) = model.interval(which)?;
-            constraints.push(slope.clone());
-            limits.push(high.ln() - constant);
-            constraints.push(slope.iter().map(|s| -s).collect());
-            limits.push(constant - low.ln());
-        }
-        let mut loose: Vec<Vec<f64>> = constraints.clone();
-        loose.iter_mut().for_each(|row| row.push(-1.0));
-        let mut loose_limits = limits.clone();
-        for (i, b) in bounds.iter().enumerate() {
-            let mut one = vec![0.0; best.len()];
-            *one.get_mut(i)? = 1.0;
-            loose.push(one.iter().copied().chain([0.0]).collect());
-            loose_limits.push(b.high);
-            let below: Vec<f64> = one.iter().map(|x| -x).collect();
-            if b.low > 0.0 {
-                loose.push(below.iter().copied().chain([0.0]).collect());
-                loose_limits.push(-b.low);
-                constraints.push(below);
-                limits.push(-b.low);
-            }
-            constraints.push(one);
-            limits.push(b.high);
-        }
-        let least: Vec<f64> = best.iter().map(|_| 0.0).chain([-1.0]).collect();
-        let violation = *linear::maximise(&least, &loose, &loose_limits)?.last()?;
-        for limit in limits.iter_mut().take(2 * keep.len()) {
-            *limit += violation * 1.1 + SLACK;
-        }
-        Some(Self { slopes, constraints, limits })
-    }
-
-    fn maximise(&self, objective: &[f64]) -> Option<Vec<f64>> {
-        linear::maximise(objective, &self.constraints, &self.limits)
-    }
-
-    /// Costs whose effects are in the same proportion on all figures as those of cost `i`.
-    fn same_effect(&self, model: &Model<'_>, i: usize) -> Vec<String> {
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let Some(own) = self.slopes.get(i) else { return Vec::new() };
-        let is_same = |other: &Vec<f64>| {
-            let both = dot(own, own) * dot(other, other);
-            both > 0.0 && dot(own, other) / both.sqrt() > 0.9999
-        };
-        let others = self.slopes.iter().zip(&model.parameters).enumerate();
-        others
-            .filter(|(j, (slopes, _))| *j != i && is_same(slopes))
-            .map(|(_, (_, p))| p.path.clone())
-            .collect()
-    }
 }
 
 /// The fitted setup as TOML, over the setup named `base`. `sets` are the overrides with which it was fitted.

@@ -1,0 +1,560 @@
+//! Advice on a card or block device, known from the catalogue or from the answers of a probe.
+//!
+//! The choice of the filesystem comes from replays of the shipped traces ([`crate::card::compare`]) on a card of the catalogue, or on the one that is most
+//! like what was probed, with the sizes that were found.
+
+use super::existing::Existing;
+use super::mkfs::{BlockFs, Place, Recipe, recipe};
+use super::{Advice, Point, size};
+use crate::Error;
+use crate::card::compare::{Cell, Matrix, NamedCard, compare};
+use crate::card::shipped::ShippedTrace;
+use crate::card::state::CardState;
+use crate::card::trace::RequestKind;
+use crate::card::{LoadedCard, load};
+use crate::config::{Kind, Library};
+use floatgate_card::{CardSpec, Mapping};
+use serde_json::Value;
+
+/// A number with its evidence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// The number.
+    pub value: u64,
+    /// Probability that it is right.
+    pub confidence: f64,
+    /// Other values and their probabilities.
+    pub alternatives: Vec<(u64, f64)>,
+    /// Where it comes from, in words.
+    pub reason: String,
+}
+
+/// A device as far as advice needs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Name or path.
+    pub target: String,
+    /// Description in one line.
+    pub title: String,
+    /// Real size in bytes.
+    pub capacity_bytes: u64,
+    /// Size that the device states in bytes, where it is another one.
+    pub claimed_bytes: Option<u64>,
+    /// Size of an allocation unit in bytes.
+    pub au_bytes: Evidence,
+    /// Position of the first border in bytes.
+    pub phase_bytes: u64,
+    /// Size of a page in bytes.
+    pub page_bytes: Evidence,
+    /// Number of allocation units that can be open.
+    pub open_aus: Evidence,
+    /// Speeds in order, MB/s: reads and writes.
+    pub mb_s: [Option<f64>; 2],
+    /// Partitions with their first bytes, and findings about them.
+    pub partitions: Vec<Partition>,
+    /// Findings about table and FATs, a sentence each.
+    pub findings: Vec<String>,
+}
+
+/// A partition of the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Partition {
+    /// Name in messages: `partition 1`.
+    pub name: String,
+    /// Position in bytes.
+    pub start_bytes: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Filesystem that is on it, but FAT.
+    pub existing: Option<Existing>,
+}
+
+/// Sizes of allocation units where nothing is known, in bytes: up to 32 GiB (SDHC) and above (SDXC).
+const USUAL_AU: [u64; 2] = [4 << 20, 16 << 20];
+/// Largest card whose allocation units are of the first size, in bytes.
+const SDHC_MAX: u64 = 32 << 30;
+/// Page and open allocation units where nothing is known.
+const USUAL_PAGE: u64 = 16 << 10;
+const USUAL_OPEN_AUS: u64 = 5;
+/// Confidence of a number that is only usual.
+const ASSUMED: f64 = 0.3;
+/// Largest allocation unit and page that are believed, and most open units.
+const AU_MAX: u64 = 1 << 30;
+const PAGE_MAX: u64 = 4 << 20;
+const OPEN_AUS_MAX: u64 = 1024;
+
+impl Known {
+    /// A card of the catalogue.
+    pub fn of_card(name: &str, card: &LoadedCard) -> Self {
+        let spec = &card.spec;
+        let sourced = |value: u64, key: &str| {
+            let source = card.part.source_of(key);
+            Evidence {
+                value,
+                confidence: source.map_or(ASSUMED, |source| source.confidence),
+                alternatives: Vec::new(),
+                reason: source.map_or("no source".to_owned(), |source| source.from.clone()),
+            }
+        };
+        Self {
+            target: name.to_owned(),
+            title: format!("{}, {}", card.name(), card.part.title),
+            capacity_bytes: spec.capacity_bytes,
+            claimed_bytes: spec.fake.map(|fake| fake.claimed_bytes),
+            au_bytes: sourced(spec.au_bytes, "card.au_bytes"),
+            phase_bytes: 0,
+            page_bytes: sourced(spec.page_bytes, "card.page_bytes"),
+            open_aus: sourced(u64::from(spec.open_aus), "card.open_aus"),
+            mb_s: [None; 2],
+            partitions: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// A device from the JSON of `floatgate probe`: `answers`, `capacity_bytes`, and where they are there `registers` and `partition`.
+    ///
+    /// # Errors
+    /// It has no answers, or no size.
+    pub fn of_probe(target: &str, json: &Value) -> Result<Self, Error> {
+        let no = |what: &str| {
+            Error::asked(format!("{target}: {what}"), "give what `floatgate probe TARGET --json` or --raw has written")
+        };
+        let answers = json.get("answers").filter(|answers| answers.is_object());
+        let answers = answers.ok_or_else(|| no("no answers of a probe"))?;
+        let stated = json.get("capacity_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > 0);
+        let real = evidence(answers, "capacity", u64::MAX);
+        let capacity_bytes = real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
+        let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
+        let au_bytes = evidence(answers, "erase_block", AU_MAX)
+            .filter(|au| au.value >= 4096)
+            .or_else(|| au_of_registers(json))
+            .unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
+        let phase_bytes = evidence(answers, "phase", AU_MAX).map_or(0, |phase| phase.value % au_bytes.value);
+        let open = |name| evidence(answers, name, OPEN_AUS_MAX);
+        let speed = |name: &str| answers.get(name)?.get("value")?.as_f64().filter(|mb_s| *mb_s > 0.0);
+        Ok(Self {
+            target: target.to_owned(),
+            title: "as probed".to_owned(),
+            capacity_bytes,
+            claimed_bytes: stated.filter(|stated| *stated != capacity_bytes),
+            phase_bytes,
+            page_bytes: evidence(answers, "page", PAGE_MAX)
+                .filter(|page| page.value >= 512 && page.value <= au_bytes.value)
+                .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
+            open_aus: open("open_aus_linear")
+                .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured: only `probe --write` can; usual")),
+            mb_s: [speed("read_speed"), speed("write_speed")],
+            partitions: partitions(json),
+            findings: findings(json),
+            au_bytes,
+        })
+    }
+
+    /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
+    fn place(&self) -> (u64, Place) {
+        let au = self.au_bytes.value;
+        let first = FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
+        let start = self.phase_bytes + first * au;
+        let bytes = self.capacity_bytes.saturating_sub(start) / au * au;
+        let place = Place {
+            bytes,
+            au_bytes: au,
+            page_bytes: self.page_bytes.value,
+            open_aus: self.open_aus.value,
+        };
+        (start, place)
+    }
+}
+
+/// First byte that is free for partitions: 1 MiB, as fdisk has it.
+const FIRST_MIN: u64 = 1 << 20;
+
+fn assumed(value: u64, reason: &str) -> Evidence {
+    Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
+}
+
+/// The answer of a name as a number from 1 to `most`.
+fn evidence(answers: &Value, name: &str, most: u64) -> Option<Evidence> {
+    let answer = answers.get(name)?;
+    let number = |of: &Value| of.get("value")?.as_u64();
+    let confidence = |of: &Value| of.get("confidence").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 1.0);
+    let value = number(answer).filter(|value| (1..=most).contains(value))?;
+    let others = answer.get("alternatives").and_then(Value::as_array);
+    let others = others.into_iter().flatten().filter_map(|other| Some((number(other)?, confidence(other))));
+    let reason = answer.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(Evidence { value, confidence: confidence(answer), alternatives: others.collect(), reason })
+}
+
+/// The allocation unit that the card states in its SD status.
+fn au_of_registers(json: &Value) -> Option<Evidence> {
+    let value = json.pointer("/registers/status/au_bytes")?.as_u64();
+    let value = value.filter(|bytes| (4096..=AU_MAX).contains(bytes))?;
+    let reason = "stated in the card's SD status, not measured".to_owned();
+    Some(Evidence { value, confidence: 0.6, alternatives: Vec::new(), reason })
+}
+
+fn partitions(json: &Value) -> Vec<Partition> {
+    let all = json.pointer("/partition/partitions").and_then(Value::as_array);
+    let one = |partition: &Value| {
+        let number = |key: &str| partition.get(key).and_then(Value::as_u64);
+        let name = match number("number")? {
+            0 => "the device".to_owned(),
+            number => format!("partition {number}"),
+        };
+        Some(Partition {
+            name,
+            start_bytes: number("start_bytes")?,
+            bytes: number("bytes")?,
+            existing: None,
+        })
+    };
+    all.into_iter().flatten().filter_map(one).collect()
+}
+
+fn findings(json: &Value) -> Vec<String> {
+    let all = json.pointer("/partition/findings").and_then(Value::as_array);
+    all.into_iter().flatten().filter_map(|finding| Some(finding.as_str()?.to_owned())).collect()
+}
+
+/// What is asked beside the device.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Traces of the filesystems and workloads that come into question.
+    pub traces: Vec<ShippedTrace>,
+    /// State of the card before the traces.
+    pub state: CardState,
+    /// Bytes that are written in a day, for the life in years.
+    pub write_bytes_per_day: u64,
+    /// Seed of the card's bad blocks and errors.
+    pub seed: u64,
+}
+
+/// Advice on a device; `card` is the one that it is known to be, or none.
+///
+/// # Errors
+/// It is too small for a partition; no card of the catalogue is like it.
+pub fn advise(library: &Library, known: &Known, card: Option<&LoadedCard>, wish: &Wish) -> Result<Advice, Error> {
+    let (start, place) = known.place();
+    if place.bytes < FIRST_MIN {
+        return Err(Error::asked(
+            format!("{}: {} are too small for a partition at {}", known.target, size(known.capacity_bytes), size(start)),
+            "name a larger device",
+        ));
+    }
+    let (model, likeness) = match card {
+        Some(card) => (card.clone(), format!("traces replayed on {}", known.target)),
+        None => stand_in(library, known)?,
+    };
+    let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(model.clone()) };
+    let matrix = compare(&[named], &wish.traces, wish.state, wish.seed)?;
+    let fs = best(&matrix)?;
+    let mut points = Vec::new();
+    points.extend(size_point(known));
+    points.push(partition_point(known, fs, start, &place));
+    points.push(filesystem_point(&matrix, fs, &likeness));
+    points.push(recipe_point(known, &recipe(fs, &place), fs));
+    points.extend(existing_point(known, &place));
+    points.push(speed_point(known, &matrix, fs, wish)?);
+    points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
+    Ok(Advice {
+        target: known.target.clone(),
+        title: known.title.clone(),
+        capacity_bytes: known.capacity_bytes,
+        points,
+    })
+}
+
+/// Size of the card on which the traces were recorded, and of the free space that they need, in bytes.
+const TRACES_BYTES: u64 = 3 << 30;
+
+/// The card, made large enough for the traces: their times do not depend on the size otherwise.
+fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
+    if card.spec.capacity_bytes < TRACES_BYTES {
+        card.spec.capacity_bytes = TRACES_BYTES.next_multiple_of(card.spec.au_bytes.max(1));
+    }
+    card
+}
+
+/// The sound card of the catalogue that is most like the device, with the sizes of the device as far as such a card can have them.
+fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Error> {
+    let distance = |spec: &CardSpec| {
+        let ratio = |a: u64, b: u64| (a.max(1) as f64 / b.max(1) as f64).ln().abs();
+        ratio(spec.au_bytes, known.au_bytes.value)
+            + ratio(u64::from(spec.open_aus), known.open_aus.value)
+            + ratio(spec.page_bytes, known.page_bytes.value)
+            + ratio(spec.capacity_bytes, known.capacity_bytes) / 4.0
+    };
+    let mut cards = Vec::new();
+    for name in library.names(Kind::Card) {
+        let card = load(library, name, &[])?;
+        if card.is_sound() {
+            cards.push((distance(&card.spec), name.to_owned(), card));
+        }
+    }
+    let nearest = cards.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, name, mut card) =
+        nearest.ok_or_else(|| Error::asked("the catalogue has no sound card", "name a card's TOML file"))?;
+    let mut found = Vec::new();
+    let mut put = |what: String, change: &dyn Fn(&mut CardSpec)| {
+        let mut changed = card.spec.clone();
+        change(&mut changed);
+        changed.spare_blocks = changed.spare_blocks.max(u32::try_from(changed.needed_spare_blocks()).unwrap_or(u32::MAX));
+        if changed.check().is_ok() {
+            card.spec = changed;
+            found.push(what);
+        }
+    };
+    let (au, page) = (known.au_bytes.value, known.page_bytes.value);
+    put(format!("allocation units of {}", size(au)), &|spec| spec.au_bytes = au);
+    put(format!("pages of {}", size(page)), &|spec| spec.page_bytes = page);
+    let open = u32::try_from(known.open_aus.value).unwrap_or(u32::MAX);
+    put(format!("{open} open"), &|spec| {
+        spec.open_aus = open;
+        spec.open_aus_random = spec.open_aus_random.min(open);
+    });
+    let capacity = known.capacity_bytes / au * au;
+    put(size(capacity), &|spec| spec.capacity_bytes = capacity);
+    Ok((card, format!("traces replayed on {name}, the most similar card of the catalogue, with {}", found.join(", "))))
+}
+
+/// The filesystem that is fastest over all workloads.
+fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
+    let first = matrix.cards.first().and_then(|card| card.filesystems.first());
+    let found = first.and_then(|score| BlockFs::named(&score.filesystem));
+    found.ok_or_else(|| Error::asked("nothing was compared", "choose filesystems and workloads that have traces"))
+}
+
+/// A card that is smaller than it says.
+fn size_point(known: &Known) -> Option<Point> {
+    let claimed = known.claimed_bytes.filter(|claimed| *claimed > known.capacity_bytes)?;
+    let advice = format!("do not trust this card: it has {} and says {}", size(known.capacity_bytes), size(claimed));
+    Some(Point::new("size", advice).rests_on("the size that was found by sectors with their own address"))
+}
+
+fn sure(evidence: &Evidence) -> String {
+    let reason = if evidence.reason.is_empty() { String::new() } else { format!(": {}", evidence.reason) };
+    format!("{:.0} % sure{reason}", evidence.confidence * 100.0)
+}
+
+/// Device that commands name: the target where it is one, else what an SD card usually is.
+fn device(known: &Known) -> &str {
+    if known.target.starts_with("/dev/") { &known.target } else { "/dev/mmcblk0" }
+}
+
+/// Linux puts a `p` between a name that ends with a digit and the number.
+fn first_partition(device: &str) -> String {
+    let p = if device.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
+    format!("{device}{p}1")
+}
+
+const SECTOR: u64 = 512;
+/// Most sectors that an MBR counts.
+const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
+
+fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Point {
+    let (first, sectors) = (start / SECTOR, place.bytes / SECTOR);
+    let label = if first + sectors <= MBR_SECTORS_MAX { "dos" } else { "gpt" };
+    let kind = if label == "dos" { format!(", type={}", fs.partition_type()) } else { String::new() };
+    let au = &known.au_bytes;
+    let mut point = Point::new(
+        "partition start",
+        format!("begin the partition at sector {first} ({}), a border of an allocation unit", size(start)),
+    )
+    .command(format!(
+        "printf 'label: {label}\\nstart={first}, size={sectors}{kind}\\n' | sfdisk {}",
+        device(known)
+    ))
+    .rests_on(format!("allocation unit of {}, {}", size(au.value), sure(au)));
+    if known.phase_bytes > 0 {
+        point = point.rests_on(format!("its first border is at {}", size(known.phase_bytes)));
+    }
+    for (value, confidence) in au.alternatives.iter().filter(|(value, _)| *value > 0 && *value <= AU_MAX) {
+        let other = Known { au_bytes: Evidence { value: *value, ..au.clone() }, ..known.clone() };
+        let note = if start.is_multiple_of(*value) { "the start is right for it, too".to_owned() } else {
+            format!("begin at {}", size(other.place().0))
+        };
+        point = point.unless(format!("allocation units of {} ({:.0} %): {note}", size(*value), confidence * 100.0));
+    }
+    if au.confidence < 0.5 {
+        point = point.unless("another allocation unit: `floatgate probe` measures it");
+    }
+    point
+}
+
+fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
+    let card = matrix.cards.first();
+    let advice = card.map_or_else(String::new, |card| card.advice.clone());
+    let mut point = Point::new("filesystem", format!("{}. {advice}", fs.name())).rests_on(likeness.to_owned());
+    for cell in cells(matrix, fs) {
+        point = point.rests_on(format!(
+            "{}: {:.1} s of the card, {:.2} times that of the fastest filesystem",
+            cell.workload,
+            cell.time_us / 1e6,
+            cell.relative_time
+        ));
+    }
+    for (workload, other) in winners(matrix, fs) {
+        point = point.unless(format!("mostly work like {workload}: {other} is faster there"));
+    }
+    if fs != BlockFs::Vfat {
+        point = point.unless("a camera, a boot ROM or Windows must read it: then vfat (--fs vfat)");
+    }
+    point
+}
+
+fn cells(matrix: &Matrix, fs: BlockFs) -> impl Iterator<Item = &Cell> {
+    matrix.cells.iter().filter(move |cell| cell.filesystem == fs.name())
+}
+
+/// Workloads under which another filesystem is faster by more than 5 %.
+fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
+    let slower = cells(matrix, fs).filter(|cell| cell.relative_time > 1.05);
+    slower
+        .filter_map(|cell| {
+            let fastest = matrix.cells.iter().find(|other| other.workload == cell.workload && other.relative_time <= 1.0)?;
+            Some((cell.workload.clone(), fastest.filesystem.clone()))
+        })
+        .collect()
+}
+
+fn recipe_point(known: &Known, recipe: &Recipe, fs: BlockFs) -> Point {
+    let partition = first_partition(device(known));
+    let mut point = Point::new("mkfs and mount", "make and mount it with the flash's own sizes")
+        .command(format!("{} {partition}", recipe.mkfs))
+        .command(format!("mount -t {} -o {} {partition} /mnt", fs.name(), recipe.mount));
+    point.rests_on.extend(recipe.why.iter().cloned());
+    point = point.rests_on(format!("page of {}, {}", size(known.page_bytes.value), sure(&known.page_bytes)));
+    let open = &known.open_aus;
+    point = point.rests_on(format!("{} open allocation units, {}", open.value, sure(open)));
+    if known.page_bytes.confidence < 0.5 {
+        point = point.unless("a larger page: stride and clusters grow with it");
+    }
+    point
+}
+
+/// Filesystems that are there, judged.
+fn existing_point(known: &Known, place: &Place) -> Option<Point> {
+    if known.partitions.is_empty() {
+        return None;
+    }
+    let mut faults = known.findings.clone();
+    for partition in &known.partitions {
+        let own = Place { bytes: partition.bytes, ..*place };
+        faults.extend(partition.existing.and_then(|existing| existing.judge(&partition.name, &own)));
+    }
+    let mut point = match faults.is_empty() {
+        true => Point::new("what is there", "keep partitions and filesystems as they are: they fit the flash"),
+        false => Point::new("what is there", faults.join("; ")),
+    };
+    for partition in &known.partitions {
+        let kind = partition.existing.map_or("", |existing| existing.kind.name());
+        let kind = if kind.is_empty() { String::new() } else { format!(", {kind}") };
+        point = point.rests_on(format!("{}: {} at {}{kind}", partition.name, size(partition.bytes), size(partition.start_bytes)));
+    }
+    Some(point)
+}
+
+fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Result<Point, Error> {
+    let mut expected = Vec::new();
+    for cell in cells(matrix, fs) {
+        let trace = wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
+        let Some(trace) = trace else { continue };
+        let requests = trace.requests()?;
+        let written: u64 = requests
+            .iter()
+            .filter(|request| request.kind == RequestKind::Write)
+            .map(|request| request.sectors * SECTOR)
+            .sum();
+        expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
+    }
+    let mut point = Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
+    for (what, mb_s) in ["reads", "writes"].iter().zip(known.mb_s) {
+        if let Some(mb_s) = mb_s {
+            point = point.rests_on(format!("{what} in order as probed: {mb_s:.1} MB/s"));
+        }
+    }
+    point = point.rests_on(format!("a card that is {} at the beginning, requests one after the other without pauses", wish.state.name()));
+    Ok(point.unless("a fuller card: --state full"))
+}
+
+/// Bytes that can be written in a life, and years.
+fn life_point(known: &Known, matrix: &Matrix, fs: BlockFs, spec: &CardSpec, is_own: bool, wish: &Wish) -> Point {
+    let (sum, count) = cells(matrix, fs).fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
+    let amplification = (sum / f64::from(count.max(1))).exp();
+    let blocks = known.capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks);
+    let cycles = spec.wear.endurance_cycles;
+    let terabytes = blocks as f64 * spec.au_bytes as f64 * f64::from(cycles) / amplification / 1e12;
+    let years = terabytes * 1e12 / (wish.write_bytes_per_day.max(1) as f64) / 365.25;
+    let level = if spec.wear.static_difference > 0 { "with static wear levelling" } else { "only if what is written moves over the whole card, as it has no static wear levelling" };
+    let whose = if is_own { "rated cycles of this card" } else { "cycles assumed: those of the most similar card of the catalogue; nothing measures them" };
+    Point::new(
+        "life",
+        format!(
+            "about {terabytes:.1} TB can be written by {}, {years:.0} years at {} a day, {level}",
+            fs.name(),
+            size(wish.write_bytes_per_day)
+        ),
+    )
+    .rests_on(format!("{cycles} {whose}"))
+    .rests_on(format!("{} of flash, {} spare blocks included", size(blocks * spec.au_bytes), spec.spare_blocks))
+    .rests_on(format!("write amplification {amplification:.2}, the geometric mean over the workloads"))
+    .unless(match spec.mapping {
+        Mapping::Page => "a full card: garbage collection multiplies the writes",
+        _ => "writes in more places at once than allocation units are open: each closes one and copies it",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::shipped::traces;
+    use serde_json::json;
+
+    fn probed(au: u64, phase: u64, open: u64) -> Known {
+        let answer = |value: u64, confidence: f64| json!({ "value": value, "confidence": confidence, "alternatives": [{ "value": 8 << 20, "confidence": 0.05 }], "reason": "measured" });
+        let answers = json!({
+            "erase_block": answer(au, 0.9), "phase": answer(phase, 0.9), "page": answer(16 << 10, 0.8),
+            "open_aus_linear": answer(open, 0.9), "capacity": { "value": null },
+        });
+        Known::of_probe("/dev/sdz", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers })).unwrap()
+    }
+
+    #[test]
+    fn partitions_begin_and_end_on_borders() {
+        for (au, phase) in [(4 << 20, 0), (4 << 20, 1 << 20), (6 << 20, 2 << 20), (512 << 10, 0), (128 << 20, 5 << 20)] {
+            let (start, place) = probed(au, phase, 5).place();
+            assert!(start >= FIRST_MIN && (start - phase) % au == 0 && place.bytes % au == 0, "{au} {phase}: {start} {place:?}");
+            assert!(start < FIRST_MIN + au + phase && start + place.bytes <= 8 << 30);
+        }
+    }
+
+    #[test]
+    fn what_a_probe_found_decides() {
+        let library = Library::built_in();
+        let chosen = traces().into_iter().filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
+        let wish = Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
+        let of = |known: &Known| {
+            let advice = advise(&library, known, None, &wish).unwrap();
+            advice.points.iter().flat_map(|point| point.commands.clone()).collect::<Vec<_>>()
+        };
+        let small = of(&probed(4 << 20, 0, 5));
+        let large = of(&probed(24 << 20, 0, 5));
+        assert!(small.iter().any(|c| c.contains("start=8192,") && c.ends_with("sfdisk /dev/sdz")), "{small:?}");
+        assert!(large.iter().any(|c| c.contains("start=49152,")), "{large:?}");
+        assert!(small.iter().any(|c| c.ends_with(" /dev/sdz1")), "{small:?}");
+        assert_ne!(small, large);
+    }
+
+    #[test]
+    fn answers_of_others_are_checked() {
+        for json in [json!(null), json!([]), json!({ "answers": 1 }), json!({ "answers": {} }), json!({ "answers": {}, "capacity_bytes": 0 })] {
+            assert!(Known::of_probe("x", &json).is_err(), "{json}");
+        }
+        let wild = json!({ "capacity_bytes": u64::MAX, "answers": {
+            "erase_block": { "value": u64::MAX, "confidence": 7 }, "phase": { "value": -1 }, "page": { "value": 0 },
+            "open_aus_linear": { "value": "five" } } });
+        let known = Known::of_probe("x", &wild).unwrap();
+        assert_eq!((known.au_bytes.value, known.page_bytes.value, known.open_aus.value), (16 << 20, 16 << 10, 5));
+        known.place();
+    }
+}

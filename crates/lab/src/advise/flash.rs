@@ -1,0 +1,413 @@
+//! Advice on a chip on a board: the fastest mode, the filesystem by partition size, how it is made, the code that corrects its bits, and how often UBI
+//! must read all of it.
+
+use super::ecc::{self, Chip, Use};
+use super::{Advice, Point, size};
+use crate::Error;
+use crate::age;
+use crate::config::{Config, Kind, Library, Override, Setup};
+use crate::fs_compare::{self, FsComparison, Options, Row, Subject, Test};
+use crate::machine::FilesystemKind;
+use crate::rig::{self, RigOptions};
+use crate::speed::{Measured, SpeedOptions};
+use crate::speed_run::{self, SpeedRun};
+use floatgate_mtd::Geometry;
+use rayon::prelude::*;
+use std::path::Path;
+
+/// What is asked beside the board.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Size of the partition in bytes; none for that of the setup.
+    pub partition_bytes: Option<u64>,
+    /// Years that data must last.
+    pub years: f64,
+    /// Temperature in degrees Celsius.
+    pub temperature_c: f64,
+    /// Bytes that programs write in a day.
+    pub write_bytes_per_day: u64,
+    /// Seed of the first chip.
+    pub seed: u64,
+}
+
+/// A board, and how it was found.
+pub struct Board {
+    /// Name of the setup.
+    pub name: String,
+    /// The setup.
+    pub setup: Setup,
+    /// Overrides: those of the user, and the chip where a part was named.
+    pub sets: Vec<Override>,
+    /// A remark where the board was chosen for a part.
+    pub chosen: Option<String>,
+}
+
+impl Board {
+    /// The setup of a name or path, or a board of the catalogue that has the part of that name, or another one of its kind with this part.
+    ///
+    /// # Errors
+    /// Neither a setup nor a chip has this name; no board drives it.
+    pub fn named(library: &Library, name: &Path, sets: &[Override]) -> Result<Self, Error> {
+        let shown = name.display().to_string();
+        let is_part = library.load(Kind::Part, name).and_then(|part| part.chip());
+        let Ok(chip) = is_part else {
+            let setup = library.setup(name)?;
+            return Ok(Self { name: shown, setup, sets: sets.to_vec(), chosen: None });
+        };
+        let with_chip = Override::parse_all(&[format!("chip={shown}")])?;
+        let all: Vec<Override> = with_chip.into_iter().chain(sets.iter().cloned()).collect();
+        let rank = |setup: &&str| {
+            let config = library.resolve(&library.setup(setup).ok()?, &[]).ok()?;
+            let own = setup.ends_with(&format!("-{}", shown.to_lowercase()));
+            let is_kind = config.chip_kind().ok()? == chip.kind();
+            is_kind.then_some((!own, setup.len()))
+        };
+        let mut setups: Vec<(_, &str)> =
+            library.names(Kind::Setup).filter_map(|setup| Some((rank(&setup)?, setup))).collect();
+        setups.sort_unstable();
+        let found = setups.into_iter().find_map(|((other, _), setup_name)| {
+            let setup = library.setup(setup_name).ok()?;
+            let config = library.resolve(&setup, &all).ok()?;
+            rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() }).ok()?;
+            Some((other, setup_name.to_owned(), setup))
+        });
+        let (other, name, setup) = found.ok_or_else(|| {
+            Error::asked(
+                format!("no board of the catalogue drives {shown}"),
+                "name a setup of your own: `floatgate setups NAME > my-board.toml` prints one to start from",
+            )
+        })?;
+        let chosen = if other {
+            format!("no board of the catalogue has {shown}: {name} with this chip stands in")
+        } else {
+            format!("the board of the catalogue with this chip: {name}")
+        };
+        Ok(Self { name, setup, sets: all, chosen: Some(chosen) })
+    }
+
+    fn config(&self, library: &Library, more: &[String]) -> Result<Config, Error> {
+        let mut sets = self.sets.clone();
+        sets.extend(Override::parse_all(more)?);
+        Ok(library.resolve(&self.setup, &sets)?)
+    }
+}
+
+/// Advice on a board. `progress` hears what is measured next.
+///
+/// # Errors
+/// The setup is wrong, or its chip cannot be driven.
+pub fn advise(
+    library: &Library,
+    board: &Board,
+    wish: &Wish,
+    progress: &(dyn Fn(&'static str) + Sync),
+) -> Result<Advice, Error> {
+    let partition: Vec<String> = wish.partition_bytes.map(|bytes| format!("partition.size={bytes}")).into_iter().collect();
+    let config = board.config(library, &partition)?;
+    let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
+    let geometry = wired.device.geometry().clone();
+    let chip = config.chip()?;
+    progress("modes");
+    let mut points: Vec<Point> = mode_point(library, board, &config)?.into_iter().collect();
+    progress("filesystems");
+    let compared = compare(library, board, &geometry)?;
+    let kind = choice(&compared);
+    points.push(filesystem_point(&compared, kind));
+    points.push(make_point(kind, &geometry, chip.kind().is_nand()));
+    points.extend(write_point(&compared, kind, &geometry, &config, wish)?);
+    if chip.kind().is_nand() {
+        progress("ECC");
+        points.extend(ecc_point(library, board, wish));
+        progress("years");
+        points.extend(scrub_point(library, board, &geometry, kind, wish)?);
+    }
+    Ok(Advice {
+        target: board.name.clone(),
+        title: match &board.chosen {
+            Some(chosen) => format!("{} {}; {chosen}", wired.maker, wired.chip),
+            None => speed_run::title(&config),
+        },
+        capacity_bytes: geometry.size_bytes,
+        points,
+    })
+}
+
+/// Blocks that are read and written in each mode.
+const MODE_BLOCKS: u32 = 2;
+
+fn speed_of<'a>(run: &'a SpeedRun, name: &str) -> Option<&'a Measured> {
+    run.report.tests.iter().find(|test| test.name == name)
+}
+
+/// The mode or interface in which blocks are read fastest, and whether it beats the setup's.
+fn mode_point(library: &Library, board: &Board, config: &Config) -> Result<Option<Point>, Error> {
+    let tests = SpeedOptions { blocks: MODE_BLOCKS, ..SpeedOptions::default() };
+    let own = speed_run::measure(library, config, RigOptions::default(), &tests)?;
+    let modes = rig::chip_modes(config).into_iter().map(|mode| format!("bus.mode={mode}"));
+    let interfaces = rig::chip_interfaces(config).into_iter().map(|i| format!("bus.interface={i}"));
+    let measured: Vec<(String, SpeedRun)> = modes
+        .chain(interfaces)
+        .collect::<Vec<_>>()
+        .into_par_iter()
+        .filter_map(|set| {
+            let config = board.config(library, std::slice::from_ref(&set)).ok()?;
+            let run = speed_run::measure(library, &config, RigOptions::default(), &tests).ok()?;
+            Some((set, run))
+        })
+        .collect();
+    let ns = |run: &SpeedRun| speed_of(run, "eraseblock read").map_or(u64::MAX, |test| test.ns);
+    let Some((set, best)) = measured.iter().min_by_key(|(_, run)| ns(run)) else { return Ok(None) };
+    let figure = |run: &SpeedRun, name: &str| speed_of(run, name).map_or(0, |test| test.printed_kib_s);
+    let figures = |run: &SpeedRun| {
+        format!("{} KiB/s read, {} KiB/s written", figure(run, "eraseblock read"), figure(run, "eraseblock write"))
+    };
+    let is_better = ns(best) as f64 * WORTH < ns(&own) as f64;
+    let mut point = match is_better {
+        true => Point::new("mode", format!("{} is the fastest mode of the chip on this controller: {}", best.link.mode, figures(best))).command(format!("--set {set}")),
+        false => Point::new("mode", format!("stay with {}: no mode of the chip is faster on this controller", own.link.mode)),
+    };
+    point = point.rests_on(format!("{} as the setup has it: {}", own.link.mode, figures(&own)));
+    for (_, run) in measured.iter().filter(|(_, run)| run.link.mode != own.link.mode) {
+        point = point.rests_on(format!("{}: {}", run.link.mode, figures(run)));
+    }
+    Ok(Some(point.unless("another clock or controller: `floatgate speed` names the next bottleneck")))
+}
+
+/// Gain from which a mode is advised.
+const WORTH: f64 = 1.02;
+
+/// Bytes of the file that is written in comparisons, and eraseblocks of the smallest partition that is compared.
+const FILE_BYTES: u64 = 1 << 20;
+const BLOCKS_MIN: u64 = 16;
+/// Largest partition that is simulated for the comparison, in bytes. Mount times of larger ones grow in proportion.
+const COMPARED_MAX: u64 = 32 << 20;
+
+/// Comparisons at a sixteenth, a quarter and all of the partition.
+fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
+    let erase = u64::from(geometry.erase_bytes);
+    let most = geometry.size_bytes.min(COMPARED_MAX.max(BLOCKS_MIN * erase));
+    let mut sizes: Vec<u64> = [16, 4, 1].map(|part| (most / part / erase).max(BLOCKS_MIN) * erase).to_vec();
+    sizes.retain(|bytes| *bytes <= geometry.size_bytes);
+    sizes.dedup();
+    let options = Options {
+        subjects: vec![Subject::Jffs2, Subject::Ubifs],
+        tests: vec![Test::Write, Test::Read, Test::Mount, Test::Space],
+        bytes: FILE_BYTES,
+        ..Options::default()
+    };
+    let one = |bytes: &u64| {
+        let config = board.config(library, &[format!("partition.size={bytes}")])?;
+        fs_compare::compare(library, &config, RigOptions::default(), &options, &|_| ())
+    };
+    sizes.par_iter().map(one).collect()
+}
+
+fn value(compared: &FsComparison, subject: Subject, name: &str) -> Option<f64> {
+    compared.rows.iter().find(|row| row.subject == subject && row.name == name).map(|row| row.value)
+}
+
+/// The filesystem that the largest partition speaks for.
+fn choice(compared: &[FsComparison]) -> FilesystemKind {
+    compared.last().map_or(FilesystemKind::Ubifs, fits)
+}
+
+/// UBIFS, unless it keeps more than a quarter of the flash for itself or cannot be there at all.
+fn fits(compared: &FsComparison) -> FilesystemKind {
+    let free = |subject| value(compared, subject, "free after mkfs");
+    match (free(Subject::Jffs2), free(Subject::Ubifs)) {
+        (Some(jffs2), Some(ubifs)) if ubifs < 0.75 * jffs2 => FilesystemKind::Jffs2,
+        (Some(_), None) => FilesystemKind::Jffs2,
+        _ => FilesystemKind::Ubifs,
+    }
+}
+
+const fn name(kind: FilesystemKind) -> &'static str {
+    match kind {
+        FilesystemKind::Ubifs => "UBIFS",
+        FilesystemKind::Jffs2 => "JFFS2",
+    }
+}
+
+fn filesystem_point(compared: &[FsComparison], kind: FilesystemKind) -> Point {
+    let mut point = Point::new("filesystem", format!("{} on this partition", name(kind)));
+    for of_size in compared {
+        let seconds = |subject, row: &str| value(of_size, subject, row);
+        let mounts = [
+            seconds(Subject::Jffs2, "mount many small files").zip(seconds(Subject::Jffs2, "mount many small files: then until usable")),
+            seconds(Subject::Ubifs, "mount many small files").zip(seconds(Subject::Ubifs, "mount many small files: attach")),
+        ];
+        let [jffs2, ubifs] = mounts.map(|both| both.map_or("not possible".to_owned(), |(a, b)| format!("{:.2} s", a + b)));
+        let free = |subject| value(of_size, subject, "free after mkfs").map_or("no".to_owned(), |kib| format!("{kib:.0} KiB"));
+        point = point.rests_on(format!(
+            "{}: {} free and ready after {} with UBIFS, {} free and {} with JFFS2 (files on 80 % of it)",
+            size(of_size.flash_bytes),
+            free(Subject::Ubifs),
+            ubifs,
+            free(Subject::Jffs2),
+            jffs2
+        ));
+        if fits(of_size) != kind {
+            point = point.unless(format!("a partition of {}: {} there", size(of_size.flash_bytes), name(fits(of_size))));
+        }
+    }
+    if let Some(largest) = compared.last() {
+        for sentence in &largest.advice {
+            point = point.rests_on(sentence.clone());
+        }
+    }
+    point.unless("mounting time that counts more than anything: `floatgate fs --test mount` has the figures, fastmap included")
+}
+
+/// Number of PEBs of 1024 that UBI keeps for bad blocks (Linux: `CONFIG_MTD_UBI_BEB_LIMIT`), and those it keeps for itself: two of the volume table,
+/// one for wear levelling, one for atomic LEB changes.
+const BEB_LIMIT: u64 = 20;
+const OWN_PEBS: u64 = 4;
+
+fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point {
+    let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
+    let blocks = u64::from(geometry.blocks());
+    match kind {
+        FilesystemKind::Jffs2 => {
+            let clean = if is_nand { " -n" } else { "" };
+            Point::new("mkfs and mount", "make a JFFS2 image for the eraseblock, and write it to the erased partition")
+                .command(format!("mkfs.jffs2 -l{clean} -e {peb} -r FOLDER -o root.jffs2"))
+                .command("mount -t jffs2 mtd0 /mnt")
+                .rests_on(format!("eraseblocks of {}", size(peb)))
+        }
+        FilesystemKind::Ubifs => {
+            let sub = u64::from(geometry.sub_page_bytes).max(1);
+            // EC and VID header of 64 bytes each; behind them data begin at the next page.
+            let vid = sub.max(64).next_multiple_of(sub);
+            let data = (vid + 64).next_multiple_of(page.max(1));
+            let leb = peb.saturating_sub(data);
+            let io = page.max(8);
+            let bad = if is_nand { (blocks * BEB_LIMIT).div_ceil(1024) } else { 0 };
+            let lebs = blocks.saturating_sub(bad + OWN_PEBS).max(1);
+            let sub_page = if sub < page { format!(" -s {sub}") } else { String::new() };
+            Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
+                .command(format!("ubiformat /dev/mtd0{sub_page}"))
+                .command(format!("ubiattach -p /dev/mtd0{}", if sub < page { String::new() } else { format!(" -O {vid}") }))
+                .command(format!("ubimkvol /dev/ubi0 -N root -S {lebs}"))
+                .command(format!("mkfs.ubifs -m {io} -e {leb} -c {lebs} -r FOLDER -o root.ubifs"))
+                .command("ubiupdatevol /dev/ubi0_0 root.ubifs")
+                .command("mount -t ubifs ubi0:root /mnt")
+                .rests_on(format!("pages of {}, sub-pages of {}, eraseblocks of {}", size(page), size(sub), size(peb)))
+                .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
+                .rests_on(format!("{blocks} PEBs, of which {bad} are kept for bad blocks and {OWN_PEBS} for UBI itself"))
+                .unless("a controller that cannot program sub-pages: headers take a page each then, and -s goes")
+        }
+    }
+}
+
+/// Speed of writes and life of the flash.
+fn write_point(
+    compared: &[FsComparison],
+    kind: FilesystemKind,
+    geometry: &Geometry,
+    config: &Config,
+    wish: &Wish,
+) -> Result<Option<Point>, Error> {
+    let subject = if kind == FilesystemKind::Ubifs { Subject::Ubifs } else { Subject::Jffs2 };
+    let row = |compared: &FsComparison, name: &str| -> Option<Row> {
+        compared.rows.iter().find(|row| row.subject == subject && row.name == name).cloned()
+    };
+    let Some(largest) = compared.last() else { return Ok(None) };
+    let (Some(write), read) = (row(largest, "write random 4 KiB"), row(largest, "read first")) else { return Ok(None) };
+    let amplification = write.write_amplification.unwrap_or(1.0).max(0.01);
+    let facts = config.chip()?.facts();
+    let promised = facts.nand.map_or(0, |nand| nand.endurance_cycles);
+    let cycles = if promised > 0 { promised } else { 100_000 };
+    let terabytes = geometry.size_bytes as f64 * cycles as f64 / amplification / 1e12;
+    let years = terabytes * 1e12 / wish.write_bytes_per_day.max(1) as f64 / 365.25;
+    let mut point = Point::new(
+        "speed and life",
+        format!(
+            "expect {:.2} {} for writes{}; about {terabytes:.1} TB can be written, {years:.0} years at {} a day",
+            write.value,
+            write.unit,
+            read.map_or_else(String::new, |read| format!(" and {:.2} {} for reads", read.value, read.unit)),
+            size(wish.write_bytes_per_day)
+        ),
+    )
+    .rests_on(format!("{cycles} cycles{}", if promised > 0 { " as the part promises" } else { ", which is usual: the part states none" }))
+    .rests_on(format!("write amplification {amplification:.2} of random bytes in pieces of 4 KiB, and UBI's wear levelling over all of the partition"));
+    if !largest.cpu_is_known {
+        point = point.unless("the CPU's time, which this setup does not know: reads and writes are slower by it");
+    }
+    Ok(Some(point.unless("data that compress, which need less; fsync after each small write, which needs many times more")))
+}
+
+fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
+    let config = board.config(library, &[]).ok()?;
+    let chip = Chip::of_config(&config).ok()?;
+    let use_ = Use { years: wish.years, temperature_c: wish.temperature_c, ..Use::default() };
+    let advice = ecc::advise(chip, use_, &[]);
+    let chip = &advice.chip;
+    let text = match &advice.needs {
+        Some(code) => format!("{code} is the weakest code that holds for {} cycles", chip.endurance_cycles),
+        None => "no code that fits the OOB holds for the rated cycles: refresh the data".to_owned(),
+    };
+    let used = config.extract::<String>("ecc.code").ok();
+    let mut point = Point::new("ECC", text)
+        .rests_on(format!("{} years at {} C between program and read, {:.0} reads of a block", use_.years, use_.temperature_c, use_.reads))
+        .rests_on(format!("the chip asks for {} bits in {} bytes; bit errors {}", chip.strength, chip.step_bytes, chip.origin_of_errors()));
+    if let Some(used) = used {
+        point = point.rests_on(format!("the setup has {used}"));
+    }
+    Some(point.unless("measured bit errors of this chip (`[chip.errors]`), or another use: `floatgate ecc advise`"))
+}
+
+/// Chips whose life is simulated for each period of scrubbing, and the size of their partition in bytes.
+const LIVES: u32 = 3;
+const LIFE_BYTES: u64 = 8 << 20;
+/// Periods that are tried, the longest first, in days.
+const PERIODS: [Option<u32>; 4] = [None, Some(365), Some(91), Some(30)];
+
+fn scrub_point(
+    library: &Library,
+    board: &Board,
+    geometry: &Geometry,
+    kind: FilesystemKind,
+    wish: &Wish,
+) -> Result<Option<Point>, Error> {
+    let erase = u64::from(geometry.erase_bytes);
+    let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
+    let config = board.config(library, &[format!("partition.size={bytes}")])?;
+    let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
+    let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
+    let mut point = Point::new("scrub", "");
+    for scrub_days in periods {
+        let options = age::Options {
+            kind,
+            years: wish.years.max(0.1),
+            temperature_c: wish.temperature_c,
+            write_bytes_per_day: (wish.write_bytes_per_day as f64 * share) as u64,
+            fill_percent: 50,
+            scrub_days: *scrub_days,
+            chips: LIVES,
+            seed: wish.seed,
+        };
+        let report = match age::run(library, &config, &options, &|| ()) {
+            Ok(report) => report,
+            Err(Error::Config(error)) => return Err(error.into()),
+            Err(error) => {
+                point.advice = "not simulated".to_owned();
+                return Ok(Some(point.unless(error.to_string())));
+            }
+        };
+        let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
+        point = point.rests_on(format!("read {period}: {} of {LIVES} chips last {} years at {} C", report.survived, wish.years, wish.temperature_c));
+        if report.survived == LIVES {
+            point.advice = match scrub_days {
+                None => format!("{} needs no reading pass for {} years: charge is lost too slowly", name(kind), wish.years),
+                Some(days) => format!("let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"),
+            };
+            return Ok(Some(point.unless("a hotter place, more cycles or longer years: `floatgate age`")));
+        }
+    }
+    point.advice = match kind {
+        FilesystemKind::Jffs2 => "JFFS2 moves nothing for bit errors: rewrite the data, or take UBIFS".to_owned(),
+        FilesystemKind::Ubifs => "no period is enough: take a stronger code, a cooler place or another chip".to_owned(),
+    };
+    Ok(Some(point))
+}

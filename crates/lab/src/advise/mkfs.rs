@@ -1,0 +1,329 @@
+//! Options with which filesystems are made for the allocation unit and the page of a card.
+//!
+//! - ext4: `stride` is a page and `stripe_width` an allocation unit, so that the allocator begins files on borders (Linaro's Flash memory wiki, Bergmann 2011).
+//! - F2FS: a section, which is cleaned as one, is a whole number of allocation units; as many logs are written in turn as the card has open ones.
+//! - NILFS2: a segment is the largest power of two that fits an allocation unit a whole number of times.
+//! - FAT: reserved sectors move the first cluster to a border, as the SD Association's File System Specification has it.
+
+use super::size;
+use serde::Serialize;
+
+/// A filesystem that Linux has for block devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BlockFs {
+    /// ext4.
+    Ext4,
+    /// F2FS.
+    F2fs,
+    /// NILFS2.
+    Nilfs2,
+    /// FAT16 or FAT32.
+    Vfat,
+}
+
+impl BlockFs {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Ext4, Self::F2fs, Self::Nilfs2, Self::Vfat];
+
+    /// Name as `mount -t` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::F2fs => "f2fs",
+            Self::Nilfs2 => "nilfs2",
+            Self::Vfat => "vfat",
+        }
+    }
+
+    /// The filesystem of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fs| fs.name() == name)
+    }
+
+    /// Type of its partition in an MBR.
+    pub const fn partition_type(self) -> &'static str {
+        match self {
+            Self::Vfat => "c",
+            _ => "83",
+        }
+    }
+}
+
+/// A partition, and what of the flash its filesystem should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Size of the partition in bytes. It begins at a border of an allocation unit.
+    pub bytes: u64,
+    /// Size of an allocation unit in bytes.
+    pub au_bytes: u64,
+    /// Size of a page in bytes: what the card programs at once.
+    pub page_bytes: u64,
+    /// Number of allocation units that the card keeps open.
+    pub open_aus: u64,
+}
+
+/// How a filesystem is made and mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recipe {
+    /// Program and options, without the device.
+    pub mkfs: String,
+    /// Options of mount.
+    pub mount: String,
+    /// Reasons of the options, a phrase each.
+    pub why: Vec<String>,
+}
+
+const SECTOR: u64 = 512;
+/// Size of the blocks of ext4, F2FS and NILFS2 in bytes.
+const BLOCK: u64 = 4096;
+/// Size of a segment of F2FS in bytes.
+const F2FS_SEGMENT: u64 = 2 << 20;
+/// Fewest sections of an F2FS: mkfs.f2fs refuses less, as six are open and cleaning needs more.
+const F2FS_SECTIONS_MIN: u64 = 64;
+/// Fewest segments of a NILFS2: mkfs.nilfs2 refuses less, and its cleaner needs some.
+const NILFS2_SEGMENTS_MIN: u64 = 64;
+/// Fewest and most blocks of a segment of NILFS2.
+const NILFS2_SEGMENT_BLOCKS: (u64, u64) = (16, 1 << 20);
+/// Largest stride and stripe width in blocks: the fields of the superblock have 16 and 32 bits.
+const STRIDE_MAX: u64 = u16::MAX as u64;
+
+/// The recipe of a filesystem on a partition.
+pub fn recipe(fs: BlockFs, place: &Place) -> Recipe {
+    match fs {
+        BlockFs::Ext4 => ext4(place),
+        BlockFs::F2fs => f2fs(place),
+        BlockFs::Nilfs2 => nilfs2(place),
+        BlockFs::Vfat => vfat(place),
+    }
+}
+
+/// Stride and stripe width of an ext4 in blocks.
+pub fn ext4_stripe(place: &Place) -> (u64, u64) {
+    let width = (place.au_bytes / BLOCK).clamp(1, u64::from(u32::MAX));
+    let stride = (place.page_bytes / BLOCK).clamp(1, STRIDE_MAX.min(width));
+    (stride, width)
+}
+
+fn ext4(place: &Place) -> Recipe {
+    let (stride, width) = ext4_stripe(place);
+    Recipe {
+        mkfs: format!("mkfs.ext4 -b {BLOCK} -E stride={stride},stripe_width={width}"),
+        mount: "noatime".to_owned(),
+        why: vec![
+            format!("stride: a page of {} is {stride} blocks of 4 KiB", size(place.page_bytes)),
+            format!("stripe_width: an allocation unit of {} is {width} blocks", size(place.au_bytes)),
+            "no `discard`: run fstrim once a week, so that no file waits for an erase".to_owned(),
+        ],
+    }
+}
+
+/// Segments of a section of an F2FS.
+pub fn f2fs_segments(place: &Place) -> u64 {
+    let aligned = lcm(place.au_bytes.max(SECTOR), F2FS_SEGMENT) / F2FS_SEGMENT;
+    let most = (place.bytes / F2FS_SECTIONS_MIN / F2FS_SEGMENT).max(1);
+    match aligned {
+        n if n <= most => n,
+        // Sections that divide an allocation unit evenly are the next best.
+        n => (1..=most).rev().find(|smaller| n.is_multiple_of(*smaller)).unwrap_or(1),
+    }
+}
+
+/// Logs that F2FS writes in turn: six, four or two.
+const fn f2fs_logs(open_aus: u64) -> u64 {
+    match open_aus {
+        6.. => 6,
+        4..=5 => 4,
+        _ => 2,
+    }
+}
+
+fn f2fs(place: &Place) -> Recipe {
+    let segments = f2fs_segments(place);
+    let logs = f2fs_logs(place.open_aus);
+    let section = segments * F2FS_SEGMENT;
+    let fits = section.is_multiple_of(place.au_bytes);
+    Recipe {
+        mkfs: format!("mkfs.f2fs -s {segments}"),
+        mount: format!("noatime,active_logs={logs}"),
+        why: vec![
+            match fits {
+                true => format!("-s: a section of {} is cleaned as one and fits allocation units of {}", size(section), size(place.au_bytes)),
+                false => format!("-s: sections of {} divide an allocation unit of {}; larger ones leave too few on this partition", size(section), size(place.au_bytes)),
+            },
+            format!("active_logs: the card keeps {} allocation units open", place.open_aus),
+        ],
+    }
+}
+
+/// Blocks of a segment of a NILFS2.
+pub fn nilfs2_blocks(place: &Place) -> u64 {
+    let unit = place.au_bytes / BLOCK;
+    let divisor = if unit == 0 { 1 } else { 1 << unit.trailing_zeros().min(63) };
+    let most = (place.bytes / NILFS2_SEGMENTS_MIN / BLOCK).max(1);
+    let most = 1 << (63 - most.leading_zeros());
+    let (least, limit) = NILFS2_SEGMENT_BLOCKS;
+    divisor.min(most).clamp(least, limit)
+}
+
+fn nilfs2(place: &Place) -> Recipe {
+    let blocks = nilfs2_blocks(place);
+    Recipe {
+        mkfs: format!("mkfs.nilfs2 -b {BLOCK} -B {blocks}"),
+        mount: "noatime,discard".to_owned(),
+        why: vec![
+            format!(
+                "-B: segments of {} (a power of two of blocks) fit allocation units of {}",
+                size(blocks * BLOCK),
+                size(place.au_bytes)
+            ),
+            "`discard`: the cleaner gives whole segments back to the card".to_owned(),
+        ],
+    }
+}
+
+/// Sizes of a FAT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FatSizes {
+    /// 16 or 32 bits of an entry.
+    pub bits: u64,
+    /// Sectors of a cluster.
+    pub cluster: u64,
+    /// Reserved sectors before the first FAT.
+    pub reserved: u64,
+    /// Sectors of one of the two FATs.
+    pub fat: u64,
+    /// Position of the first cluster in sectors.
+    pub data: u64,
+    /// Unit to whose border the first cluster was moved, in sectors.
+    pub unit: u64,
+}
+
+/// Number of FATs, sectors of the root directory of FAT16, and most reserved sectors, which have 16 bits.
+const FATS: u64 = 2;
+const ROOT_SECTORS: u64 = 32;
+const RESERVED_MAX: u64 = u16::MAX as u64;
+/// Fewest reserved sectors of FAT32 as mkfs.fat has it: boot sector, information and their copies.
+const RESERVED_MIN: u64 = 32;
+/// Clusters from which a FAT has 32 bits (Microsoft, fatgen103), and a margin, as implementations differ by some.
+const FAT32_CLUSTERS_MIN: u64 = 65_525 + 16;
+
+/// Sizes of a FAT whose first cluster is at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
+pub fn fat_sizes(place: &Place) -> FatSizes {
+    let sectors = place.bytes / SECTOR;
+    let page = (place.page_bytes / SECTOR).max(1).next_power_of_two();
+    // 32 KiB as SD cards come from the factory, a page where that is more, up to the 64 KiB that FAT can have.
+    let mut cluster = page.clamp(64, 128);
+    while cluster > 1 && sectors / cluster < FAT32_CLUSTERS_MIN + 2 * FATS && sectors > 4 << 20 {
+        cluster /= 2;
+    }
+    let bits = if sectors / cluster > FAT32_CLUSTERS_MIN { 32 } else { 16 };
+    let root = if bits == 16 { ROOT_SECTORS } else { 0 };
+    let mut unit = (place.au_bytes / SECTOR).max(1);
+    loop {
+        let sizes = with_unit(sectors, bits, cluster, root, unit);
+        if sizes.reserved <= RESERVED_MAX || !unit.is_multiple_of(2) {
+            return FatSizes { reserved: sizes.reserved.min(RESERVED_MAX), ..sizes };
+        }
+        unit /= 2;
+    }
+}
+
+/// Sizes with the first cluster at the first border of `unit` that leaves room for the FATs. A FAT is as long as mkfs.fat makes it.
+fn with_unit(sectors: u64, bits: u64, cluster: u64, root: u64, unit: u64) -> FatSizes {
+    let least = if bits == 32 { RESERVED_MIN } else { 1 };
+    let entry_bytes = bits / 8;
+    let mut reserved = least;
+    let mut sizes = FatSizes { bits, cluster, reserved, fat: 0, data: 0, unit };
+    // The length of a FAT falls as reserved sectors are added, so that few rounds settle it.
+    for _ in 0..8 {
+        let data = sectors.saturating_sub(reserved + root);
+        let clusters =
+            (data * SECTOR + FATS * 2 * entry_bytes) / (cluster * SECTOR + FATS * entry_bytes);
+        let fat = ((clusters + 2) * entry_bytes).div_ceil(SECTOR);
+        let before = least + FATS * fat + root;
+        let aligned = before.next_multiple_of(unit);
+        let next = aligned - FATS * fat - root;
+        sizes = FatSizes { reserved, fat, data: reserved + FATS * fat + root, ..sizes };
+        if next == reserved {
+            break;
+        }
+        reserved = next;
+    }
+    sizes
+}
+
+fn vfat(place: &Place) -> Recipe {
+    let FatSizes { bits, cluster, reserved, fat, data, unit } = fat_sizes(place);
+    Recipe {
+        mkfs: format!("mkfs.fat -a -F {bits} -s {cluster} -R {reserved} -f {FATS} -S {SECTOR}"),
+        mount: "noatime".to_owned(),
+        why: vec![
+            format!(
+                "-s: clusters of {} are no smaller than a page of {}",
+                size(cluster * SECTOR),
+                size(place.page_bytes)
+            ),
+            format!(
+                "-R: {reserved} reserved sectors and two FATs of {fat} move the first cluster to {}, a border of {}",
+                size(data * SECTOR),
+                size(unit * SECTOR)
+            ),
+            "-a: mkfs.fat must not align by itself, which would move that border".to_owned(),
+        ],
+    }
+}
+
+fn lcm(a: u64, b: u64) -> u64 {
+    let (mut x, mut y) = (a, b);
+    while y > 0 {
+        (x, y) = (y, x % y);
+    }
+    (a / x.max(1)).saturating_mul(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn place(bytes: u64, au_bytes: u64) -> Place {
+        Place { bytes, au_bytes, page_bytes: 16 << 10, open_aus: 5 }
+    }
+
+    #[test]
+    fn allocation_units_of_three_powers_of_two_are_met_where_a_filesystem_can() {
+        let six = place(8 << 30, 6 << 20);
+        assert_eq!((ext4_stripe(&six), f2fs_segments(&six), nilfs2_blocks(&six)), ((4, 1536), 3, 512));
+        // 3 MiB: two of them are three segments.
+        assert_eq!(f2fs_segments(&place(8 << 30, 3 << 20)), 3);
+        assert_eq!(f2fs_segments(&place(8 << 30, 1 << 20)), 1);
+        // Too large for the partition: sections that divide it.
+        assert_eq!(f2fs_segments(&place(2 << 30, 128 << 20)), 16);
+    }
+
+    #[test]
+    fn the_first_cluster_is_on_a_border_and_reserved_sectors_have_16_bits() {
+        for gib in [1, 2, 3, 4, 8, 30, 61, 119] {
+            for mib in [1, 3, 4, 5, 6, 8, 12, 16, 24, 64, 128] {
+                let place = place((gib << 30) / (mib << 20) * (mib << 20), mib << 20);
+                let sizes = fat_sizes(&place);
+                assert_eq!(sizes.data % sizes.unit, 0, "{place:?}: {sizes:?}");
+                assert!(sizes.reserved <= 65_535 && sizes.reserved >= 1, "{place:?}: {sizes:?}");
+                assert!(sizes.unit * SECTOR >= (mib << 20).min(16 << 20) / 2, "{place:?}: {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn partitions_of_any_size_have_a_recipe() {
+        for bytes in [0, 512, 1 << 20, 100 << 20, 1 << 62] {
+            for au_bytes in [512, 1 << 20, 1 << 40] {
+                for page_bytes in [512, 1 << 22] {
+                    for fs in BlockFs::ALL {
+                        recipe(fs, &Place { bytes, au_bytes, page_bytes, open_aus: 0 });
+                    }
+                }
+            }
+        }
+    }
+}
