@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import collections
-import itertools
+import functools
+import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, named, override
+from ._arguments import Overrides, Path, override, overrides
 from ._error import Error
 from ._result import Tabular
-from ._studies import tests
 
-#: Tests that a sweep measures by default: those with a column of their own in ``floatgate speed --sweep``.
-MEASURES = ("page read", "eraseblock read", "page write", "eraseblock write", "erase")
+#: Measurements, as ``measure`` of a specification names them.
+KINDS = ("speed", "fs", "age", "endurance", "powercut", "card")
+
+#: Designs of a task; a design of the others takes seconds.
+CHUNKS = {"speed": 1000, "endurance": 16}
 
 #: Chunks that wait or run at any time on an executor: two for each of 128 workers, and no burden for memory.
 IN_FLIGHT = 256
@@ -29,12 +33,19 @@ class Table(Tabular):
     """Result of `sweep`: one row a design, in the order of the space.
 
     Its columns are the keys of the space; for each test ``"<test> KiB/s"``, or ``"<test> ms"`` where no bytes are moved; ``reads``
-    and ``writes``, the operations and clocks that the driver chose; ``not given``, requests that could not be met; and
+    and ``writes``, the operations and clocks that the driver chose; ``not given``, requests that could not be met;
+    ``feasible`` (all constraints hold), ``pareto`` (no feasible design is better in one objective and as good in the others); and
     ``refused``, the reason for which a design cannot be, or ``None``.
+
+    Rows stay in a file until they are asked for.
     """
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        self._data = {name: list(column) for name, column in columns.items()}
+    def __init__(self, results: native.NativeSweep) -> None:
+        self._results = results
+
+    @functools.cached_property
+    def _data(self) -> dict[str, list[Any]]:
+        return self._results.columns()
 
     def _columns(self) -> dict[str, list[Any]]:
         return self._data
@@ -49,12 +60,31 @@ class Table(Tabular):
         """The rows, each a dict by column."""
         return list(self)
 
+    @property
+    def feasible(self) -> int:
+        """Number of designs that are not refused and meet all constraints."""
+        return self._results.counts()[0]
+
+    @property
+    def pareto(self) -> list[dict[str, Any]]:
+        """The rows on the Pareto front of the objectives."""
+        return [row for row in self if row["pareto"]]
+
+    @property
+    def sensitivity(self) -> list[dict[str, Any]]:
+        """Share of each objective's variance that follows from each key alone, 0 to 1 (first-order Sobol index).
+
+        Dicts with ``objective``, ``key`` and ``share``, the largest share of each objective first.
+        """
+        found: list[dict[str, Any]] = json.loads(self._results.sensitivity())
+        return found
+
     def __getitem__(self, column: str) -> list[Any]:
         """A column by name."""
         return self._data[column]
 
     def __len__(self) -> int:
-        return len(self._data["refused"])
+        return self._results.done()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self._data, values)) for values in zip(*self._data.values()))
@@ -65,57 +95,87 @@ class Table(Tabular):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Table of {len(self)} designs: {', '.join(self._data)}>"
+        return f"<Table of {len(self)} designs>"
 
     def to_dict(self) -> dict[str, list[Any]]:
         """The columns by name."""
         return {name: list(column) for name, column in self._data.items()}
 
-    def to_parquet(self, path: Path) -> None:
-        """Write the rows to a Parquet file. Needs pandas and pyarrow.
+    def write(self, path: Path) -> None:
+        """Write the rows to a file: CSV, JSON or Parquet by its extension.
 
-        Equal tables give equal bytes.
+        Equal tables give equal bytes, those of ``floatgate sweep``.
         """
-        self.to_pandas().to_parquet(path, index=False)
+        self._results.write(os.fspath(path))
+
+    def to_parquet(self, path: Path) -> None:
+        """As `write`, to a name that ends in ``.parquet``."""
+        self.write(path)
 
 
 def sweep(
     setup: Path,
     space: Space,
-    measure: Optional[Union[str, Sequence[str]]] = None,
+    measure: Union[str, Sequence[str]] = "speed",
     executor: Any = None,
     *,
     set: Optional[Overrides] = None,
-    chunk: int = 1000,
-    corner: str = "typ",
+    tests: Union[str, Sequence[str]] = (),
+    options: Optional[Mapping[str, Any]] = None,
+    sample: Optional[Mapping[str, int]] = None,
+    population: Optional[Mapping[str, Any]] = None,
+    screen: Sequence[str] = (),
+    constraints: Sequence[str] = (),
+    maximise: Sequence[str] = (),
+    minimise: Sequence[str] = (),
+    output: Optional[Path] = None,
+    checkpoint: Optional[Path] = None,
+    chunk: Optional[int] = None,
     seed: int = 0,
-    bad_blocks: int = 0,
-    first_block: int = 0,
-    blocks: int = 1,
-    pages: Sequence[int] = (),
+    **more_options: Any,
 ) -> Table:
-    """Measure every design of a space.
+    """Measure every design of a space. ``floatgate sweep`` does the same, with a file in place of the arguments.
 
     Parameters
     ----------
     setup : str or path
-        Name of a built-in setup, or the path of a TOML file that all workers can read.
+        Name of a built-in setup, or the path of a TOML file that all workers can read. For ``"endurance"`` a part, for
+        ``"card"`` a card.
     space : mapping of str to iterable, or iterable of mappings
         A grid, ``{"bus.mode": ["1S-1S-8S", "1S-8S-8S"], "bus.clock_hz": [25e6, 50e6]}``, of which the last key changes fastest;
-        or the designs themselves, ``[{"bus.mode": "1S-1S-8S"}, ...]``.
-    measure : str or sequence of str, optional
-        Tests: ``"page read"``, ``"8 page read"``, ``"erase"`` and the like; by default pages and eraseblocks read and
-        written, and erases. One test alone takes the least time.
+        or the designs themselves, ``[{"bus.mode": "1S-1S-8S"}, ...]``. With `sample` a key may have a range,
+        ``{"from": 10e6, "to": 50e6}``. The key ``"setup"`` names another setup, ``"options.years"`` an option of the measurement.
+    measure : str or sequence of str
+        ``"speed"``, ``"fs"`` (`speed` of a filesystem), ``"age"``, ``"endurance"``, ``"powercut"`` or ``"card"``;
+        or tests of ``speed``, such as ``"page read"``.
     executor : optional
         A ``concurrent.futures.Executor`` or a ``dask.distributed.Client``; all cores of this machine by default.
     set : mapping, optional
         Overrides of all designs.
-    chunk : int
+    tests : str or sequence of str
+        Tests that become columns: ``"page read"``, ``"8 page read"``, ``"erase"`` and the like, or ``"all"``; by default pages and
+        eraseblocks read and written, and erases. One test alone takes the least time.
+    options : mapping, optional
+        Options of the measurement (docs/scale.md): ``{"blocks": 10}``, ``{"years": 10}``. They may be given as arguments, too.
+    sample : mapping, optional
+        ``{"random": 1000, "seed": 1}`` or ``{"latin_hypercube": 1000}`` draws designs from the space.
+    population : mapping, optional
+        ``{"members": 100, "least": 8, "vary": {...}, "stop": {"column": "survived", "width": 0.1}}`` measures many chips of
+        each design: figures are means, with ends of a 95 % interval (``"<figure> low"``, ``"<figure> high"``).
+    screen : sequence of str
+        Conditions on ``speed``, ``"page read KiB/s > 5000"``, that are measured first: what misses one is not measured further.
+    constraints : sequence of str
+        Conditions on figures or keys.
+    maximise, minimise : sequence of str
+        Columns of which more or less is better.
+    output : path, optional
+        File to write: CSV, JSON or Parquet by its extension.
+    checkpoint : path, optional
+        File that keeps what is measured; the same sweep goes on from it.
+    chunk : int, optional
         Designs of a task. The result is the same with any number.
-    blocks : int
-        Eraseblocks of a test. One is enough where pages are alike; ``blocks=10`` measures as `speed` does.
-    corner, seed, bad_blocks, first_block, pages
-        As for `speed`.
+    seed : int
+        Seed of the chip; of a population, of its first member.
 
     Returns
     -------
@@ -127,93 +187,87 @@ def sweep(
     Error
         A key or name is unknown, or all designs are refused.
     """
-    if chunk < 1:
+    if chunk is not None and chunk < 1:
         raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
-    measures = [measure] if isinstance(measure, str) else list(MEASURES if measure is None else measure)
-    if not measures:
-        raise Error("there is nothing to measure", 'give `measure` such as "page read"')
-    units = [int(name.split(" page ")[0]) for name in measures if name.split(" page ")[0].isdigit()]
-    only = measures[0] if len(measures) == 1 else None
-    task = (
-        named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks),
-        tests(first_block=first_block, blocks=blocks, pages=[*pages, *units], only=only),
-        measures,
-    )
-    keys: dict[str, list[Any]] = {}
-    figures: dict[str, list[Any]] = {}
-    done = 0
-    for part, columns in _measured(task, _chunks(_designs(space), chunk), executor):
-        _append(keys, {key: [design.get(key) for design in part] for design in part for key in design}, done, len(part))
-        _append(figures, columns, done, len(part))
-        done += len(part)
-    if done == 0:
-        raise Error("the space has no design", "give each key one value or more")
-    refused = figures["refused"]
-    if None not in refused:
-        raise Error(refused[0], "all designs are refused, this is the first")
-    texts = {name: figures.pop(name) for name in ("reads", "writes", "not given", "refused")}
-    clash = [name for name in keys if name in figures or name in texts]
-    if clash:
-        raise Error(f"{clash[0]!r} is the name of a measure, not of a key")
-    return Table({**keys, **figures, **texts})
-
-
-def _designs(space: Space) -> Iterator[Design]:
-    """The designs of a space, one after the other."""
-    if not isinstance(space, Mapping):
-        return iter(space)
-    values = [[axis] if isinstance(axis, (str, int, float)) else list(axis) for axis in space.values()]
-    return (dict(zip(space, design)) for design in itertools.product(*values))
-
-
-def _chunks(designs: Iterator[Design], size: int) -> Iterator[list[Design]]:
-    while part := list(itertools.islice(designs, size)):
-        yield part
-
-
-Task = tuple[dict[str, Any], dict[str, Any], list[str]]
-
-
-def _measure(task: Task, designs: list[list[str]], parallel: bool = False) -> dict[str, list[Any]]:
-    """Columns of a chunk. Runs on a worker."""
-    of, chosen, measures = task
-    columns = native.measure_designs(of, chosen, designs, parallel)
-    wanted = {f"{name} {unit}" for name in measures for unit in ("KiB/s", "ms")}
-    wanted |= {"reads", "writes", "not given", "refused"}
-    return {name: column for name, column in columns.items() if name in wanted}
-
-
-def _measured(
-    task: Task,
-    parts: Iterator[list[Design]],
-    executor: Any,
-) -> Iterator[tuple[list[Design], dict[str, list[Any]]]]:
-    """Chunks with their columns, in order."""
-    texts = ((part, [[override(*item) for item in design.items()] for design in part]) for part in parts)
+    kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
+    named_tests = [tests] if isinstance(tests, str) else list(tests)
+    if kind != measure:
+        named_tests += [measure] if isinstance(measure, str) else list(measure)
+        if not named_tests:
+            raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
+    spec = {
+        "setup": os.fspath(setup),
+        "set": overrides(set),
+        "measure": kind,
+        "tests": named_tests,
+        "options": {key: _plain(value) for key, value in {**(options or {}), **more_options}.items()},
+        "seed": seed,
+        "screen": list(screen),
+        "constraints": list(constraints),
+        "objectives": {"maximise": list(maximise), "minimise": list(minimise)},
+        **_space(space),
+        **({"sample": dict(sample)} if sample is not None else {}),
+        **({"population": _population(population)} if population is not None else {}),
+    }
+    results = native.NativeSweep(json.dumps(spec), None if checkpoint is None else os.fspath(checkpoint))
+    size = chunk or CHUNKS.get(kind, 1)
     if executor is None:
-        for part, designs in texts:
-            yield part, _measure(task, designs, parallel=True)
-        return
+        cores = os.cpu_count() or 1
+        while results.measure(size if chunk or kind == "speed" else size * cores):
+            pass
+    else:
+        _spread(results, executor, size)
+    refused = results.first_refused()
+    if refused is not None and results.counts()[2] == results.designs():
+        raise Error(refused, "all designs are refused, this is the first")
+    table = Table(results)
+    if output is not None:
+        table.write(output)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: scalars of numpy have it in item()."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _axis(key: str, values: Any) -> Any:
+    if isinstance(values, Mapping):
+        return dict(values)
+    if isinstance(values, range) and values and values.step > 0:
+        return {"from": values[0], "to": values[-1], "step": values.step}
+    return [_value(key, value) for value in ([values] if isinstance(values, (str, int, float)) else values)]
+
+
+def _value(key: str, value: Any) -> Any:
+    override(key, value)
+    return _plain(value)
+
+
+def _space(space: Space) -> dict[str, Any]:
+    if isinstance(space, Mapping):
+        return {"space": {key: _axis(key, values) for key, values in space.items()}}
+    return {"designs": [{key: _value(key, value) for key, value in design.items()} for design in space]}
+
+
+def _population(population: Mapping[str, Any]) -> dict[str, Any]:
+    vary = {key: _axis(key, values) for key, values in population.get("vary", {}).items()}
+    return {**population, "vary": vary}
+
+
+def _spread(results: native.NativeSweep, executor: Any, size: int) -> None:
+    """Measure what is left on an executor. Results come in the order of the designs."""
     # A client of Dask hands out an executor.
     executor = executor.get_executor() if hasattr(executor, "get_executor") else executor
-    running: collections.deque[tuple[list[Design], Any]] = collections.deque()
+    head, first = results.head(), results.done()
+    running: collections.deque[Any] = collections.deque()
     try:
-        for part, designs in texts:
-            running.append((part, executor.submit(_measure, task, designs)))
-            if len(running) >= IN_FLIGHT:
-                first, future = running.popleft()
-                yield first, future.result()
-        while running:
-            first, future = running.popleft()
-            yield first, future.result()
+        while (work := results.work(first, size)) is not None or running:
+            if work is not None:
+                running.append(executor.submit(native.measure_work, head, work))
+                first += size
+            if work is None or len(running) >= IN_FLIGHT:
+                results.add(running.popleft().result())
     finally:
-        for _, future in running:
+        for future in running:
             future.cancel()
-
-
-def _append(columns: dict[str, list[Any]], more: Mapping[str, list[Any]], done: int, count: int) -> None:
-    """Add `count` rows to columns of `done` rows; a column that one side lacks is ``None`` there."""
-    for name in more:
-        columns.setdefault(name, [None] * done)
-    for name, column in columns.items():
-        column.extend(more.get(name, [None] * count))

@@ -9,6 +9,7 @@ mod failure;
 mod image;
 mod speed;
 mod studies;
+mod sweep;
 
 use floatgate_lab::config::Library;
 use std::sync::LazyLock;
@@ -26,7 +27,9 @@ mod _floatgate {
     #[pymodule_export]
     use crate::image::NativeImage;
     #[pymodule_export]
-    use crate::speed::{measure_designs, speed};
+    use crate::speed::speed;
+    #[pymodule_export]
+    use crate::sweep::{NativeSweep, measure_work};
     #[pymodule_export]
     use crate::studies::{
         advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, live, parts, setups,

@@ -100,7 +100,7 @@ impl Args {
             pages: self.pages.clone(),
             continuous: self.continuous,
             secondary_block: self.secondary_block,
-            only: None,
+            only: Vec::new(),
             filesystem: self.fs,
         }
     }

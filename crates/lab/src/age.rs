@@ -8,6 +8,7 @@
 
 use crate::config::{Config, Library};
 use crate::error::Error;
+use crate::interval::wilson;
 use crate::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
 use crate::rig::{self, Device, RigOptions};
 use crate::speed::pattern;
@@ -150,19 +151,9 @@ pub fn run(
         cycles_before: lives.first().map_or(0, |life| life.cycles_before),
         rated_cycles,
         survived,
-        probability: wilson(survived, options.chips),
+        probability: wilson(survived.into(), options.chips.into()),
         lives,
     })
-}
-
-/// Interval of a probability that was hit `hits` times in `tries`, 95 %.
-fn wilson(hits: u32, tries: u32) -> [f64; 2] {
-    let (n, z) = (f64::from(tries.max(1)), 1.96);
-    let share = f64::from(hits) / n;
-    let middle = share + z * z / (2.0 * n);
-    let half = z * (share * (1.0 - share) / n + z * z / (4.0 * n * n)).sqrt();
-    let scale = 1.0 + z * z / n;
-    [((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0)]
 }
 
 /// A filesystem under way through the years.
@@ -402,18 +393,5 @@ impl Aging {
             mean: (sum / own.len().max(1) as u64) as u32,
             most: own.iter().copied().max().unwrap_or(0),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_tries_say_little() {
-        let (few, many) = (wilson(5, 5), wilson(500, 500));
-        assert!((0.5..0.6).contains(&few[0]) && few[1] > 0.999, "{few:?}");
-        assert!(many[0] > 0.99);
-        assert!(wilson(0, 10)[0] < 1e-9);
     }
 }

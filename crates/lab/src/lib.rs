@@ -52,6 +52,7 @@ pub mod error;
 pub mod fit;
 pub mod fs_compare;
 pub mod fs_speed;
+mod interval;
 pub mod keystore;
 pub mod machine;
 pub mod mtdblock;

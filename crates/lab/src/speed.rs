@@ -27,8 +27,8 @@ pub struct SpeedOptions {
     pub continuous: bool,
     /// Secondary block of the read-while-write latency test (`-k`).
     pub secondary_block: Option<u32>,
-    /// Only this test, when the others are of no interest.
-    pub only: Option<Test>,
+    /// Only these tests, in this order; all when empty.
+    pub only: Vec<Test>,
     /// A filesystem is tested instead of the bare flash.
     pub filesystem: Option<FilesystemKind>,
 }
@@ -42,7 +42,7 @@ impl Default for SpeedOptions {
             pages: Vec::new(),
             continuous: false,
             secondary_block: None,
-            only: None,
+            only: Vec::new(),
             filesystem: None,
         }
     }
@@ -51,11 +51,11 @@ impl Default for SpeedOptions {
 impl SpeedOptions {
     /// The largest unit asked for, in pages.
     pub fn largest_unit(&self) -> u32 {
-        let only = match self.only {
-            Some(Test::Write(n) | Test::Read(n)) => n,
-            _ => 0,
+        let unit = |test: &Test| match *test {
+            Test::Write(n) | Test::Read(n) => n,
+            Test::Erase(_) => 0,
         };
-        self.pages.iter().copied().fold(only, u32::max)
+        self.only.iter().map(unit).chain(self.pages.iter().copied()).max().unwrap_or(0)
     }
 }
 
@@ -217,10 +217,7 @@ pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
 /// The first error of the device, or `OutOfRange` when the chosen blocks reach beyond it.
 pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
     let mut bench = Bench::prepare(mtd, now, options)?;
-    let tests = match options.only {
-        Some(test) => vec![test],
-        None => bench.plan(options),
-    };
+    let tests = if options.only.is_empty() { bench.plan(options) } else { options.only.clone() };
     let tests: Result<Vec<Measured>, Error> = tests.into_iter().map(|t| bench.test(t)).collect();
     let latency = options.secondary_block.map(|k| bench.latency(options.first_block, k)).transpose()?;
     Ok(SpeedReport {

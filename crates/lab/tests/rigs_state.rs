@@ -177,7 +177,7 @@ fn speed_skips_bad_blocks() {
         let mut rig = rig_of(&config(name, &[]), RigOptions { bad_blocks: 10, ..TIMING_ONLY });
         let bad = bad_of(rig.device.as_mut());
         let blocks = bad[2] + 1;
-        let options = SpeedOptions { blocks, only: Some(Test::Write(0)), ..SpeedOptions::default() };
+        let options = SpeedOptions { blocks, only: vec![Test::Write(0)], ..SpeedOptions::default() };
         let now = rig.now();
         let block_bytes = rig.device.geometry().erase_bytes;
         let report = speed::run(rig.device.as_mut(), now, &options).unwrap();

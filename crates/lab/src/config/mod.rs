@@ -52,7 +52,7 @@ pub use nearest::did_you_mean;
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;
 pub use part::{About, Part, Provenance};
-pub use resolve::Loaded;
+pub use resolve::{Loaded, Prepared};
 pub use set::Override;
 pub use source::{MAX_BYTES, Origin, Place, Source};
 pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
@@ -60,6 +60,7 @@ pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 pub use floatgate_device::spec::ChipKind;
 use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
+use std::sync::Arc;
 
 /// A setup as written, laid over the setups it is based on; what it names is not read yet.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl Setup {
 #[derive(Clone, Debug)]
 pub struct Config {
     tree: Node,
-    part: Part,
+    part: Arc<Part>,
 }
 
 impl Config {

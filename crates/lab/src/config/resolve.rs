@@ -93,21 +93,27 @@ impl Library {
     /// # Errors
     /// Everything that can be wrong with names and paths; types are checked by [`Config::extract`].
     pub fn resolve(&self, setup: &Setup, sets: &[Override]) -> Result<Config, ConfigError> {
+        self.prepare(setup, sets)?.with(sets)
+    }
+
+    /// Reads the files that `setup` and `sets` name. Overrides that name no file can still differ: most of the time of [`resolve`](Self::resolve)
+    /// goes into reading.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with names.
+    pub fn prepare(&self, setup: &Setup, sets: &[Override]) -> Result<Prepared, ConfigError> {
         let mut tree = setup.tree.clone();
-        let (naming, plain): (Vec<_>, Vec<_>) = sets.iter().partition(|set| names_a_base(set));
-        for set in naming {
+        let mut has_another_chip = false;
+        for set in sets.iter().filter(|set| set.names_a_base()) {
             set.apply(&mut tree)?;
             expand(&mut tree)?;
+            has_another_chip |= set.keys().first() == Some(&Kind::Part.table());
         }
         for kind in FILLERS {
             self.fill(kind, &mut tree)?;
         }
-        plain.into_iter().try_for_each(|set| set.apply(&mut tree))?;
-        let part = Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
-        if sets.iter().any(|set| names_a_base(set) && set.keys().first() == Some(&"chip")) {
-            name_the_chip(&mut tree, &part);
-        }
-        Ok(Config { tree, part })
+        let part = Part::extract(&tree, "part").ok().map(Arc::new);
+        Ok(Prepared { tree, part, has_another_chip })
     }
 
     /// A card with `sets` laid over it: its table is at `card`, the head of its file at `part`.
@@ -121,7 +127,7 @@ impl Library {
         put(&mut tree, Kind::Card.table(), table);
         put(&mut tree, "part", head);
         sets.iter().try_for_each(|set| set.apply(&mut tree))?;
-        let config = Config { tree, part };
+        let config = Config { tree, part: Arc::new(part) };
         config.only_keys(&[Kind::Card.table()])?;
         Ok(config)
     }
@@ -188,6 +194,40 @@ impl Library {
     }
 }
 
+/// A setup and the files that it names, before the overrides that name none.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    tree: Node,
+    /// The chip's head, which overrides seldom change.
+    part: Option<Arc<Part>>,
+    has_another_chip: bool,
+}
+
+impl Prepared {
+    /// Lays those of `sets` over it that name no file; the others must be those it was prepared with.
+    ///
+    /// # Errors
+    /// Paths that lead nowhere; a head of the chip that is not as it should be.
+    pub fn with(&self, sets: &[Override]) -> Result<Config, ConfigError> {
+        let mut tree = self.tree.clone();
+        let plain = || sets.iter().filter(|set| !set.names_a_base());
+        plain().try_for_each(|set| set.apply(&mut tree))?;
+        let changes_the_head = plain().any(|set| set.keys().first() == Some(&"part"));
+        let part = match &self.part {
+            Some(part) if !changes_the_head => Arc::clone(part),
+            _ => {
+                let part =
+                    Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
+                Arc::new(part)
+            }
+        };
+        if self.has_another_chip {
+            name_the_chip(&mut tree, &part);
+        }
+        Ok(Config { tree, part })
+    }
+}
+
 /// Says what to write in a setup that names no part.
 fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     match (tree.child("part"), tree.child("chip")) {
@@ -203,7 +243,6 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     }
 }
 
-/// Whether an override decides which files are read, and so comes before they are.
 /// The title of a setup names the chip it was written for: with another one it says so.
 fn name_the_chip(tree: &mut Node, part: &Part) {
     let Some(old) = take(tree, "title") else { return };
@@ -212,11 +251,14 @@ fn name_the_chip(tree: &mut Node, part: &Part) {
     put(tree, "title", node);
 }
 
-fn names_a_base(set: &Override) -> bool {
-    let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
-    match set.keys()[..] {
-        [key] | [key, "base" | "profile"] => is_filler(key),
-        _ => false,
+impl Override {
+    /// True when the override decides which files are read, and so comes before they are.
+    pub fn names_a_base(&self) -> bool {
+        let is_filler = |key: &str| FILLERS.iter().any(|kind| kind.table() == key);
+        match self.keys()[..] {
+            [key] | [key, "base" | "profile"] => is_filler(key),
+            _ => false,
+        }
     }
 }
 

@@ -74,7 +74,7 @@ impl Override {
     }
 
     /// The path's keys.
-    pub(super) fn keys(&self) -> Vec<&str> {
+    pub(crate) fn keys(&self) -> Vec<&str> {
         self.path.iter().map(|segment| segment.key.as_str()).collect()
     }
 

@@ -134,7 +134,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
         }
         name => {
             let test = Test::from_name(name).ok_or_else(|| unknown_measure(name))?;
-            figure(library, &config, &SpeedOptions { only: Some(test), ..options })
+            figure(library, &config, &SpeedOptions { only: vec![test], ..options })
         }
     }
 }
@@ -168,7 +168,7 @@ fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<
 }
 
 fn latency(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
-    let only = Some(Test::Erase(1));
+    let only = vec![Test::Erase(1)];
     let run = crate::speed_run::measure(
         library,
         config,

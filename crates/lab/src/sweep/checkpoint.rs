@@ -1,23 +1,41 @@
-//! Records on disk: an append-only file, from which an interrupted sweep goes on.
+//! Batches on disk: an append-only file, from which an interrupted sweep goes on, and from which its rows are written at the end.
+//! So memory does not grow with the number of designs.
 
-use super::Record;
+use super::batch::Batch;
 use crate::error::Error;
-use serde_json::{Value, json};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// The records of a sweep so far, in the order of the designs; with a file or without.
-#[derive(Debug, Default)]
-pub struct Checkpoint {
-    records: Vec<Record>,
-    file: Option<(File, PathBuf)>,
+/// Longest line that is read: a batch of a million designs is no batch.
+const LINE_MAX: u64 = 256 << 20;
+
+/// The batches of a sweep so far, in the order of the designs.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    file: File,
+    /// None for a temporary file, which no other sweep goes on from.
+    path: Option<PathBuf>,
+    /// First byte of the first batch.
+    start: u64,
 }
 
 impl Checkpoint {
-    /// Records in memory alone.
-    pub fn in_memory() -> Self {
-        Self::default()
+    /// Batches in a temporary file that has no name.
+    ///
+    /// # Errors
+    /// The host refuses one.
+    pub(super) fn temporary() -> Result<Self, Error> {
+        let file = tempfile::tempfile().map_err(|error| {
+            Error::asked(
+                format!("a temporary file: {error}"),
+                "set TMPDIR to a folder with room, or name a checkpoint",
+            )
+        })?;
+        Ok(Self { file, path: None, start: 0 })
     }
 
     /// Opens a checkpoint or begins one. `subject` is everything that the figures depend on; a checkpoint of another subject is
@@ -25,60 +43,92 @@ impl Checkpoint {
     ///
     /// # Errors
     /// A file that cannot be opened, is no checkpoint, or belongs to another sweep.
-    pub fn open(path: &Path, subject: &str) -> Result<Self, Error> {
-        let failed = |error: std::io::Error| refuse(path, &error.to_string());
-        let mut file = OpenOptions::new()
+    pub(super) fn open(path: &Path, subject: &str) -> Result<Self, Error> {
+        let failed = |error: io::Error| refuse(path, &error.to_string());
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(path)
             .map_err(failed)?;
-        let mut text = String::new();
-        file.read_to_string(&mut text).map_err(failed)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let head = format!("{}\n", json!({ "floatgate_sweep": 1, "subject": subject }));
-        if whole == 0 {
-            // Nothing, or a torn head; a file of anything else stays as it is.
-            if !head.starts_with(&text) {
-                return Err(refuse(path, "not a checkpoint of a sweep"));
-            }
-            file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).map_err(failed)?;
-            file.write_all(head.as_bytes()).map_err(failed)?;
-            return Ok(Self { records: Vec::new(), file: Some((file, path.to_owned())) });
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(refuse(path, "not a regular file"));
         }
-        let mut lines = text.get(..whole).unwrap_or_default().lines();
-        match lines.next() {
-            Some(first) if first == head.trim_end() => {}
-            Some(first) if first.starts_with("{\"floatgate_sweep\"") => {
-                return Err(refuse(
-                    path,
-                    "the checkpoint of another sweep, or of a setup that was changed since",
-                ));
+        let digest: String = Sha256::digest(subject).iter().map(|byte| format!("{byte:02x}")).collect();
+        let head = format!("{}\n", json!({ "floatgate_sweep": 2, "subject": digest }));
+        let mut checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
+        let mut found = vec![0; head.len()];
+        let got = checkpoint.read_head(&mut found).map_err(failed)?;
+        match &found[..got] {
+            same if same == head.as_bytes() => checkpoint.cut_torn_line().map_err(failed)?,
+            // Nothing, or a torn head; a file of anything else stays as it is.
+            part if head.as_bytes().starts_with(part) => {
+                checkpoint.file.set_len(0).map_err(failed)?;
+                checkpoint.append_text(&head)?;
+            }
+            other if other.starts_with(b"{\"floatgate_sweep\"") => {
+                let why = "the checkpoint of another sweep, or of a setup that was changed since";
+                return Err(refuse(path, why));
             }
             _ => return Err(refuse(path, "not a checkpoint of a sweep")),
         }
-        let mut records = Vec::new();
-        for (number, line) in (2..).zip(lines) {
-            records.push(read(line).ok_or_else(|| refuse(path, &format!("line {number} is damaged")))?);
-        }
-        file.set_len(whole as u64).and_then(|()| file.seek(SeekFrom::End(0))).map_err(failed)?;
-        Ok(Self { records, file: Some((file, path.to_owned())) })
+        Ok(checkpoint)
     }
 
-    /// The records.
-    pub fn records(&self) -> &[Record] {
-        &self.records
+    fn read_head(&self, head: &mut [u8]) -> io::Result<usize> {
+        let mut at = 0;
+        while at < head.len() {
+            match self.file.read_at(&mut head[at..], at as u64)? {
+                0 => break,
+                got => at += got,
+            }
+        }
+        Ok(at)
     }
 
-    /// Adds the records of the next designs.
-    pub(super) fn append(&mut self, records: Vec<Record>) -> Result<(), Error> {
-        if let Some((file, path)) = &mut self.file {
-            let lines: String = records.iter().map(|record| format!("{}\n", written(record))).collect();
-            file.write_all(lines.as_bytes()).map_err(|error| refuse(path, &error.to_string()))?;
+    /// Cuts the file behind its last line end.
+    fn cut_torn_line(&mut self) -> io::Result<()> {
+        let (mut end, mut piece) = (self.file.metadata()?.len(), [0; 4096]);
+        while end > self.start {
+            let from = end.saturating_sub(piece.len() as u64).max(self.start);
+            let piece = &mut piece[..(end - from) as usize];
+            self.file.read_exact_at(piece, from)?;
+            match piece.iter().rposition(|&byte| byte == b'\n') {
+                Some(at) => {
+                    end = from + at as u64 + 1;
+                    break;
+                }
+                None => end = from,
+            }
         }
-        self.records.extend(records);
-        Ok(())
+        self.file.set_len(end)
+    }
+
+    /// The batches from the first one on.
+    pub(super) fn batches(&self) -> Batches<'_> {
+        let lines = BufReader::with_capacity(1 << 16, FileAt { file: &self.file, at: self.start });
+        Batches { checkpoint: self, lines, number: 1, line: String::new() }
+    }
+
+    /// Adds the batch of the next designs.
+    pub(super) fn append(&mut self, batch: &Batch) -> Result<(), Error> {
+        self.append_text(&(batch.to_line() + "\n"))
+    }
+
+    fn append_text(&mut self, text: &str) -> Result<(), Error> {
+        let written = self.file.seek(SeekFrom::End(0)).and_then(|_| self.file.write_all(text.as_bytes()));
+        written.map_err(|error| self.failed(&error.to_string()))
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        match &self.path {
+            Some(path) => refuse(path, why),
+            None => Error::asked(
+                format!("a temporary file in {}: {why}", std::env::temp_dir().display()),
+                "set TMPDIR to a folder with room, or name a checkpoint",
+            ),
+        }
     }
 }
 
@@ -89,24 +139,41 @@ fn refuse(path: &Path, why: &str) -> Error {
     )
 }
 
-/// Numbers are texts, so that they come back bit for bit.
-fn written(record: &Record) -> Value {
-    match &record.refused {
-        Some(why) => json!(why),
-        None => record.figures.iter().map(|(name, value)| json!([name, value.to_string()])).collect(),
+/// A file that is read from a place of its own.
+struct FileAt<'a> {
+    file: &'a File,
+    at: u64,
+}
+
+impl Read for FileAt<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let got = self.file.read_at(buf, self.at)?;
+        self.at += got as u64;
+        Ok(got)
     }
 }
 
-fn read(line: &str) -> Option<Record> {
-    match serde_json::from_str(line).ok()? {
-        Value::String(why) => Some(Record { figures: Vec::new(), refused: Some(why) }),
-        Value::Array(list) => {
-            let figure = |item: &Value| {
-                let name = item.get(0)?.as_str()?.to_owned();
-                Some((name, item.get(1)?.as_str()?.parse().ok()?))
-            };
-            Some(Record { figures: list.iter().map(figure).collect::<Option<_>>()?, refused: None })
+/// The batches of a checkpoint.
+pub(super) struct Batches<'a> {
+    checkpoint: &'a Checkpoint,
+    lines: BufReader<FileAt<'a>>,
+    number: usize,
+    line: String,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<Batch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.line.clear();
+        self.number += 1;
+        match self.lines.by_ref().take(LINE_MAX).read_line(&mut self.line) {
+            Ok(0) => None,
+            Ok(_) => {
+                let batch = Batch::from_line(self.line.trim_end());
+                Some(batch.ok_or_else(|| self.checkpoint.failed(&format!("line {} is damaged", self.number))))
+            }
+            Err(error) => Some(Err(self.checkpoint.failed(&error.to_string()))),
         }
-        _ => None,
     }
 }

@@ -1,108 +1,53 @@
 //! `floatgate sweep`: many designs of a setup, measured; which are best, and which parameter matters.
 //!
-//! - [`Spec`]: setup, space of designs, constraints and objectives, as a TOML file has them.
-//! - [`run`]: designs in order, in chunks on all cores; each chunk goes to the [`Checkpoint`] before the next one begins.
-//! - [`Table`]: rows with their Pareto front and the sensitivity of each objective.
+//! - [`Spec`]: setup, space of designs, population, constraints and objectives, as a TOML file or a program has them.
+//! - [`Results`]: hands out [`Work`], some consecutive designs each, and takes the [`Batch`]es of figures in the same order. They
+//!   go to a checkpoint at once, so that memory does not grow with them.
+//! - [`Evaluator`]: measures the designs of a piece of work, here ([`run`]) or on another machine.
+//! - At the end the rows are written ([`Results::write`]) with Pareto front and sensitivities.
 //!
-//! A design follows from its number and the seed alone, so that any number of threads and any interruption give the same bytes.
+//! A design follows from its number and the seed alone, so that any number of threads, workers and interruptions gives the same bytes.
 
+mod analysis;
+mod batch;
 mod checkpoint;
+mod constraint;
+mod evaluator;
+mod measure;
+mod population;
+mod results;
+mod space;
 mod spec;
-mod table;
 #[cfg(test)]
 mod tests;
+mod write;
 
-pub use checkpoint::Checkpoint;
-pub use spec::{MAX_DESIGNS, Spec};
-pub use table::Table;
+pub use analysis::Sensitivity;
+pub use batch::Batch;
+pub use constraint::Constraint;
+pub use evaluator::Evaluator;
+pub use measure::MeasureKind;
+pub use results::{Cells, Page, Results};
+pub use space::{Design, Work};
+pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
+pub use write::{Format, WriteError};
 
-use crate::config::{Config, Library, Override, Problem, Setup};
 use crate::error::Error;
-use crate::rig::RigOptions;
-use crate::speed::{Measured, SpeedOptions};
-use crate::speed_run::{self, refuses_a_value};
-use rayon::prelude::*;
 
-/// Designs that are measured before they are written to the checkpoint.
-const CHUNK: usize = 512;
-
-/// A measured design.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record {
-    /// Figures by name: KiB/s, or ms where no bytes are moved.
-    pub figures: Vec<(String, f64)>,
-    /// Reason for which the design cannot be; then there are no figures.
-    pub refused: Option<String>,
+/// Designs that are measured on all cores of this machine before they go to the checkpoint.
+pub fn designs_at_once(measure: MeasureKind) -> usize {
+    rayon::current_num_threads().max(1) * measure.designs_at_once()
 }
 
-/// Measures all designs that the checkpoint does not have yet. `progress` is called with the number of designs that are done.
+/// Measures all designs that the results do not have yet, on all cores. `progress` is called with the number of designs that are done.
 ///
 /// # Errors
 /// A wrong setup; a column in a constraint or an objective that no design has; a checkpoint that cannot be written.
-pub fn run(
-    library: &Library,
-    spec: &Spec,
-    checkpoint: &mut Checkpoint,
-    progress: impl Fn(usize),
-) -> Result<Table, Error> {
-    let setup = library.setup(&spec.setup)?;
-    let base = Override::parse_all(&spec.set)?;
-    let tests = SpeedOptions { blocks: 1, only: spec.only()?, ..SpeedOptions::default() };
-    let space = spec.space()?;
-    let mut checked = false;
-    while checkpoint.records().len() < space.len() {
-        let first = checkpoint.records().len();
-        let numbers = first..space.len().min(first + CHUNK);
-        let one = |number: usize| design(library, &setup, &base, &tests, &space.overrides(number));
-        let records: Result<Vec<Record>, Error> = numbers.into_par_iter().map(one).collect();
-        checkpoint.append(records?)?;
-        if !checked {
-            // Names are wrong for the whole sweep: better known after the first chunk than at the end.
-            checked = Table::check_columns(spec, &space, checkpoint.records(), false)?;
-        }
-        progress(checkpoint.records().len());
+pub fn run(evaluator: &Evaluator, results: &mut Results, progress: impl Fn(usize)) -> Result<(), Error> {
+    let chunk = designs_at_once(evaluator.spec().measure);
+    while let Some(work) = results.work(results.done(), chunk) {
+        results.add(&evaluator.measure(&work, true, &|| ())?)?;
+        progress(results.done());
     }
-    Table::new(spec, &space, checkpoint.records())
-}
-
-/// Measures one design. A value that is refused concerns this design alone; an unknown key is wrong for all.
-fn design(
-    library: &Library,
-    setup: &Setup,
-    base: &[Override],
-    tests: &SpeedOptions,
-    sets: &[String],
-) -> Result<Record, Error> {
-    let mut all = base.to_vec();
-    all.extend(Override::parse_all(sets)?);
-    let config: Config = match library.resolve(setup, &all) {
-        Err(error) if error.problem() == Problem::WrongValue => return Ok(Record::refused(&error)),
-        config => config?,
-    };
-    // Where cells have no errors, contents make no difference to times, and neither does when bad blocks are looked for.
-    let stores = config.tree().get("cells").is_some();
-    let options = RigOptions { stores, marks_on_demand: true, ..RigOptions::default() };
-    match speed_run::measure(library, &config, options, tests) {
-        Ok(run) => Ok(Record { figures: run.report.tests.iter().map(figure).collect(), refused: None }),
-        Err(error) if refuses_a_value(&error) => Ok(Record::refused(&error)),
-        Err(error) => Err(error),
-    }
-}
-
-impl Record {
-    fn refused(why: &impl ToString) -> Self {
-        Self { figures: Vec::new(), refused: Some(why.to_string()) }
-    }
-
-    fn figure(&self, name: &str) -> Option<f64> {
-        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
-    }
-}
-
-/// Name and value of a test's figure.
-fn figure(test: &Measured) -> (String, f64) {
-    match test.bytes {
-        0 => (format!("{} ms", test.name), test.ns as f64 / 1e6),
-        _ => (format!("{} KiB/s", test.name), test.exact_kib_s),
-    }
+    Ok(())
 }

@@ -1,4 +1,7 @@
 use super::*;
+use crate::config::Library;
+use std::path::Path;
+use std::sync::Arc;
 
 const SPEC: &str = r#"
 setup = "am62a-w35n01jw"
@@ -12,27 +15,51 @@ maximise = ["page read KiB/s"]
 minimise = ["bus.clock_hz"]
 "#;
 
-fn swept(spec: &str) -> Table {
-    run(&Library::built_in(), &Spec::parse("s.toml", spec).unwrap(), &mut Checkpoint::in_memory(), |_| ())
-        .unwrap()
+fn begun(spec: &str, checkpoint: Option<&Path>) -> Result<(Evaluator, Results), Error> {
+    let spec = Spec::parse("s.toml", spec)?;
+    let evaluator = Evaluator::new(Arc::new(Library::built_in()), &spec)?;
+    let results = Results::new(&evaluator, &spec, checkpoint)?;
+    Ok((evaluator, results))
 }
 
-fn column(table: &Table, name: &str) -> Vec<f64> {
-    let at = table.columns.iter().position(|column| column == name).unwrap();
-    table
-        .rows
-        .iter()
-        .map(|row| row[at].as_f64().unwrap_or_else(|| f64::from(u8::from(row[at] == true))))
-        .collect()
+fn swept(spec: &str) -> Results {
+    let (evaluator, mut results) = begun(spec, None).unwrap();
+    run(&evaluator, &mut results, |_| ()).unwrap();
+    results
+}
+
+fn written(results: &Results, format: Format) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    results.write(format, &mut bytes).unwrap();
+    bytes
+}
+
+fn column(results: &Results, name: &str) -> Vec<f64> {
+    let mut values = Vec::new();
+    results
+        .each_page(|page| {
+            let (_, cells) = page.into_iter().find(|(known, _)| known == name).unwrap();
+            values.extend(match cells {
+                Cells::Bool(all) => all.iter().map(|cell| f64::from(u8::from(*cell == Some(true)))).collect(),
+                Cells::Integer(all) => all.iter().map(|cell| cell.unwrap() as f64).collect(),
+                Cells::Number(all) => all.iter().map(|cell| cell.unwrap_or(f64::NAN)).collect(),
+                Cells::Text(all) => {
+                    all.iter().map(|text| text.is_some().into()).map(|b: u8| b.into()).collect::<Vec<f64>>()
+                }
+            });
+            Ok::<(), Error>(())
+        })
+        .unwrap();
+    values
 }
 
 /// Compared with each pair of rows.
 #[test]
 fn the_front_has_the_rows_that_no_other_dominates() {
-    let table = swept(SPEC);
-    assert_eq!(table.rows.len(), 15);
-    let (speed, clock) = (column(&table, "page read KiB/s"), column(&table, "bus.clock_hz"));
-    let front = column(&table, "pareto");
+    let results = swept(SPEC);
+    let (speed, clock) = (column(&results, "page read KiB/s"), column(&results, "bus.clock_hz"));
+    let front = column(&results, "pareto");
+    assert_eq!(front.len(), 15);
     for i in 0..15 {
         let dominated = (0..15).any(|j| {
             speed[j] >= speed[i] && clock[j] <= clock[i] && (speed[j] > speed[i] || clock[j] < clock[i])
@@ -44,14 +71,12 @@ fn the_front_has_the_rows_that_no_other_dominates() {
 
 #[test]
 fn shares_of_the_variance_add_up_to_no_more_than_all_of_it() {
-    let table = swept(SPEC);
-    let of_speed: Vec<&table::Sensitivity> =
-        table.sensitivity.iter().filter(|one| one.objective.starts_with("page")).collect();
+    let all = swept(SPEC).sensitivity();
+    let of_speed: Vec<&Sensitivity> = all.iter().filter(|one| one.objective.starts_with("page")).collect();
     assert_eq!(of_speed.len(), 2);
     let sum: f64 = of_speed.iter().map(|one| one.share).sum();
     assert!(sum > 0.8 && sum <= 1.0 + 1e-9, "{of_speed:?}");
-    let clock =
-        table.sensitivity.iter().find(|one| one.objective == "bus.clock_hz" && one.key == "bus.clock_hz");
+    let clock = all.iter().find(|one| one.objective == "bus.clock_hz" && one.key == "bus.clock_hz");
     assert!((clock.unwrap().share - 1.0).abs() < 1e-9);
 }
 
@@ -59,36 +84,91 @@ fn shares_of_the_variance_add_up_to_no_more_than_all_of_it() {
 fn a_latin_hypercube_has_one_design_in_each_stratum() {
     let text = "setup='am62a-w35n01jw'\n[space]\n'bus.clock_hz' = { from = 0.0, to = 100.0 }\n'x' = { from = 0.0, to = 1.0 }\n[sample]\nlatin_hypercube = 100\nseed = 3\n";
     let space = Spec::parse("s.toml", text).unwrap().space().unwrap();
-    let mut strata: Vec<usize> =
-        (0..100).map(|i| space.values(i)[0].parse::<f64>().unwrap() as usize).collect();
+    let stratum = |i| space.values(i)[0].as_ref().unwrap().parse::<f64>().unwrap() as usize;
+    let mut strata: Vec<usize> = (0..100).map(stratum).collect();
     assert!(strata.windows(2).any(|pair| pair[0] > pair[1]), "shuffled");
     strata.sort_unstable();
     assert_eq!(strata, (0..100).collect::<Vec<_>>());
 }
 
-/// Cut at any byte, a sweep goes on to the same table.
+/// Cut at any byte, a sweep goes on to the same files, whatever the size of its chunks.
 #[test]
 fn an_interrupted_sweep_goes_on() {
-    let library = Library::built_in();
-    let spec = Spec::parse("s.toml", SPEC).unwrap();
     let path = std::env::temp_dir().join(format!("floatgate-sweep-{}", std::process::id()));
     let _ = std::fs::remove_file(&path);
-    let sweep = || {
-        let mut checkpoint = Checkpoint::open(&path, SPEC).unwrap();
-        let table = run(&library, &spec, &mut checkpoint, |_| ()).unwrap();
-        (table.rows, std::fs::read(&path).unwrap())
+    let sweep = |chunk| {
+        let (evaluator, mut results) = begun(SPEC, Some(&path)).unwrap();
+        while let Some(work) = results.work(results.done(), chunk) {
+            results.add(&evaluator.measure(&work, false, &|| ()).unwrap()).unwrap();
+        }
+        [Format::Csv, Format::Json, Format::Parquet].map(|format| written(&results, format))
     };
-    let whole = sweep();
-    for cut in (0..whole.1.len()).step_by(97) {
-        std::fs::write(&path, &whole.1[..cut]).unwrap();
-        assert!(sweep() == whole, "cut at {cut}");
+    let whole = sweep(4);
+    let checkpoint = std::fs::read(&path).unwrap();
+    assert_eq!(checkpoint.iter().filter(|&&byte| byte == b'\n').count(), 5);
+    for (number, cut) in (0..checkpoint.len()).step_by(197).enumerate() {
+        std::fs::write(&path, &checkpoint[..cut]).unwrap();
+        assert!(sweep(1 + number % 20) == whole, "cut at {cut}");
     }
-    let other = Checkpoint::open(&path, "another").unwrap_err();
-    assert!(other.to_string().contains("another sweep"), "{other}");
+    for other in [SPEC.replace("1500", "1600"), SPEC.replace("10e6, to", "5e6, to")] {
+        let error = begun(&other, Some(&path)).err().unwrap();
+        assert!(error.to_string().contains("another sweep"), "{error}");
+    }
+    let mut damaged = checkpoint.clone();
+    let second_line = damaged.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    damaged[second_line] = b'!';
+    std::fs::write(&path, &damaged).unwrap();
+    assert!(begun(SPEC, Some(&path)).err().unwrap().to_string().contains("line 2 is damaged"));
     std::fs::write(&path, "a text of the user").unwrap();
-    assert!(Checkpoint::open(&path, SPEC).is_err());
+    assert!(begun(SPEC, Some(&path)).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"a text of the user");
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn parquet_has_the_rows_of_the_csv() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+    use serde_json::{Value, json};
+    let results = swept(&SPEC.replace("\"1-1-8\"", "\"8x\""));
+    let mut file = tempfile::tempfile().unwrap();
+    results.write(Format::Parquet, &mut file).unwrap();
+    let value = |field: &Field| match field {
+        Field::Bool(value) => json!(value),
+        Field::Long(value) => json!(value),
+        Field::Double(value) => json!(value),
+        Field::Str(text) => json!(text),
+        Field::Null => Value::Null,
+        other => panic!("{other:?}"),
+    };
+    let rows: Vec<Value> = SerializedFileReader::new(file)
+        .unwrap()
+        .get_row_iter(None)
+        .unwrap()
+        .map(|row| row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), value(field))).collect())
+        .collect();
+    let json: Value = serde_json::from_slice(&written(&results, Format::Json)).unwrap();
+    assert_eq!(Value::from(rows), json["rows"]);
+    assert_eq!(results.refused().0, 5);
+}
+
+#[test]
+fn a_population_has_intervals_and_stops_when_they_are_narrow() {
+    let population = |rule: &str| {
+        swept(&format!(
+            "setup='mt29f2g08aad'\nmeasure='endurance'\ntests=['mean cycles']\n[options]\nblocks=2\n[space]\n'options.temperature_c'=[25, 85]\n[population]\nmembers=64\nleast=8\n{rule}"
+        ))
+    };
+    let all = population("");
+    assert_eq!(column(&all, "members"), [64.0, 64.0]);
+    let [mean, low, high] = ["", " low", " high"].map(|end| column(&all, &format!("mean cycles{end}")));
+    assert!(low[0] < mean[0] && mean[0] < high[0], "{low:?} {mean:?} {high:?}");
+    let wide = 2.0 * (high[0] - low[0]);
+    let stopped = population(&format!("stop={{ column='mean cycles', width={wide} }}\n"));
+    let members = column(&stopped, "members");
+    assert!(members[0] < 64.0 && members[0] >= 8.0, "{members:?}");
+    let width = column(&stopped, "mean cycles high")[0] - column(&stopped, "mean cycles low")[0];
+    assert!(width <= wide, "{width} {wide}");
 }
 
 #[test]
@@ -99,17 +179,20 @@ fn wrong_specifications_are_refused() {
         ("step = 10e6", "step = 0"),
         ("to = 50e6", "to = 5e6"),
         ("to = 50e6, step = 10e6", "to = 50e6"),
+        ("from = 10e6", "from = nan"),
         ("test = \"page read\"", "test = \"page\""),
         ("[objectives]", "[sample]\nseed = 1\n[objectives]"),
-    ] {
-        assert!(Spec::parse("s.toml", &SPEC.replace(from, to)).is_err(), "{to}");
-    }
-    for (from, to) in [
         ("> 1500", "= 1500"),
-        ("minimise = [\"bus.clock_hz\"]", "minimise = [\"cost\"]"),
-        ("bus.mode", "bus.mod"),
+        ("[space]", "[options]\nblock = 3\n[space]"),
+        ("[space]", "[space]\n'options.block' = [3]"),
+        ("[space]", "[population]\nmembers = 0\n[space]"),
+        ("test = \"page read\"", "test = \"page read\"\nscreen = ['speed > 3']"),
+        ("test = \"page read\"", "test = \"page read\"\nmeasure = 'weight'"),
     ] {
-        let spec = Spec::parse("s.toml", &SPEC.replace(from, to)).unwrap();
-        assert!(run(&Library::built_in(), &spec, &mut Checkpoint::in_memory(), |_| ()).is_err(), "{to}");
+        assert!(SPEC.contains(from) && begun(&SPEC.replacen(from, to, 1), None).is_err(), "{to}");
+    }
+    for (from, to) in [("minimise = [\"bus.clock_hz\"]", "minimise = [\"cost\"]"), ("bus.mode", "bus.mod")] {
+        let (evaluator, mut results) = begun(&SPEC.replace(from, to), None).unwrap();
+        assert!(run(&evaluator, &mut results, |_| ()).is_err(), "{to}");
     }
 }

@@ -1,0 +1,60 @@
+//! Intervals in which a mean or a probability lies, from samples, at a confidence of 95 %.
+
+use floatgate_device::cells::random::Stream;
+
+/// Quantile of the normal distribution at 97.5 %.
+const Z: f64 = 1.96;
+
+/// Samples that are drawn with replacement from the given ones.
+const RESAMPLES: usize = 1000;
+
+/// Interval of a probability of which `hits` of `tries` were hits (Wilson 1927).
+pub(crate) fn wilson(hits: u64, tries: u64) -> [f64; 2] {
+    let n = tries.max(1) as f64;
+    let share = hits as f64 / n;
+    let middle = share + Z * Z / (2.0 * n);
+    let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+    let scale = 1.0 + Z * Z / n;
+    [((middle - half) / scale).max(0.0), ((middle + half) / scale).min(1.0)]
+}
+
+/// Interval of the mean of `samples` (percentile bootstrap, Efron 1979); the seed is fixed, so that equal samples have equal
+/// intervals. A single sample says nothing about the mean, and has none.
+pub(crate) fn bootstrap(samples: &[f64]) -> Option<[f64; 2]> {
+    if samples.len() < 2 {
+        return None;
+    }
+    let mut chance = Stream::new(samples.len() as u64);
+    let mut mean = || {
+        let drawn = (0..samples.len())
+            .map(|_| samples[(chance.unit() * samples.len() as f64) as usize % samples.len()]);
+        drawn.sum::<f64>() / samples.len() as f64
+    };
+    let mut means: Vec<f64> = (0..RESAMPLES).map(|_| mean()).collect();
+    means.sort_by(f64::total_cmp);
+    Some([means[RESAMPLES / 40], means[RESAMPLES - 1 - RESAMPLES / 40]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wilson_is_narrower_with_more_tries() {
+        let (few, many) = (wilson(5, 5), wilson(500, 500));
+        assert!(few[0] > 0.5 && few[0] < 0.6, "{few:?}");
+        assert!(many[0] > 0.99, "{many:?}");
+        assert!(wilson(0, 10)[0] < 1e-9);
+    }
+
+    /// Of 200 samples from 0 to 1 the mean is known to about 0.04 (1.96 / sqrt(12 * 200)).
+    #[test]
+    fn a_bootstrap_is_as_wide_as_the_normal_distribution_says() {
+        let samples: Vec<f64> = (0..200).map(|i| f64::from(i * 73 % 200) / 199.0).collect();
+        let [low, high] = bootstrap(&samples).unwrap();
+        assert!(low < 0.5 && high > 0.5);
+        assert!((high - low - 0.08).abs() < 0.01, "{low} to {high}");
+        assert_eq!(bootstrap(&samples[..1]), None);
+        assert_eq!(bootstrap(&[3.0, 3.0]), Some([3.0, 3.0]));
+    }
+}

@@ -1,0 +1,310 @@
+//! What is known of all designs, in one pass over them: constraints, Pareto front, sensitivity.
+
+use super::batch::Batch;
+use super::space::{KeyType, Space};
+use super::spec::Spec;
+use crate::error::Error;
+use serde::Serialize;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Bins of a range when the variance is divided.
+const BINS: usize = 16;
+
+/// Share of an objective's variance that follows from one key: the first-order Sobol index, estimated as the variance of the
+/// means of the designs with the same value (of ranges: in the same of 16 bins) over the variance of all designs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sensitivity {
+    /// Column of the objective.
+    pub objective: String,
+    /// Key of the setup.
+    pub key: String,
+    /// Share of the variance, 0 to 1.
+    pub share: f64,
+}
+
+/// Findings about the designs so far.
+pub(super) struct Analysis {
+    /// Figures by name, in the order in which they first came.
+    pub(super) figures: Vec<String>,
+    pub(super) texts: Vec<String>,
+    /// Designs that are not refused and meet all constraints.
+    pub(super) feasible: usize,
+    /// First design that was refused.
+    pub(super) first_refused: Option<String>,
+    /// Designs that are not refused.
+    pub(super) measured: usize,
+    objectives: Vec<Objective>,
+    front: Front,
+    axes: Vec<AxisBins>,
+    keys: Vec<(String, KeyType)>,
+}
+
+struct Objective {
+    column: String,
+    /// 1, or -1 where more is better.
+    sign: f64,
+    spread: Spread,
+    /// For each axis the designs of its bins.
+    bins: Vec<BTreeMap<usize, Spread>>,
+}
+
+/// Count, sum and sum of squares of values, less the first of all of them: they may differ in their last digits only.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    origin: f64,
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Spread {
+    fn add(&mut self, value: f64, origin: f64) {
+        self.origin = origin;
+        let value = value - origin;
+        self.count += 1.0;
+        self.sum += value;
+        self.squares += value * value;
+    }
+
+    /// Sum of the squares of the distances from the mean.
+    fn variation(&self) -> f64 {
+        (self.squares - self.sum * self.sum / self.count).max(0.0)
+    }
+}
+
+/// The bin of each value of an axis: of few values or texts one for each, else of equal width.
+enum AxisBins {
+    Each(BTreeMap<String, usize>),
+    Wide { least: f64, most: f64 },
+}
+
+impl AxisBins {
+    fn new(space: &Space, axis: usize) -> Self {
+        let values = space.distinct(axis);
+        match space.bounds(axis).filter(|_| values.is_empty() || values.len() > 4 * BINS) {
+            Some((least, most)) => Self::Wide { least, most },
+            None => Self::Each(values.into_iter().map(str::to_owned).zip(0..).collect()),
+        }
+    }
+
+    fn of(&self, text: &str) -> Option<usize> {
+        match self {
+            Self::Each(known) => known.get(text).copied(),
+            Self::Wide { least, most } => {
+                let share = (text.parse::<f64>().ok()? - least) / (most - least).max(f64::MIN_POSITIVE);
+                Some(((share * BINS as f64) as usize).min(BINS - 1))
+            }
+        }
+    }
+}
+
+impl Analysis {
+    pub(super) fn new(spec: &Spec, space: &Space) -> Self {
+        let axes: Vec<AxisBins> = (0..space.keys().count()).map(|axis| AxisBins::new(space, axis)).collect();
+        let of = |names: &[String], sign: f64| {
+            let objective = |column: &String| Objective {
+                column: column.clone(),
+                sign,
+                spread: Spread::default(),
+                bins: vec![BTreeMap::new(); axes.len()],
+            };
+            names.iter().map(objective).collect::<Vec<_>>()
+        };
+        let mut objectives = of(&spec.objectives.maximise, -1.0);
+        objectives.extend(of(&spec.objectives.minimise, 1.0));
+        Self {
+            figures: Vec::new(),
+            texts: Vec::new(),
+            feasible: 0,
+            first_refused: None,
+            measured: 0,
+            objectives,
+            front: Front::default(),
+            axes,
+            keys: space.key_types().map(|(key, of)| (key.to_owned(), of)).collect(),
+        }
+    }
+
+    pub(super) fn add(&mut self, spec: &Spec, space: &Space, batch: &Batch) {
+        let new_names = |known: &mut Vec<String>, names: &mut dyn Iterator<Item = &String>| {
+            for name in names {
+                if !known.contains(name) {
+                    known.push(name.clone());
+                }
+            }
+        };
+        new_names(&mut self.figures, &mut batch.figures.iter().map(|(name, _)| name));
+        new_names(&mut self.texts, &mut batch.texts.iter().map(|(name, _)| name));
+        for at in 0..batch.len() {
+            if let Some(Some(why)) = batch.refused.get(at) {
+                self.first_refused.get_or_insert_with(|| why.clone());
+                continue;
+            }
+            self.measured += 1;
+            let design = batch.first + at;
+            let values = space.values(design);
+            let is_feasible = self.is_feasible(spec, batch, at, &values);
+            self.feasible += usize::from(is_feasible);
+            let point: Vec<Option<f64>> =
+                self.objectives.iter().map(|one| self.value(batch, at, &values, &one.column)).collect();
+            self.spread(&point, &values);
+            let signed = point
+                .iter()
+                .zip(&self.objectives)
+                .map(|(value, one)| Some(Key(value.as_ref()? * one.sign + 0.0)));
+            if let Some(point) =
+                signed.collect::<Option<Vec<Key>>>().filter(|point| is_feasible && !point.is_empty())
+            {
+                self.front.add(point, design);
+            }
+        }
+    }
+
+    /// A figure of a design, or a numeric key of it.
+    fn value(&self, batch: &Batch, at: usize, values: &[Option<String>], column: &str) -> Option<f64> {
+        batch.figure(column, at).or_else(|| {
+            let axis = self.keys.iter().position(|(key, _)| key == column)?;
+            values.get(axis)?.as_ref()?.parse().ok()
+        })
+    }
+
+    pub(super) fn is_feasible(
+        &self,
+        spec: &Spec,
+        batch: &Batch,
+        at: usize,
+        values: &[Option<String>],
+    ) -> bool {
+        batch.refused.get(at).is_some_and(Option::is_none)
+            && spec.constraints.iter().all(|one| one.holds(self.value(batch, at, values, &one.column)))
+    }
+
+    fn spread(&mut self, point: &[Option<f64>], values: &[Option<String>]) {
+        for (objective, value) in self.objectives.iter_mut().zip(point) {
+            let Some(value) = *value else { continue };
+            let origin = if objective.spread.count == 0.0 { value } else { objective.spread.origin };
+            objective.spread.add(value, origin);
+            for ((bins, axis), text) in objective.bins.iter_mut().zip(&self.axes).zip(values) {
+                // Designs without the key have a bin of their own.
+                let bin = text.as_deref().and_then(|text| axis.of(text)).unwrap_or(usize::MAX);
+                bins.entry(bin).or_default().add(value, origin);
+            }
+        }
+    }
+
+    /// Refuses a column of a constraint or an objective that no design has, once one was measured.
+    pub(super) fn check_columns(&self, spec: &Spec) -> Result<(), Error> {
+        if self.measured == 0 {
+            return Ok(());
+        }
+        let is_known = |column: &str| {
+            self.figures.iter().any(|name| name == column)
+                || self
+                    .keys
+                    .iter()
+                    .any(|(key, of)| key == column && matches!(of, KeyType::Integer | KeyType::Number))
+        };
+        let wanted = spec.constraints.iter().map(|one| one.column.as_str());
+        let unknown = wanted
+            .chain(self.objectives.iter().map(|one| one.column.as_str()))
+            .find(|column| !is_known(column));
+        unknown.map_or(Ok(()), |column| {
+            Err(Error::asked(
+                format!("there is no column `{column}`"),
+                format!("there are {}", self.figures.join(", ")),
+            ))
+        })
+    }
+
+    /// Number of designs on the front.
+    pub(super) fn pareto(&self) -> usize {
+        self.front.0.values().map(Vec::len).sum()
+    }
+
+    /// Numbers of the designs on the front, sorted.
+    pub(super) fn front(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.front.0.values().flatten().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Sensitivities of the objectives, the largest of each first.
+    pub(super) fn sensitivity(&self) -> Vec<Sensitivity> {
+        let mut all = Vec::new();
+        for Objective { column, spread, bins, .. } in &self.objectives {
+            let whole = spread.variation();
+            let mean = spread.origin + spread.sum / spread.count;
+            if spread.count == 0.0 || whole <= 1e-12 * mean * mean * spread.count {
+                continue;
+            }
+            let share = |bins: &BTreeMap<usize, Spread>| {
+                let within: f64 = bins.values().map(Spread::variation).sum();
+                (1.0 - within / whole).clamp(0.0, 1.0)
+            };
+            let keys = self.keys.iter().map(|(key, _)| key.clone());
+            let mut of_objective: Vec<Sensitivity> = keys
+                .zip(bins)
+                .map(|(key, bins)| Sensitivity { objective: column.clone(), key, share: share(bins) })
+                .collect();
+            of_objective.sort_by(|a, b| b.share.total_cmp(&a.share));
+            all.extend(of_objective);
+        }
+        all
+    }
+}
+
+/// A value of an objective, of which less is better.
+#[derive(Clone, Copy, Debug)]
+struct Key(f64);
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key {}
+
+/// Points than which no other is better in one objective and as good in all others, with the designs that have them.
+#[derive(Default)]
+struct Front(BTreeMap<Vec<Key>, Vec<u32>>);
+
+impl Front {
+    fn add(&mut self, point: Vec<Key>, design: usize) {
+        let design = u32::try_from(design).unwrap_or(u32::MAX);
+        if let Some(designs) = self.0.get_mut(&point) {
+            designs.push(design);
+            return;
+        }
+        let dominates = |a: &[Key], b: &[Key]| a.iter().zip(b).all(|(a, b)| a <= b);
+        // In lexicographic order only a point before another one can dominate it. With two objectives the last of them has the
+        // least second one, so that no other need be asked.
+        let asked = if point.len() <= 2 { 1 } else { usize::MAX };
+        if self.0.range(..point.clone()).rev().take(asked).any(|(other, _)| dominates(other, &point)) {
+            return;
+        }
+        let behind = self.0.range(point.clone()..).map(|(other, _)| other);
+        let dominated: Vec<Vec<Key>> = if point.len() <= 2 {
+            behind.take_while(|other| dominates(&point, other)).cloned().collect()
+        } else {
+            behind.filter(|other| dominates(&point, other)).cloned().collect()
+        };
+        for other in dominated {
+            self.0.remove(&other);
+        }
+        self.0.insert(point, vec![design]);
+    }
+}

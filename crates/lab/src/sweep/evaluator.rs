@@ -1,0 +1,258 @@
+//! Designs to figures: overrides resolved, one chip or a population measured.
+
+use super::batch::{Batch, Record};
+use super::measure::{Figure, Found, Measure, MeasureKind, OPTIONS, SETUP, Subjected};
+use super::population;
+use super::space::{Space, Work};
+use super::spec::{HELP, Population, Spec};
+use crate::config::{Config, Library, Override, Prepared, Problem};
+use crate::error::Error;
+use crate::speed_run::refuses_a_value;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// Most prepared setups that are kept: a sweep over the chips of a catalogue uses all of them again and again.
+const PREPARED_MAX: usize = 1024;
+
+/// Everything that one needs to know to measure designs of a sweep.
+pub struct Evaluator {
+    library: Arc<Library>,
+    spec: Spec,
+    base: Vec<Override>,
+    tests: Vec<String>,
+    screen_tests: Vec<String>,
+    members: Option<Space>,
+    /// Setups by name and the overrides that name files.
+    prepared: RwLock<BTreeMap<Vec<String>, Arc<Prepared>>>,
+}
+
+/// A design: overrides of the setup, and what else its keys say.
+struct Design<'a> {
+    setup: &'a str,
+    sets: Vec<Override>,
+    options: Vec<(&'a str, &'a Override)>,
+}
+
+impl Evaluator {
+    /// Reads a specification, of which the space may be missing.
+    ///
+    /// # Errors
+    /// Wrong overrides, options, tests or numbers.
+    pub fn new(library: Arc<Library>, spec: &Spec) -> Result<Self, Error> {
+        spec.check()?;
+        let base = Override::parse_all(&spec.set)?;
+        let tests = match spec.tests.as_slice() {
+            [] => Measure::default_tests(spec.measure),
+            tests => tests.to_vec(),
+        };
+        if spec.measure == MeasureKind::Speed {
+            super::measure::speed_tests(&tests)?;
+        }
+        let members = match &spec.population {
+            Some(Population { vary, members, .. }) => {
+                Space::members(vary, *members, spec.seed).map_err(|why| Error::asked(why, HELP))?
+            }
+            None => None,
+        };
+        let mut screen_tests: Vec<String> = spec.screen.iter().map(|one| one.test().to_owned()).collect();
+        screen_tests.dedup();
+        Ok(Self {
+            library,
+            spec: spec.head(),
+            base,
+            tests,
+            screen_tests,
+            members,
+            prepared: RwLock::default(),
+        })
+    }
+
+    /// The specification without its designs.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Everything that the figures depend on beside the specification: this version, and the setup with its files.
+    pub(super) fn basis(&self) -> Result<String, Error> {
+        let setup = match self.spec.measure {
+            MeasureKind::Endurance => {
+                format!("{:?}", self.library.load(crate::config::Kind::Part, &self.spec.setup)?.table.value)
+            }
+            MeasureKind::Card => self.library.card(&self.spec.setup, &self.base)?.to_toml(),
+            _ => self.library.resolve(&self.library.setup(&self.spec.setup)?, &self.base)?.to_toml(),
+        };
+        Ok(format!("{}\n{setup}", env!("CARGO_PKG_VERSION")))
+    }
+
+    /// Measures some designs, on all threads of the pool or on this one; `each` is called after each.
+    ///
+    /// # Errors
+    /// What is wrong for all designs, such as an unknown key. A value that is refused concerns its design alone, and is in its row.
+    pub fn measure(&self, work: &Work, is_parallel: bool, each: &(dyn Fn() + Sync)) -> Result<Batch, Error> {
+        let parsed = self.parse(work)?;
+        let one = |number: usize| {
+            let record = self.design(&parsed, work, number);
+            each();
+            record
+        };
+        let numbers = 0..work.designs.len();
+        let records: Result<Vec<Record>, Error> =
+            if is_parallel { numbers.into_par_iter().map(one).collect() } else { numbers.map(one).collect() };
+        Ok(Batch::new(work.first, records?))
+    }
+
+    /// Overrides by key and text, each parsed once: a grid repeats its values.
+    fn parse<'w>(&self, work: &'w Work) -> Result<Vec<BTreeMap<&'w str, Override>>, Error> {
+        let first = self.base.len() + 1;
+        let of_key = |(axis, key): (usize, &String)| {
+            let texts = work.designs.iter().filter_map(|values| values.get(axis)?.as_deref());
+            let mut known = BTreeMap::new();
+            for text in texts {
+                if !known.contains_key(text) {
+                    known.insert(text, Override::parse(&format!("{key}={text}"), first + axis)?);
+                }
+            }
+            Ok(known)
+        };
+        work.keys.iter().enumerate().map(of_key).collect()
+    }
+
+    fn design(
+        &self,
+        parsed: &[BTreeMap<&str, Override>],
+        work: &Work,
+        number: usize,
+    ) -> Result<Record, Error> {
+        let values = work.designs.get(number).into_iter().flatten();
+        let own: Vec<&Override> =
+            parsed.iter().zip(values).filter_map(|(known, text)| known.get(text.as_deref()?)).collect();
+        let found = match &self.spec.population {
+            None => self.member(&own, self.spec.seed).map(|found| record(&found)),
+            Some(population) => self.population(&own, population),
+        };
+        match found {
+            Ok(record) => Ok(record),
+            Err(error) if concerns_a_design(&error) => {
+                Ok(Record { refused: Some(error.to_string()), ..Record::default() })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A design on one chip.
+    fn member(&self, own: &[&Override], seed: u64) -> Result<Found, Error> {
+        let design = self.split(own);
+        let measure = Measure::new(self.spec.measure, &self.spec.options, &design.options)?;
+        let of = Subjected { library: &self.library, setup: design.setup, sets: &design.sets, seed };
+        let mut screened = self.screen(&of)?;
+        let config = match self.spec.measure.wires_a_setup() {
+            true => Some(self.config(&of, measure.corner())?),
+            false => None,
+        };
+        let found = measure.run(&of, config.as_ref(), &self.tests)?;
+        screened.figures.extend(found.figures);
+        Ok(Found { texts: found.texts, ..screened })
+    }
+
+    /// Figures of `speed` that come before the measurement itself.
+    fn screen(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+        if self.spec.screen.is_empty() {
+            return Ok(Found::default());
+        }
+        let speed = Measure::new(MeasureKind::Speed, &toml::Table::new(), &[])?;
+        let found = speed.run(of, Some(&self.config(of, speed.corner())?), &self.screen_tests)?;
+        for wanted in &self.spec.screen {
+            let value = found
+                .figures
+                .iter()
+                .find(|(name, _)| *name == wanted.column)
+                .map(|(_, figure)| figure.mean());
+            if !wanted.holds(value) {
+                let value = value.map_or_else(|| "missing".to_owned(), |value| format!("{value:.1}"));
+                let message =
+                    format!("screened out: {} is {value}, and `{wanted}` is asked for", wanted.column);
+                return Err(Error::asked(message, "change `screen`"));
+            }
+        }
+        Ok(Found { figures: found.figures, texts: Vec::new() })
+    }
+
+    fn population(&self, own: &[&Override], population: &Population) -> Result<Record, Error> {
+        population::measure(population, &self.spec.constraints, |number| {
+            let values =
+                self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
+            let keys = self.members.iter().flat_map(Space::keys);
+            let drawn: Result<Vec<Override>, _> = keys
+                .zip(&values)
+                .filter_map(|(key, value)| Some(format!("{key}={}", value.as_deref()?)))
+                .map(|text| Override::parse(&text, self.base.len() + own.len() + 1))
+                .collect();
+            let drawn = drawn?;
+            let all: Vec<&Override> = own.iter().copied().chain(&drawn).collect();
+            self.member(&all, self.spec.seed.wrapping_add(u64::from(number)))
+        })
+    }
+
+    /// Tells overrides of the setup from options of the measurement, and from another setup.
+    fn split<'a>(&'a self, own: &[&'a Override]) -> Design<'a> {
+        let mut design = Design { setup: &self.spec.setup, sets: self.base.clone(), options: Vec::new() };
+        for set in own {
+            match set.keys()[..] {
+                [SETUP] => design.setup = set.value_text(),
+                [prefix, key] if format!("{prefix}.") == OPTIONS => design.options.push((key, *set)),
+                _ => design.sets.push((*set).clone()),
+            }
+        }
+        design
+    }
+
+    fn config(&self, of: &Subjected<'_>, corner: crate::corner::Corner) -> Result<Config, Error> {
+        let library = of.library;
+        if corner == crate::corner::Corner::Typical {
+            return Ok(self.prepared(of.setup, of.sets)?.with(of.sets)?);
+        }
+        let setup = library.setup(of.setup)?;
+        Ok(library.resolve(&setup, &corner.over(library, &setup, of.sets)?.0)?)
+    }
+
+    /// A setup with its files, which are read once.
+    fn prepared(&self, setup: &str, sets: &[Override]) -> Result<Arc<Prepared>, Error> {
+        let naming = sets.iter().filter(|set| set.names_a_base()).map(ToString::to_string);
+        let name: Vec<String> = std::iter::once(setup.to_owned()).chain(naming).collect();
+        if let Some(known) = self.prepared.read().unwrap_or_else(PoisonError::into_inner).get(&name) {
+            return Ok(Arc::clone(known));
+        }
+        let prepared = Arc::new(self.library.prepare(&self.library.setup(setup)?, sets)?);
+        let mut all = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= PREPARED_MAX {
+            all.clear();
+        }
+        all.insert(name, Arc::clone(&prepared));
+        Ok(prepared)
+    }
+}
+
+/// True when an error concerns one design's value alone. An unknown key or name is wrong for the whole sweep.
+fn concerns_a_design(error: &Error) -> bool {
+    match error {
+        Error::Config(error) => error.problem() == Problem::WrongValue,
+        error => refuses_a_value(error),
+    }
+}
+
+/// The figures of one chip.
+fn record(found: &Found) -> Record {
+    let figures = found.figures.iter().map(|(name, figure)| (name.clone(), figure.mean())).collect();
+    Record { figures, texts: found.texts.clone(), refused: None }
+}
+
+impl Figure {
+    /// The quantity, or the share of hits.
+    pub(super) fn mean(self) -> f64 {
+        match self {
+            Self::Value(value) => value,
+            Self::Share { hits, tries } => hits as f64 / tries.max(1) as f64,
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! Measurements of a design: a workload each, with its options and the figures that it gives.
+
+use super::spec::{HELP, Spec};
+use crate::age;
+use crate::card;
+use crate::config::{Config, Library, Override};
+use crate::corner::Corner;
+use crate::endurance::{self, Experiment, Subject};
+use crate::error::Error;
+use crate::machine::FilesystemKind;
+use crate::powercut::{self, CutKind, Mode, SecondCut, SetupFlash};
+use crate::rig::RigOptions;
+use crate::speed::{Measured, SpeedOptions, Test};
+use crate::speed_run;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Prefix of keys that are options of the measurement and not fields of the setup.
+pub(super) const OPTIONS: &str = "options.";
+
+/// Key that names another setup.
+pub(super) const SETUP: &str = "setup";
+
+/// Tests of `speed` that are measured by default: those with a column of their own in `floatgate speed --sweep`.
+const SPEED_TESTS: [&str; 5] = ["page read", "eraseblock read", "page write", "eraseblock write", "erase"];
+
+/// A measurement by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MeasureKind {
+    /// `floatgate speed` on one eraseblock.
+    #[default]
+    Speed,
+    /// `floatgate speed --fs`.
+    Fs,
+    /// `floatgate age`.
+    Age,
+    /// `floatgate endurance`.
+    Endurance,
+    /// `floatgate powercut`.
+    Powercut,
+    /// `floatgate card speed`.
+    Card,
+}
+
+impl MeasureKind {
+    /// Name in specifications.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Speed => "speed",
+            Self::Fs => "fs",
+            Self::Age => "age",
+            Self::Endurance => "endurance",
+            Self::Powercut => "powercut",
+            Self::Card => "card",
+        }
+    }
+
+    /// True where designs are overrides of a setup, from which a flash is wired.
+    pub(super) const fn wires_a_setup(self) -> bool {
+        matches!(self, Self::Speed | Self::Fs | Self::Age)
+    }
+
+    /// Designs that a core measures in a fraction of a second.
+    pub(super) const fn designs_at_once(self) -> usize {
+        match self {
+            Self::Speed => 256,
+            Self::Endurance => 16,
+            Self::Fs | Self::Age | Self::Powercut | Self::Card => 1,
+        }
+    }
+}
+
+/// A measurement with its options.
+#[derive(Clone, Debug)]
+pub(super) enum Measure {
+    Speed(Speed),
+    Fs(Fs),
+    Age(Age),
+    Endurance(Endurance),
+    Powercut(Powercut),
+    Card(Card),
+}
+
+/// Times of the chip's array.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CornerName {
+    #[default]
+    Typ,
+    Max,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Speed {
+    corner: CornerName,
+    bad_blocks: u32,
+    first_block: u32,
+    blocks: u32,
+    pages: Vec<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Fs {
+    corner: CornerName,
+    bad_blocks: u32,
+    blocks: u32,
+    fs: FilesystemKind,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Age {
+    fs: FilesystemKind,
+    years: f64,
+    temperature_c: f64,
+    write_bytes_per_day: u64,
+    fill_percent: u32,
+    /// 0 for never.
+    scrub_days: u32,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Endurance {
+    blocks: u32,
+    temperature_c: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Powercut {
+    fs: FilesystemKind,
+    cuts: u64,
+    steps: u32,
+    size_bytes: Option<u64>,
+    faults: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Card {
+    requests: u32,
+    sizes: Vec<u64>,
+}
+
+impl Default for Speed {
+    fn default() -> Self {
+        Self { corner: CornerName::Typ, bad_blocks: 0, first_block: 0, blocks: 1, pages: Vec::new() }
+    }
+}
+
+impl Default for Fs {
+    fn default() -> Self {
+        Self { corner: CornerName::Typ, bad_blocks: 0, blocks: 10, fs: FilesystemKind::Ubifs }
+    }
+}
+
+impl Default for Age {
+    /// As `floatgate age`.
+    fn default() -> Self {
+        Self {
+            fs: FilesystemKind::Ubifs,
+            years: 10.0,
+            temperature_c: 40.0,
+            write_bytes_per_day: 10 << 20,
+            fill_percent: 50,
+            scrub_days: 91,
+        }
+    }
+}
+
+impl Default for Endurance {
+    fn default() -> Self {
+        let Experiment { blocks, temperature_c, .. } = Experiment::default();
+        Self { blocks, temperature_c }
+    }
+}
+
+impl Default for Powercut {
+    fn default() -> Self {
+        Self { fs: FilesystemKind::Ubifs, cuts: 100, steps: 150, size_bytes: None, faults: false }
+    }
+}
+
+impl Default for Card {
+    fn default() -> Self {
+        Self { requests: 200, sizes: vec![4096, 65_536] }
+    }
+}
+
+/// A figure of one chip.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Figure {
+    /// A quantity.
+    Value(f64),
+    /// Events among tries, of which the share is wanted.
+    Share { hits: u64, tries: u64 },
+}
+
+/// Figures of one chip, and the texts beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) figures: Vec<(String, Figure)>,
+    pub(super) texts: Vec<(&'static str, String)>,
+}
+
+/// The subject of a measurement.
+pub(super) struct Subjected<'a> {
+    pub(super) library: &'a Library,
+    /// Name of the setup, part or card.
+    pub(super) setup: &'a str,
+    /// Overrides with the numbers of their designs.
+    pub(super) sets: &'a [Override],
+    pub(super) seed: u64,
+}
+
+impl Measure {
+    /// The measurement of a specification, with `changes` laid over its options.
+    pub(super) fn new(
+        kind: MeasureKind,
+        options: &toml::Table,
+        changes: &[(&str, &Override)],
+    ) -> Result<Self, Error> {
+        let mut options = options.clone();
+        for (key, change) in changes {
+            let value = change.value_text();
+            let typed =
+                toml::from_str::<toml::Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
+            options.insert((*key).to_owned(), typed.unwrap_or_else(|| toml::Value::String(value.to_owned())));
+        }
+        match kind {
+            MeasureKind::Speed => read(options).map(Self::Speed),
+            MeasureKind::Fs => read(options).map(Self::Fs),
+            MeasureKind::Age => read(options).map(Self::Age),
+            MeasureKind::Endurance => read(options).map(Self::Endurance),
+            MeasureKind::Powercut => read(options).map(Self::Powercut),
+            MeasureKind::Card => read(options).map(Self::Card),
+        }
+    }
+
+    /// Refuses keys of options that the measurement does not have.
+    pub(super) fn check_keys<'a>(spec: &Spec, keys: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+        Self::new(spec.measure, &spec.options, &[])?;
+        for key in keys.filter_map(|key| key.strip_prefix(OPTIONS)) {
+            // Of a value that is wrong only its design hears.
+            let probe = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
+            if let Err(error) = Self::new(spec.measure, &probe, &[])
+                && error.to_string().contains("unknown field")
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of the tests whose figures become columns when a specification names none; empty for all.
+    pub(super) fn default_tests(kind: MeasureKind) -> Vec<String> {
+        match kind {
+            MeasureKind::Speed => SPEED_TESTS.map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Corner of the chip.
+    pub(super) fn corner(&self) -> Corner {
+        match self {
+            Self::Speed(Speed { corner: CornerName::Max, .. })
+            | Self::Fs(Fs { corner: CornerName::Max, .. }) => Corner::Slowest,
+            _ => Corner::Typical,
+        }
+    }
+
+    /// Measures a design on one chip. `config` is its resolved setup where one is wired; of `tests` there is at least one,
+    /// or all are wanted.
+    pub(super) fn run(
+        &self,
+        of: &Subjected<'_>,
+        config: Option<&Config>,
+        tests: &[String],
+    ) -> Result<Found, Error> {
+        let mut found = match (self, config) {
+            (Self::Speed(speed), Some(config)) => speed.run(of, config, tests)?,
+            (Self::Fs(fs), Some(config)) => fs.run(of, config)?,
+            (Self::Age(age), Some(config)) => age.run(of, config)?,
+            (Self::Endurance(endurance), _) => endurance.run(of)?,
+            (Self::Powercut(powercut), _) => powercut.run(of)?,
+            (Self::Card(card), _) => card.run(of)?,
+            (_, None) => Found::default(),
+        };
+        if !tests.is_empty() {
+            let is_wanted = |name: &String| tests.iter().any(|test| name == test || is_figure_of(name, test));
+            found.figures.retain(|(name, _)| is_wanted(name));
+            if found.figures.is_empty() {
+                let message = format!("there is no figure of `{}`", tests.join("`, `"));
+                return Err(Error::asked(
+                    message,
+                    "leave `tests` out to get all figures, and choose among them",
+                ));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// True when a figure is a test's name and a unit.
+fn is_figure_of(figure: &str, test: &str) -> bool {
+    figure.strip_prefix(test).is_some_and(|unit| [" KiB/s", " ms", " MB/s"].contains(&unit))
+}
+
+fn read<T: DeserializeOwned>(options: toml::Table) -> Result<T, Error> {
+    toml::Value::Table(options).try_into().map_err(|error: toml::de::Error| {
+        Error::asked(format!("options of the measurement: {}", error.message()), HELP)
+    })
+}
+
+/// Name and value of a test's figure: KiB/s, or ms where no bytes are moved.
+fn figure(test: &Measured) -> (String, Figure) {
+    match test.bytes {
+        0 => (format!("{} ms", test.name), Figure::Value(test.ns as f64 / 1e6)),
+        _ => (format!("{} KiB/s", test.name), Figure::Value(test.exact_kib_s)),
+    }
+}
+
+fn values<const N: usize>(figures: [(&str, f64); N]) -> Vec<(String, Figure)> {
+    figures.map(|(name, value)| (name.to_owned(), Figure::Value(value))).into()
+}
+
+/// The tests of these names; none for `all`.
+pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
+    if names.iter().any(|name| name == "all") {
+        return Ok(Vec::new());
+    }
+    let find = |name: &String| {
+        let help = "there are `page read`, `8 page read`, `eraseblock write`, `erase`, `4x erase` and the like, and `all`";
+        Test::from_name(name).ok_or_else(|| Error::asked(format!("no test is called `{name}`"), help))
+    };
+    names.iter().map(find).collect()
+}
+
+/// A speed test of the flash or a filesystem on it.
+fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOptions) -> Result<Found, Error> {
+    // Where cells have no errors, contents make no difference to times, and neither does when bad blocks are looked for.
+    let stores = tests.filesystem.is_some() || config.tree().get("cells").is_some();
+    let options =
+        RigOptions { stores, marks_on_demand: tests.filesystem.is_none(), seed: of.seed, bad_blocks };
+    let run = speed_run::measure(of.library, config, options, tests)?;
+    Ok(Found {
+        figures: run.report.tests.iter().map(figure).collect(),
+        texts: vec![
+            ("reads", run.link.read),
+            ("writes", run.link.write),
+            ("not given", run.link.not_given.join("; ")),
+        ],
+    })
+}
+
+impl Speed {
+    fn run(&self, of: &Subjected<'_>, config: &Config, tests: &[String]) -> Result<Found, Error> {
+        let options = SpeedOptions {
+            first_block: self.first_block,
+            blocks: self.blocks,
+            pages: self.pages.clone(),
+            only: speed_tests(tests)?,
+            ..SpeedOptions::default()
+        };
+        speed(of, config, self.bad_blocks, &options)
+    }
+}
+
+impl Fs {
+    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
+        let options =
+            SpeedOptions { blocks: self.blocks, filesystem: Some(self.fs), ..SpeedOptions::default() };
+        speed(of, config, self.bad_blocks, &options)
+    }
+}
+
+impl Age {
+    fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
+        let is_possible = (0.1..=100.0).contains(&self.years)
+            && (-55.0..=150.0).contains(&self.temperature_c)
+            && (1..=80).contains(&self.fill_percent);
+        if !is_possible {
+            let message = format!(
+                "{} years at {} C with {} % filled",
+                self.years, self.temperature_c, self.fill_percent
+            );
+            return Err(Error::asked(message, "give 0.1 to 100 years, -55 to 150 C, 1 to 80 %"));
+        }
+        let report = age::run(
+            of.library,
+            config,
+            &age::Options {
+                kind: self.fs,
+                years: self.years,
+                temperature_c: self.temperature_c,
+                write_bytes_per_day: self.write_bytes_per_day,
+                fill_percent: self.fill_percent,
+                scrub_days: Some(self.scrub_days)
+                    .filter(|&days| days > 0 && self.fs == FilesystemKind::Ubifs),
+                chips: 1,
+                seed: of.seed,
+            },
+            &|| (),
+        )?;
+        let Some(life) = report.lives.first() else { return Ok(Found::default()) };
+        let survived = Figure::Share { hits: u64::from(life.failure.is_none()), tries: 1 };
+        let mut figures = vec![("survived".to_owned(), survived)];
+        figures.extend(values([
+            ("years", life.failed_after_years.unwrap_or(self.years)),
+            ("moved LEBs", life.moved as f64),
+            ("new bad blocks", f64::from(life.bad_blocks)),
+            ("most cycles", f64::from(life.cycles.most)),
+        ]));
+        Ok(Found { figures, texts: Vec::new() })
+    }
+}
+
+impl Endurance {
+    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+        let subject = Subject::new(of.library, of.setup, of.sets)?;
+        let experiment = Experiment {
+            blocks: self.blocks,
+            temperature_c: self.temperature_c,
+            seed: of.seed,
+            ..Experiment::default()
+        };
+        let report = endurance::run(&subject, &experiment)?;
+        let mut figures = values([
+            ("least cycles", report.life.min as f64),
+            ("median cycles", report.life.median as f64),
+            ("mean cycles", report.life.mean),
+            ("cycles over nominal", report.life.over_nominal),
+            ("erase us", report.erase.typical_us),
+            ("last erases us", report.erase.last_100_us),
+        ]);
+        if let Some(program) = &report.program {
+            figures.extend(values([
+                ("program us", program.typical_us),
+                ("last programs us", program.last_100_us),
+            ]));
+        }
+        Ok(Found { figures, texts: Vec::new() })
+    }
+}
+
+impl Powercut {
+    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+        if self.cuts == 0 || !(1..=powercut::MAX_STEPS).contains(&self.steps) {
+            let help = format!("give `cuts` of 1 or more, and `steps` from 1 to {}", powercut::MAX_STEPS);
+            return Err(Error::asked("there is nothing to cut", help));
+        }
+        let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, self.size_bytes)?;
+        let options = powercut::Options {
+            flash: flash.id(),
+            fs: self.fs,
+            seed: of.seed,
+            steps: self.steps as usize,
+            faults: self.faults,
+            mode: Mode::Linear(self.cuts),
+            second: SecondCut::Sampled,
+            kinds: CutKind::ALL.to_vec(),
+        };
+        let make = |seed| flash.chip(of.library, seed, self.faults);
+        let report = powercut::explore_on(&options, &make, &|_| ()).map_err(|error| {
+            Error::asked(error.to_string(), "choose another chip, a larger size, more steps or another seed")
+        })?;
+        let failing = Figure::Share { hits: report.failure_count, tries: report.runs };
+        let mut figures = vec![("failing runs".to_owned(), failing)];
+        figures.extend(values([
+            ("operations", report.operations as f64),
+            ("cuts", report.cuts as f64),
+            ("most bad PEBs", f64::from(report.bad_pebs_max)),
+        ]));
+        Ok(Found { figures, texts: Vec::new() })
+    }
+}
+
+impl Card {
+    fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
+        let card = card::load(of.library, of.setup, of.sets)?;
+        let options = card::speed::CardSpeedOptions {
+            requests: self.requests,
+            sizes: self.sizes.clone(),
+            seed: of.seed,
+        };
+        let report = card::speed::measure(&card, &options)?;
+        let name = |test: &card::speed::CardTest| {
+            let (state, size) = (test.state.name(), test.request_bytes);
+            format!("{state} {} {} {size} B MB/s", test.access, test.operation)
+        };
+        let mut figures: Vec<(String, Figure)> =
+            report.tests.iter().map(|test| (name(test), Figure::Value(test.mb_s))).collect();
+        figures.extend(values([("power on us", report.power_on_us)]));
+        Ok(Found { figures, texts: Vec::new() })
+    }
+}

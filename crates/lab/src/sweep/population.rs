@@ -1,0 +1,104 @@
+//! Many chips of one design: means with intervals, and when there are enough of them.
+
+use super::batch::Record;
+use super::constraint::Constraint;
+use super::measure::{Figure, Found};
+use super::spec::{Population, Stop};
+use crate::error::Error;
+use crate::interval::{bootstrap, wilson};
+use rayon::prelude::*;
+
+/// Column with the number of members that were measured.
+pub(super) const MEMBERS: &str = "members";
+
+/// A figure of all members so far.
+struct Summary {
+    name: String,
+    mean: f64,
+    /// None where there is one member alone.
+    interval: Option<[f64; 2]>,
+}
+
+/// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
+/// Each wave runs on all threads; its size does not depend on their number.
+///
+/// # Errors
+/// The first error of a member.
+pub(super) fn measure(
+    population: &Population,
+    constraints: &[Constraint],
+    member: impl Fn(u32) -> Result<Found, Error> + Sync,
+) -> Result<Record, Error> {
+    let mut all: Vec<Found> = Vec::new();
+    loop {
+        let from = all.len() as u32;
+        let to = population.members.min(from.saturating_add(population.least));
+        let wave: Result<Vec<Found>, Error> = (from..to).into_par_iter().map(&member).collect();
+        all.extend(wave?);
+        let summaries = summaries(&all);
+        if to == population.members || is_enough(population.stop.as_ref(), constraints, &summaries)? {
+            return Ok(record(&summaries, all));
+        }
+    }
+}
+
+fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summary]) -> Result<bool, Error> {
+    let find = |column: &str| summaries.iter().find(|summary| summary.name == column);
+    let is_pruned = |one: &Constraint| {
+        find(&one.column).and_then(|summary| summary.interval).is_some_and(|i| one.is_missed_by(i))
+    };
+    if constraints.iter().any(is_pruned) {
+        return Ok(true);
+    }
+    let Some(Stop { column, width }) = stop else { return Ok(false) };
+    match find(column) {
+        Some(summary) => Ok(summary.interval.is_some_and(|[low, high]| high - low <= *width)),
+        None => {
+            let names: Vec<&str> = summaries.iter().map(|summary| summary.name.as_str()).collect();
+            Err(Error::asked(
+                format!("`stop`: there is no column `{column}`"),
+                format!("there are {}", names.join(", ")),
+            ))
+        }
+    }
+}
+
+/// Figures that the first member has; those of a figure are all values, or all shares.
+fn summaries(all: &[Found]) -> Vec<Summary> {
+    let names = all.first().map_or(&[][..], |first| &first.figures);
+    let of = |name: &str| {
+        let figure =
+            |found: &Found| found.figures.iter().find(|(known, _)| known == name).map(|(_, figure)| *figure);
+        all.iter().filter_map(figure).collect::<Vec<Figure>>()
+    };
+    names.iter().map(|(name, _)| summary(name, &of(name))).collect()
+}
+
+fn summary(name: &str, figures: &[Figure]) -> Summary {
+    let (mut hits_of_all, mut tries_of_all) = (0, 0);
+    for figure in figures {
+        if let Figure::Share { hits, tries } = figure {
+            hits_of_all += hits;
+            tries_of_all += tries;
+        }
+    }
+    let values: Vec<f64> = figures.iter().map(|figure| figure.mean()).collect();
+    let (mean, interval) = match tries_of_all {
+        0 => (values.iter().sum::<f64>() / values.len().max(1) as f64, bootstrap(&values)),
+        tries => (hits_of_all as f64 / tries as f64, Some(wilson(hits_of_all, tries))),
+    };
+    Summary { name: name.to_owned(), mean, interval }
+}
+
+fn record(summaries: &[Summary], all: Vec<Found>) -> Record {
+    let mut figures = vec![(MEMBERS.to_owned(), all.len() as f64)];
+    for Summary { name, mean, interval } in summaries {
+        figures.push((name.clone(), *mean));
+        if let Some([low, high]) = interval {
+            figures.extend([(format!("{name} low"), *low), (format!("{name} high"), *high)]);
+        }
+    }
+    // Texts are those of the first member.
+    let texts = all.into_iter().next().map_or_else(Vec::new, |first| first.texts);
+    Record { figures, texts, refused: None }
+}

@@ -1,0 +1,201 @@
+//! Results of a sweep: batches in the order of the designs, and the rows that follow from all of them.
+
+use super::analysis::{Analysis, Sensitivity};
+use super::batch::Batch;
+use super::checkpoint::Checkpoint;
+use super::evaluator::Evaluator;
+use super::space::{KeyType, Space, Work};
+use super::spec::Spec;
+use crate::error::Error;
+use std::path::Path;
+
+/// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
+/// however designs were measured.
+const PAGE_ROWS: usize = 1 << 16;
+
+/// Values of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cells {
+    /// Truths.
+    Bool(Vec<Option<bool>>),
+    /// Whole numbers.
+    Integer(Vec<Option<i64>>),
+    /// Numbers.
+    Number(Vec<Option<f64>>),
+    /// Texts.
+    Text(Vec<Option<String>>),
+}
+
+/// Some rows of the result, by column: keys, figures, texts, `feasible`, `pareto`, `refused`.
+pub type Page = Vec<(String, Cells)>;
+
+/// Designs and their figures.
+pub struct Results {
+    spec: Spec,
+    space: Space,
+    checkpoint: Checkpoint,
+    analysis: Analysis,
+    done: usize,
+}
+
+impl Results {
+    /// Results without any design yet, or those of a checkpoint.
+    ///
+    /// # Errors
+    /// A space that is none; a checkpoint that cannot be opened, or belongs to another sweep.
+    pub fn new(evaluator: &Evaluator, spec: &Spec, checkpoint: Option<&Path>) -> Result<Self, Error> {
+        let space = spec.space()?;
+        let checkpoint = match checkpoint {
+            Some(path) => {
+                let all = serde_json::to_string(spec).unwrap_or_default();
+                Checkpoint::open(path, &format!("{}\n{all}", evaluator.basis()?))?
+            }
+            None => Checkpoint::temporary()?,
+        };
+        let mut analysis = Analysis::new(spec, &space);
+        let mut done = 0;
+        for batch in checkpoint.batches() {
+            let batch = batch?;
+            if batch.first != done || batch.len() > space.len() - done {
+                return Err(Error::asked(
+                    format!("the checkpoint goes on with design {} after {done}", batch.first),
+                    "remove it: it is damaged",
+                ));
+            }
+            done += batch.len();
+            analysis.add(spec, &space, &batch);
+        }
+        analysis.check_columns(spec)?;
+        Ok(Self { spec: spec.head(), space, checkpoint, analysis, done })
+    }
+
+    /// Number of designs.
+    pub fn designs(&self) -> usize {
+        self.space.len()
+    }
+
+    /// Number of designs that were measured or refused.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    /// The designs from number `first` on, `most` of them at most; none behind the last.
+    pub fn work(&self, first: usize, most: usize) -> Option<Work> {
+        let end = self.space.len().min(first.saturating_add(most));
+        (first < end).then(|| self.space.work(first..end))
+    }
+
+    /// Adds the results of the next designs.
+    ///
+    /// # Errors
+    /// Other designs; a checkpoint that cannot be written; a column of a constraint or an objective that no design has.
+    pub fn add(&mut self, batch: &Batch) -> Result<(), Error> {
+        if batch.first != self.done || batch.len() > self.space.len() - self.done {
+            let message =
+                format!("results of design {} where those of {} are expected", batch.first, self.done);
+            return Err(Error::asked(message, "this is a bug in floatgate: please report it"));
+        }
+        self.checkpoint.append(batch)?;
+        let has_checked = self.analysis.measured > 0;
+        self.analysis.add(&self.spec, &self.space, batch);
+        self.done += batch.len();
+        // Names are wrong for the whole sweep: better known after the first batch than at the end.
+        if has_checked { Ok(()) } else { self.analysis.check_columns(&self.spec) }
+    }
+
+    /// Setup of the designs that name no other.
+    pub fn setup(&self) -> &str {
+        &self.spec.setup
+    }
+
+    /// Name of the measurement.
+    pub fn measure(&self) -> &'static str {
+        self.spec.measure.name()
+    }
+
+    /// Number of designs that are not refused and meet all constraints.
+    pub fn feasible(&self) -> usize {
+        self.analysis.feasible
+    }
+
+    /// Number of designs on the Pareto front.
+    pub fn pareto(&self) -> usize {
+        self.analysis.pareto()
+    }
+
+    /// Number of designs that were refused, and the reason of the first.
+    pub fn refused(&self) -> (usize, Option<&str>) {
+        (self.done - self.analysis.measured, self.analysis.first_refused.as_deref())
+    }
+
+    /// Sensitivities of the objectives, the largest of each first.
+    pub fn sensitivity(&self) -> Vec<Sensitivity> {
+        self.analysis.sensitivity()
+    }
+
+    /// Names and types of the columns, as a page without rows.
+    pub fn columns(&self) -> Page {
+        let keys = self.space.key_types().map(|(key, of)| {
+            let cells = match of {
+                KeyType::Bool => Cells::Bool(Vec::new()),
+                KeyType::Integer => Cells::Integer(Vec::new()),
+                KeyType::Number => Cells::Number(Vec::new()),
+                KeyType::Text => Cells::Text(Vec::new()),
+            };
+            (key.to_owned(), cells)
+        });
+        let figures = self.analysis.figures.iter().map(|name| (name.clone(), Cells::Number(Vec::new())));
+        let texts = self.analysis.texts.iter().map(|name| (name.clone(), Cells::Text(Vec::new())));
+        let flags = ["feasible", "pareto"].map(|name| (name.to_owned(), Cells::Bool(Vec::new())));
+        let refused = [("refused".to_owned(), Cells::Text(Vec::new()))];
+        keys.chain(figures).chain(texts).chain(flags).chain(refused).collect()
+    }
+
+    /// Calls `write` with the rows in order, page by page; once without rows when there are none.
+    ///
+    /// # Errors
+    /// A checkpoint that cannot be read; those of `write`.
+    pub fn each_page<E: From<Error>>(&self, mut write: impl FnMut(Page) -> Result<(), E>) -> Result<(), E> {
+        let front = self.analysis.front();
+        let mut page = self.columns();
+        let mut rows = 0;
+        for batch in self.checkpoint.batches() {
+            let batch = batch?;
+            for at in 0..batch.len() {
+                self.push_row(&mut page, &batch, at, &front);
+                rows += 1;
+                if rows == PAGE_ROWS {
+                    write(std::mem::replace(&mut page, self.columns()))?;
+                    rows = 0;
+                }
+            }
+        }
+        if rows > 0 || self.done == 0 { write(page) } else { Ok(()) }
+    }
+
+    fn push_row(&self, page: &mut Page, batch: &Batch, at: usize, front: &[u32]) {
+        let design = batch.first + at;
+        let values = self.space.values(design);
+        let is_feasible = self.analysis.is_feasible(&self.spec, batch, at, &values);
+        let is_front = u32::try_from(design).is_ok_and(|design| front.binary_search(&design).is_ok());
+        let text =
+            |name: &str| batch.texts.iter().find(|(known, _)| known == name)?.1.get(at).cloned().flatten();
+        let mut values = values.into_iter();
+        let keys = self.space.keys().count();
+        for (place, (name, cells)) in page.iter_mut().enumerate() {
+            let value = if place < keys { values.next().flatten() } else { None };
+            match cells {
+                Cells::Bool(all) if place < keys => all.push(value.and_then(|text| text.parse().ok())),
+                Cells::Integer(all) => all.push(value.and_then(|text| text.parse().ok())),
+                Cells::Number(all) if place < keys => all.push(value.and_then(|text| text.parse().ok())),
+                Cells::Text(all) if place < keys => {
+                    all.push(value.map(|text| text.trim_matches('"').to_owned()))
+                }
+                Cells::Bool(all) => all.push(Some(if name == "pareto" { is_front } else { is_feasible })),
+                Cells::Number(all) => all.push(batch.figure(name, at)),
+                Cells::Text(all) if name == "refused" => all.push(batch.refused.get(at).cloned().flatten()),
+                Cells::Text(all) => all.push(text(name)),
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The designs of a sweep. Each follows from its number and the seed alone.
+
+use super::spec::{MAX_DESIGNS, Sample};
+use floatgate_device::cells::random::{hash, unit};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range as Numbers;
+
+/// Overrides of one design by key.
+pub type Design = BTreeMap<String, toml::Value>;
+
+/// Keys with their values, in the order in which they were written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Axes(Vec<(String, Axis)>);
+
+impl Axes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+}
+
+impl Serialize for Axes {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(self.0.iter().map(|(key, axis)| (key, axis)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Axes {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Axes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of lists or ranges")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Axes, M::Error> {
+                let mut axes = Vec::new();
+                while let Some(axis) = map.next_entry()? {
+                    axes.push(axis);
+                }
+                Ok(Axes(axes))
+            }
+        }
+        d.deserialize_map(InOrder)
+    }
+}
+
+/// Values of a key.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(super) enum Axis {
+    List(Vec<toml::Value>),
+    Range(Range),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Range {
+    from: f64,
+    to: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<f64>,
+}
+
+impl Axis {
+    fn values(&self, is_grid: bool) -> Result<Values, String> {
+        match self {
+            Self::List(list) if list.is_empty() => Err("an empty list: the space has no design".to_owned()),
+            Self::List(list) => list.iter().map(text).collect::<Result<_, _>>().map(Values::List),
+            Self::Range(Range { from, to, .. }) if !(from <= to && from.is_finite() && to.is_finite()) => {
+                Err("`to` is below `from`, or one of them is no number".to_owned())
+            }
+            Self::Range(Range { from, to, step: None }) if !is_grid => Ok(Values::Between(*from, *to)),
+            Self::Range(Range { step: None, .. }) => Err("a grid needs the `step` of a range".to_owned()),
+            Self::Range(Range { from, to, step: Some(step) }) => {
+                // A step that is not exact in binary must not lose the last value.
+                let steps = (to - from) / step + 1e-9;
+                if !(*step > 0.0 && steps < MAX_DESIGNS as f64) {
+                    return Err(format!("`step` is not above 0, or makes more than {MAX_DESIGNS} values"));
+                }
+                let value = |i: usize| number(((from + i as f64 * step) * 1e9).round() / 1e9);
+                Ok(Values::List((0..=steps as usize).map(value).collect()))
+            }
+        }
+    }
+}
+
+/// A value as `--set` takes it.
+fn text(value: &toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) if text.is_empty() => Ok("\"\"".to_owned()),
+        toml::Value::String(text) => Ok(text.clone()),
+        toml::Value::Float(x) if !x.is_finite() => Err(format!("{x} is no value")),
+        toml::Value::Float(x) => Ok(number(*x)),
+        other => Ok(other.to_string()),
+    }
+}
+
+/// A number as an override takes it: whole ones without a point.
+fn number(x: f64) -> String {
+    if x.fract() == 0.0 && x.abs() < 9e15 { format!("{x:.0}") } else { x.to_string() }
+}
+
+/// Type of the values of a key: the narrowest that has all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum KeyType {
+    Bool,
+    Integer,
+    Number,
+    Text,
+}
+
+impl KeyType {
+    fn of<'a>(values: impl Iterator<Item = &'a str> + Clone) -> Self {
+        let all = |is: fn(&str) -> bool| values.clone().all(is);
+        let is_number = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite);
+        match () {
+            () if all(|text| text.parse::<bool>().is_ok()) => Self::Bool,
+            () if all(|text| text.parse::<i64>().is_ok()) => Self::Integer,
+            () if all(is_number) => Self::Number,
+            () => Self::Text,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Values {
+    List(Vec<String>),
+    Between(f64, f64),
+    /// One for each design.
+    Each(Vec<Option<String>>),
+}
+
+impl Values {
+    /// The value at a share of the axis, 0 to 1.
+    fn at(&self, share: f64) -> Option<String> {
+        match self {
+            Self::List(list) => {
+                let at = (share * list.len() as f64) as usize;
+                list.get(at.min(list.len() - 1)).cloned()
+            }
+            Self::Between(from, to) => {
+                let x = from + share * (to - from);
+                // Large values, such as clocks, are whole numbers.
+                Some(number(if to.abs() >= 1e6 { x.round() } else { x }))
+            }
+            Self::Each(_) => None,
+        }
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &str> + Clone {
+        let (list, each): (&[String], &[Option<String>]) = match self {
+            Self::List(list) => (list, &[]),
+            Self::Between(..) => (&[], &[]),
+            Self::Each(each) => (&[], each),
+        };
+        list.iter().map(String::as_str).chain(each.iter().flatten().map(String::as_str))
+    }
+
+    fn key_type(&self) -> KeyType {
+        match self {
+            Self::Between(_, to) if to.abs() >= 1e6 => KeyType::Integer,
+            Self::Between(..) => KeyType::Number,
+            _ => KeyType::of(self.texts()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum How {
+    Grid,
+    Listed,
+    Random(u64),
+    Latin(u64),
+}
+
+/// All designs of a sweep.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    axes: Vec<(String, Values)>,
+    how: How,
+    designs: usize,
+    /// For a Latin hypercube the stratum of each design on each axis.
+    strata: Vec<Vec<u32>>,
+}
+
+/// Some consecutive designs: what a worker needs to measure them.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Work {
+    /// Number of the first one.
+    pub(super) first: usize,
+    pub(super) keys: Vec<String>,
+    /// The values of each design by key, as `--set` takes them.
+    pub(super) designs: Vec<Vec<Option<String>>>,
+}
+
+impl Space {
+    pub(super) fn new(axes: &Axes, sample: Option<&Sample>) -> Result<Self, String> {
+        let (how, drawn) = match sample {
+            None => (How::Grid, None),
+            Some(&Sample { random: Some(n), latin_hypercube: None, seed }) => (How::Random(seed), Some(n)),
+            Some(&Sample { random: None, latin_hypercube: Some(n), seed }) => (How::Latin(seed), Some(n)),
+            Some(_) => return Err("`sample` has either `random` or `latin_hypercube`".to_owned()),
+        };
+        if axes.is_empty() {
+            return Err("the table `space` is empty".to_owned());
+        }
+        let named = |(key, axis): &(String, Axis)| {
+            let values = axis.values(drawn.is_none()).map_err(|why| format!("`{key}`: {why}"))?;
+            Ok((key.clone(), values))
+        };
+        let axes: Vec<(String, Values)> = axes.0.iter().map(named).collect::<Result<_, String>>()?;
+        let grid = axes.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.texts().count()));
+        let designs = drawn.or(grid).unwrap_or(usize::MAX);
+        Self { axes, how, designs, strata: Vec::new() }.checked()
+    }
+
+    /// Designs one by one; keys stand in the order in which they first come.
+    pub(super) fn listed(designs: &[Design]) -> Result<Self, String> {
+        let mut keys: Vec<&String> = Vec::new();
+        let mut known = BTreeSet::new();
+        keys.extend(designs.iter().flat_map(BTreeMap::keys).filter(|key| known.insert(*key)));
+        let column = |key: &&String| {
+            let values = designs.iter().map(|design| design.get(*key).map(text).transpose());
+            Ok(((*key).clone(), Values::Each(values.collect::<Result<_, String>>()?)))
+        };
+        let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
+        Self { axes, how: How::Listed, designs: designs.len(), strata: Vec::new() }.checked()
+    }
+
+    /// What varies between members of a population; without keys nothing does.
+    pub(super) fn members(axes: &Axes, members: u32, seed: u64) -> Result<Option<Self>, String> {
+        let sample = Sample { random: Some(members as usize), latin_hypercube: None, seed };
+        if axes.is_empty() { Ok(None) } else { Self::new(axes, Some(&sample)).map(Some) }
+    }
+
+    fn checked(mut self) -> Result<Self, String> {
+        match self.designs {
+            0 => return Err("the space has no design".to_owned()),
+            n if n > MAX_DESIGNS => return Err(format!("{n} designs; a sweep has 1 to {MAX_DESIGNS}")),
+            _ => {}
+        }
+        if let How::Latin(seed) = self.how {
+            self.strata = (0..self.axes.len()).map(|axis| shuffled(self.designs, seed, axis)).collect();
+        }
+        Ok(self)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.designs
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.axes.iter().map(|(key, _)| key.as_str())
+    }
+
+    pub(super) fn key_types(&self) -> impl Iterator<Item = (&str, KeyType)> {
+        self.axes.iter().map(|(key, values)| (key.as_str(), values.key_type()))
+    }
+
+    /// Values of a key, where it has a list of them.
+    pub(super) fn distinct(&self, axis: usize) -> Vec<&str> {
+        let mut known = BTreeSet::new();
+        self.axes
+            .get(axis)
+            .map_or_else(Vec::new, |(_, values)| values.texts().filter(|text| known.insert(*text)).collect())
+    }
+
+    /// Least and largest value of a numeric key.
+    pub(super) fn bounds(&self, axis: usize) -> Option<(f64, f64)> {
+        match &self.axes.get(axis)?.1 {
+            Values::Between(from, to) => Some((*from, *to)),
+            values => {
+                let numbers: Option<Vec<f64>> = values.texts().map(|text| text.parse().ok()).collect();
+                Some(numbers?.iter().fold((f64::MAX, f64::MIN), |(a, b), &x| (a.min(x), b.max(x))))
+            }
+        }
+    }
+
+    /// Values of a design, in the order of the keys. In a grid the last key changes fastest.
+    pub(super) fn values(&self, design: usize) -> Vec<Option<String>> {
+        let mut rest = design;
+        let mut value = |(axis, (_, of_axis)): (usize, &(String, Values))| match (self.how, of_axis) {
+            (_, Values::Each(each)) => each.get(design).cloned().flatten(),
+            (How::Grid, Values::List(list)) => {
+                let value = list.get(rest % list.len()).cloned();
+                rest /= list.len();
+                value
+            }
+            (How::Grid | How::Listed, other) => other.at(0.0),
+            (How::Random(seed), _) => of_axis.at(share(seed, axis, design)),
+            (How::Latin(seed), _) => {
+                let stratum =
+                    self.strata.get(axis).and_then(|strata| strata.get(design)).copied().unwrap_or(0);
+                of_axis.at((f64::from(stratum) + share(seed, axis, design)) / self.designs as f64)
+            }
+        };
+        let mut values: Vec<Option<String>> = self.axes.iter().enumerate().rev().map(&mut value).collect();
+        values.reverse();
+        values
+    }
+
+    /// The designs with these numbers.
+    pub(super) fn work(&self, numbers: Numbers<usize>) -> Work {
+        Work {
+            first: numbers.start,
+            keys: self.keys().map(str::to_owned).collect(),
+            designs: numbers.map(|number| self.values(number)).collect(),
+        }
+    }
+}
+
+/// A number from 0 to below 1 for a design on an axis.
+fn share(seed: u64, axis: usize, design: usize) -> f64 {
+    unit(hash(seed, axis as u64, design as u64))
+}
+
+/// The numbers below n in an order that follows from seed and axis (Fisher and Yates).
+fn shuffled(n: usize, seed: u64, axis: usize) -> Vec<u32> {
+    let mut all: Vec<u32> = (0..u32::try_from(n).unwrap_or(0)).collect();
+    for i in (1..all.len()).rev() {
+        // The seed is changed, so that strata and places within them are independent.
+        let j = (share(!seed, axis, i) * (i + 1) as f64) as usize;
+        all.swap(i, j.min(i));
+    }
+    all
+}

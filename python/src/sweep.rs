@@ -1,0 +1,162 @@
+//! `sweep`: designs handed out and results taken, and the inner loop that measures them.
+
+use crate::cancel::interruptible;
+use crate::failure::Failure;
+use crate::library;
+use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Work};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+fn evaluator(spec: &Spec) -> Result<Arc<Evaluator>, Failure> {
+    Ok(Arc::new(Evaluator::new(Arc::new(library().clone()), spec)?))
+}
+
+/// A sweep with what is measured of it.
+#[pyclass(frozen)]
+pub(crate) struct NativeSweep {
+    evaluator: Arc<Evaluator>,
+    results: Mutex<Results>,
+}
+
+impl NativeSweep {
+    fn results(&self) -> MutexGuard<'_, Results> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl NativeSweep {
+    /// A sweep from its specification in JSON, or the rest of it after a checkpoint.
+    #[new]
+    fn new(py: Python<'_>, spec: &str, checkpoint: Option<PathBuf>) -> PyResult<Self> {
+        Ok(py.detach(|| -> Result<Self, Failure> {
+            let spec = Spec::from_json(spec)?;
+            let evaluator = evaluator(&spec)?;
+            let results = Mutex::new(Results::new(&evaluator, &spec, checkpoint.as_deref())?);
+            Ok(Self { evaluator, results })
+        })?)
+    }
+
+    fn designs(&self) -> usize {
+        self.results().designs()
+    }
+
+    fn done(&self) -> usize {
+        self.results().done()
+    }
+
+    /// What a worker needs beside the designs.
+    fn head(&self) -> PyResult<String> {
+        Ok(serde_json::to_string(self.evaluator.spec()).map_err(Failure::from)?)
+    }
+
+    /// Designs from `first` on, for a worker.
+    fn work(&self, first: usize, most: usize) -> PyResult<Option<String>> {
+        let work = self.results().work(first, most);
+        Ok(work.map(|work| serde_json::to_string(&work)).transpose().map_err(Failure::from)?)
+    }
+
+    /// Takes what a worker measured of the next designs.
+    fn add(&self, py: Python<'_>, batch: &str) -> PyResult<()> {
+        Ok(py.detach(|| -> Result<(), Failure> {
+            let batch = Batch::from_line(batch);
+            let batch = batch.ok_or_else(|| Failure::new("a worker sent something else than a batch", None))?;
+            Ok(self.results().add(&batch)?)
+        })?)
+    }
+
+    /// Measures the next designs on all cores of this machine; false when there are none.
+    fn measure(&self, py: Python<'_>, most: usize) -> PyResult<bool> {
+        let Some(work) = self.results().work(self.done(), most) else { return Ok(false) };
+        let evaluator = Arc::clone(&self.evaluator);
+        let batch = interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &|| cancel.check())?))?;
+        Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
+    }
+
+    /// Number of designs that are feasible, on the front, and refused.
+    fn counts(&self) -> (usize, usize, usize) {
+        let results = self.results();
+        (results.feasible(), results.pareto(), results.refused().0)
+    }
+
+    /// Reason of the first design that was refused.
+    fn first_refused(&self) -> Option<String> {
+        self.results().refused().1.map(str::to_owned)
+    }
+
+    fn sensitivity(&self) -> PyResult<String> {
+        Ok(serde_json::to_string(&self.results().sensitivity()).map_err(Failure::from)?)
+    }
+
+    /// All rows, as columns by name.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = py.detach(|| -> Result<_, Failure> {
+            let results = self.results();
+            let mut all = results.columns();
+            results.each_page(|page| {
+                for ((_, whole), (_, part)) in all.iter_mut().zip(page) {
+                    extend(whole, part);
+                }
+                Ok::<(), floatgate_lab::Error>(())
+            })?;
+            Ok(all)
+        })?;
+        let columns = PyDict::new(py);
+        for (name, cells) in all {
+            match cells {
+                Cells::Bool(all) => columns.set_item(name, all)?,
+                Cells::Integer(all) => columns.set_item(name, all)?,
+                Cells::Number(all) => columns.set_item(name, all)?,
+                Cells::Text(all) => columns.set_item(name, all)?,
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Writes all rows; the extension of the name says how.
+    fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        Ok(py.detach(|| -> Result<(), Failure> {
+            let format = Format::of(&path)?;
+            let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()), None);
+            // As other writers of Python do: a file of that name is overwritten.
+            let mut out = BufWriter::new(File::create(&path).map_err(|error| failed(&error))?);
+            self.results().write(format, &mut out).map_err(|error| failed(&error))?;
+            out.flush().map_err(|error| failed(&error))
+        })?)
+    }
+}
+
+fn extend(whole: &mut Cells, part: Cells) {
+    match (whole, part) {
+        (Cells::Bool(all), Cells::Bool(more)) => all.extend(more),
+        (Cells::Integer(all), Cells::Integer(more)) => all.extend(more),
+        (Cells::Number(all), Cells::Number(more)) => all.extend(more),
+        (Cells::Text(all), Cells::Text(more)) => all.extend(more),
+        _ => {}
+    }
+}
+
+/// Measures designs on this thread: what a worker does. `head` and `work` are those of a [`NativeSweep`].
+#[pyfunction]
+pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResult<String> {
+    /// The sweep that this process last worked for: most chunks are of the same one.
+    static LAST: Mutex<Option<(String, Arc<Evaluator>)>> = Mutex::new(None);
+    let known = || LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = known().as_ref().filter(|(of, _)| *of == head).map(|(_, evaluator)| Arc::clone(evaluator));
+    let evaluator = match found {
+        Some(evaluator) => evaluator,
+        None => {
+            let made = evaluator(&Spec::from_json(&head).map_err(Failure::from)?)?;
+            *known() = Some((head, Arc::clone(&made)));
+            made
+        }
+    };
+    Ok(py.detach(|| -> Result<String, Failure> {
+        let work: Work = serde_json::from_str(&work)?;
+        Ok(evaluator.measure(&work, false, &|| ())?.to_line())
+    })?)
+}
