@@ -270,6 +270,8 @@ pub struct Filesystem {
     pub sync: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
     pub bulk_read: bool,
+    /// `df` of an empty UBIFS counts LEBs as free that are kept back once something is written (Linux 2.6.27).
+    pub empty_is_total: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,
     /// Bad PEBs that UBI expects among 1024 (Linux: `max_beb_per1024`, 20; before 3.7 it was 1 % of those of the partition).
@@ -287,6 +289,7 @@ impl Default for Filesystem {
             compression: FileCompression::default(),
             sync: false,
             bulk_read: false,
+            empty_is_total: false,
             fastmap: false,
             ubi_max_bad_per_1024: AttachOptions::default().max_bad_per_1024,
             summaries: false,
@@ -334,7 +337,12 @@ impl Filesystem {
                 ..AttachOptions::default()
             },
             format: FormatOptions { compression, ..FormatOptions::default() },
-            behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
+            behaviour: Behaviour {
+                sync: self.sync,
+                bulk_read: self.bulk_read,
+                empty_is_total: self.empty_is_total,
+                ..Behaviour::default()
+            },
             second_volume: false,
         }
     }
