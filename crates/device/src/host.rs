@@ -31,6 +31,11 @@ pub struct HostProfile {
     /// Time until a line of 32 bytes that is not in the data cache has come from memory, in ns: codecs with large tables are slow where it
     /// is long. 0 when unknown.
     pub cache_miss_ns: u32,
+    /// Copying from the kernel to a program (Linux: `copy_to_user`), in ns per 1000 bytes. 0: follows from `instruction_ps` and `cache_miss_ns`.
+    pub copy_to_user_ns_per_kb: u32,
+    /// Copying from a program to the kernel (Linux: `copy_from_user`), in ns per 1000 bytes. 0: follows from `instruction_ps` and
+    /// `cache_miss_ns`.
+    pub copy_from_user_ns_per_kb: u32,
     /// LZO compresses as it did before Linux 3.9: it looks for a match at each byte, also where it has found none for long, and it does not
     /// clear its table of 64 KiB. Random bytes take it four times as long as the one of today, zeros a little less.
     pub lzo_before_linux_3_9: bool,
@@ -70,6 +75,8 @@ impl HostProfile {
         relock_us: Nanos::ZERO,
         instruction_ps: 0,
         cache_miss_ns: 0,
+        copy_to_user_ns_per_kb: 0,
+        copy_from_user_ns_per_kb: 0,
         lzo_before_linux_3_9: false,
         external_ecc: ExternalEcc::ASSUMED,
     };

@@ -96,6 +96,9 @@ pub struct Cpu {
     /// A system call with the filesystem's and the VFS's share, instructions.
     call: Nanos,
     old_lzo: bool,
+    /// 1000 bytes to a program and from one, ns; 0 where they follow from instructions and misses.
+    to_user: u32,
+    from_user: u32,
 }
 
 impl Cpu {
@@ -106,6 +109,8 @@ impl Cpu {
             miss_ps: u64::from(host.cache_miss_ns) * 1000,
             call: host.call_us,
             old_lzo: host.lzo_before_linux_3_9,
+            to_user: host.copy_to_user_ns_per_kb,
+            from_user: host.copy_from_user_ns_per_kb,
         }
     }
 
@@ -146,9 +151,21 @@ impl Cpu {
         self.time(CHECKSUM, operations.read_bytes + operations.programmed_bytes)
     }
 
-    /// A copy between a program and the kernel.
-    pub fn copy(&self, bytes: u64) -> Nanos {
-        self.time(COPY, bytes)
+    /// Copying `bytes` from the kernel to a program.
+    pub fn copy_to_user(&self, bytes: u64) -> Nanos {
+        self.copy(self.to_user, bytes)
+    }
+
+    /// Copying `bytes` from a program to the kernel.
+    pub fn copy_from_user(&self, bytes: u64) -> Nanos {
+        self.copy(self.from_user, bytes)
+    }
+
+    fn copy(&self, ns_per_kb: u32, bytes: u64) -> Nanos {
+        match ns_per_kb {
+            0 => self.time(COPY, bytes),
+            known => Nanos::from_ns(bytes.saturating_mul(u64::from(known)) / 1000),
+        }
     }
 
     /// A system call.
@@ -199,6 +216,16 @@ mod tests {
         assert!((2.35..2.5).contains(&(random.as_us_f64() / 1000.0)), "{random:?}");
         assert!((0.3..0.34).contains(&(zeros.as_us_f64() / 1000.0)), "{zeros:?}");
         assert!(zeros < packed(Codec::Lzo, 4096, Some(41)));
+    }
+
+    #[test]
+    fn a_copy_takes_what_was_measured_or_follows_from_instructions() {
+        let measured = Cpu::of(&HostProfile { copy_to_user_ns_per_kb: 63_250, ..HostProfile::NONE });
+        assert_eq!(measured.copy_to_user(4000), Nanos::from_us(253));
+        assert_eq!(measured.copy_from_user(4000), Nanos::ZERO);
+        let counted = arm926().copy_to_user(1000);
+        assert_eq!(counted, arm926().copy_from_user(1000));
+        assert!((20.0..21.0).contains(&counted.as_us_f64()), "{counted:?}");
     }
 
     #[test]

@@ -270,6 +270,8 @@ pub struct Filesystem {
     pub sync: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
     pub bulk_read: bool,
+    /// `df` shows all of an empty UBIFS as free, and LEBs less once something is written (Linux 2.6.27).
+    pub empty_is_total: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,
     /// Bad PEBs that UBI expects among 1024 (Linux: `max_beb_per1024`, 20; before 3.7 it was 1 % of those of the partition).
@@ -287,6 +289,7 @@ impl Default for Filesystem {
             compression: FileCompression::default(),
             sync: false,
             bulk_read: false,
+            empty_is_total: false,
             fastmap: false,
             ubi_max_bad_per_1024: AttachOptions::default().max_bad_per_1024,
             summaries: false,
@@ -334,7 +337,12 @@ impl Filesystem {
                 ..AttachOptions::default()
             },
             format: FormatOptions { compression, ..FormatOptions::default() },
-            behaviour: Behaviour { sync: self.sync, bulk_read: self.bulk_read, ..Behaviour::default() },
+            behaviour: Behaviour {
+                sync: self.sync,
+                bulk_read: self.bulk_read,
+                empty_is_total: self.empty_is_total,
+                ..Behaviour::default()
+            },
             second_volume: false,
         }
     }
@@ -429,6 +437,9 @@ impl UbifsLayers {
         let mut ubi = Ubi::attach(mtd, &attach).map_err(|error| error.fault.to_string())?;
         let volumes = if self.second_volume { 2 } else { 1 };
         let lebs = lebs.min(ubi.info().available_lebs / volumes);
+        if lebs == 0 {
+            return Err("the flash is too small for UBI: what it keeps for itself and for eraseblocks that go bad leaves no LEB for a volume".to_owned());
+        }
         if self.second_volume {
             let second = self.format(ubi, SECOND_VOLUME, lebs)?;
             ubi = second.unmount().map_err(|(error, _)| error.to_string())?.into_ubi();

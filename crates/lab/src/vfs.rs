@@ -121,7 +121,7 @@ impl Vfs {
     /// # Errors
     /// Those of the filesystem.
     pub fn write(&mut self, inode: u32, offset: u64, data: &[u8]) -> Result<()> {
-        self.spend(self.cpu.copy(data.len() as u64), "copy");
+        self.spend(self.cpu.copy_from_user(data.len() as u64), "copy");
         self.call(|fs| fs.write(inode, offset, data))?;
         let (now, delays) = (self.fs.now(), self.fs.delays_writes());
         for page in pages(offset, data.len() as u64) {
@@ -165,7 +165,7 @@ impl Vfs {
                 self.book();
             }
         }
-        self.spend(self.cpu.copy(len as u64), "copy");
+        self.spend(self.cpu.copy_to_user(len as u64), "copy");
         Ok(len)
     }
 

@@ -80,7 +80,7 @@ impl Bench<'_> {
         let (mut written, mut done) = (0, 0);
         while written < bytes {
             let len = piece.min(bytes - written);
-            self.spend(&mut disk, self.cpu.call() + self.cpu.copy(len));
+            self.spend(&mut disk, self.cpu.call() + self.cpu.copy_from_user(len));
             written += len;
             // What is too much goes down at once.
             while done + PAGE <= written && written - done > most_dirty {
@@ -165,7 +165,7 @@ impl Bench<'_> {
                 if subject == Subject::Mtdblock {
                     // Programs ask for 64 KiB at a time, as they do of files.
                     let call = if at.is_multiple_of(64 << 10) { self.cpu.call() } else { Nanos::ZERO };
-                    let time = call + self.cpu.copy(len as u64);
+                    let time = call + self.cpu.copy_to_user(len as u64);
                     raw.now = spend(raw.flash.inner_mut().host(), raw.now, time, "copy");
                 }
                 if !is_cached {

@@ -91,6 +91,8 @@ pub(super) struct Blocks {
     /// The eraseblock that is to be opened next, once it is erased.
     first: Option<u32>,
     totals: Totals,
+    /// Number of full eraseblocks of which at least half is dirt.
+    very_dirty: u32,
     /// Eraseblocks that are taken for garbage collection come in turn.
     turn: u32,
     /// Which list of eraseblocks the collector takes from is drawn.
@@ -108,10 +110,12 @@ impl Blocks {
             open: None,
             first: None,
             totals: Totals::default(),
+            very_dirty: 0,
             turn: 0,
             draw: 1,
         };
         blocks.totals = blocks.sum();
+        blocks.very_dirty = blocks.count_very_dirty();
         blocks
     }
 
@@ -130,6 +134,13 @@ impl Blocks {
     /// Eraseblocks that deleting leaves free.
     pub(super) const fn reserved_for_deletion(&self) -> u32 {
         RESERVED_FOR_DELETION
+    }
+
+    /// True when there are so many eraseblocks of which at least half is dirt that the garbage collector's thread takes one, although space
+    /// is not short (Linux: `vdirty_blocks_gctrigger`; ten times as many where nodes are marked as obsolete).
+    pub(super) fn many_are_very_dirty(&self, marks: bool) -> bool {
+        let trigger = (self.reserved_for_writing() + 1) * if marks { 10 } else { 1 };
+        self.very_dirty >= trigger
     }
 
     /// With less dirt than this, collecting it is not worth while (Linux: `nospc_dirty_size`).
@@ -156,8 +167,8 @@ impl Blocks {
             State::Free => Totals { free: u64::from(erase - block.end), ready: 1, ..Totals::default() },
             State::ToErase => Totals { to_erase: u64::from(erase), ready: 1, ..Totals::default() },
             State::Open => Totals {
+                // What becomes obsolete where nodes go is wasted until the eraseblock is full (Linux: `jffs2_mark_node_obsolete`).
                 free: u64::from(erase - block.end),
-                dirty: self.dirt(block),
                 live,
                 ..Totals::default()
             },
@@ -175,6 +186,15 @@ impl Blocks {
         })
     }
 
+    /// A full eraseblock of which at least half is dirt (Linux: `VERYDIRTY`).
+    fn is_very_dirty(&self, block: &Block) -> bool {
+        block.state == State::Full && self.dirt(block) >= u64::from(self.erase_bytes / 2)
+    }
+
+    fn count_very_dirty(&self) -> u32 {
+        self.list.iter().filter(|block| self.is_very_dirty(block)).count() as u32
+    }
+
     fn dirt(&self, block: &Block) -> u64 {
         let written = if block.state == State::Full { self.erase_bytes } else { block.end };
         u64::from(written).saturating_sub(block.live + u64::from(block.wasted + self.marker_bytes))
@@ -182,11 +202,13 @@ impl Blocks {
 
     fn change(&mut self, number: u32, change: impl FnOnce(&mut Block)) {
         let before = self.count(&self.list[number as usize]);
+        self.very_dirty -= u32::from(self.is_very_dirty(&self.list[number as usize]));
         let block = &mut self.list[number as usize];
         let was = block.state;
         change(block);
         let now = block.state;
         let after = self.count(&self.list[number as usize]);
+        self.very_dirty += u32::from(self.is_very_dirty(&self.list[number as usize]));
         let totals = &mut self.totals;
         totals.free = totals.free - before.free + after.free;
         totals.dirty = totals.dirty - before.dirty + after.dirty;
@@ -346,7 +368,7 @@ impl Blocks {
             if block.state == State::Full {
                 let dirt = self.dirt(block);
                 let class = match dirt {
-                    _ if dirt >= u64::from(self.erase_bytes / 2) => 2,
+                    _ if self.is_very_dirty(block) => 2,
                     _ if dirt > u64::from(LEAST_NODE) => 1,
                     _ => 0,
                 };
@@ -386,6 +408,13 @@ impl Blocks {
                     block.live
                 ));
             }
+        }
+        let very_dirty = self.count_very_dirty();
+        if very_dirty != self.very_dirty {
+            wrong.push(format!(
+                "{very_dirty} eraseblocks are half dirt or more, {} are believed to be",
+                self.very_dirty
+            ));
         }
         if sum != self.totals {
             wrong.push(format!("{:?} are believed, {sum:?} are there", self.totals));

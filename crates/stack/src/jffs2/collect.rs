@@ -228,7 +228,7 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Does what Linux's garbage collector thread does when nothing else is to be done: checks inodes, erases eraseblocks, and
-    /// collects garbage as long as free eraseblocks are few and dirt is much. True if there was something to do.
+    /// collects garbage as long as free eraseblocks are few and dirt is much, or many eraseblocks are mostly dirt. True if there was something to do.
     ///
     /// # Errors
     /// Failures of the flash.
@@ -242,7 +242,8 @@ impl Jffs2<dyn Mtd> {
         }
         let totals = self.blocks.totals();
         let few = totals.ready < self.blocks.reserved_for_writing() + 1;
-        if few && totals.dirty > self.blocks.least_dirt() {
+        let marks = self.options.marks_obsolete && self.flash.clears_bits();
+        if few && totals.dirty > self.blocks.least_dirt() || self.blocks.many_are_very_dirty(marks) {
             self.collect()?;
             return Ok(true);
         }

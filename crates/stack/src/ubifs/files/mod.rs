@@ -48,6 +48,8 @@ pub struct Behaviour {
     pub budget: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
+    /// `df` shows all of an empty filesystem as free, and LEBs less once something is written (Linux 2.6.27).
+    pub empty_is_total: bool,
     /// Limits of memory and effort.
     pub limits: Limits,
 }
@@ -61,6 +63,7 @@ impl Default for Behaviour {
             privileged: true,
             budget: true,
             bulk_read: false,
+            empty_is_total: false,
             limits: Limits::default(),
         }
     }
@@ -231,7 +234,7 @@ impl Ubifs<dyn Volume> {
 
     /// Sizes, as `df` shows them.
     pub fn space(&self) -> Space {
-        self.core.space.report()
+        self.core.space.report(self.behaviour.empty_is_total)
     }
 
     /// Everything changed is on flash, and the index too, when this returns (`sync`).

@@ -265,17 +265,27 @@ impl Space {
         reported(layout, space)
     }
 
+    /// No more than the inode of the root directory is there, and nothing waits to be written.
+    fn is_empty(&self) -> bool {
+        self.totals().used <= INODE_BYTES && self.budget.promised.is_nothing()
+    }
+
     /// Size and free space of the filesystem (`statfs`).
-    pub(crate) fn report(&self) -> crate::fs::Space {
+    ///
+    /// `empty_is_total`: all of an empty filesystem is free, and the journal heads are not left out of its size, as in 2008 (Linux 2.6.27,
+    /// `ubifs_calc_available`, with the size in LEBs that commit 7dad181bbe58 brought).
+    pub(crate) fn report(&self, empty_is_total: bool) -> crate::fs::Space {
         let layout = self.layout();
         let block = u64::from(BLOCK_BYTES);
-        let kept = 1 + 1 + MIN_INDEX_LEBS + layout.limits.heads;
+        let heads = if empty_is_total { 0 } else { layout.limits.heads };
+        let kept = 1 + 1 + MIN_INDEX_LEBS + heads;
         let lebs = layout.limits.main_lebs().saturating_sub(kept);
         let per_leb = u64::from(layout.leb_bytes() - layout.leb_overhead);
-        let free = self.free_bytes();
+        let total = reported(layout, u64::from(lebs) * per_leb);
+        let free = if empty_is_total && self.is_empty() { total } else { self.free_bytes() };
         let reserved = reported(layout, layout.superblock.reserved_bytes);
         crate::fs::Space {
-            blocks: reported(layout, u64::from(lebs) * per_leb) / block,
+            blocks: total / block,
             free_blocks: free / block,
             available_blocks: free.saturating_sub(reserved) / block,
         }

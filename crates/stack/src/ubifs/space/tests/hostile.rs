@@ -219,7 +219,7 @@ proptest! {
         }
         let _ = check_lpt(&mut io, &master).unwrap();
         let (mut space, _) = Space::load_damaged(&mut io, &master).unwrap();
-        let _ = space.report();
+        let _ = space.report(false);
         if let Ok(loaded) = Space::load(&mut io, &master) {
             space = loaded;
         }
