@@ -198,10 +198,12 @@ fn scr(spec: &CardSpec) -> Scr {
         _ if spec.is_uhs() || capacity > SDHC_BYTES_MAX => SdVersion::V3_0,
         _ => SdVersion::V2_00,
     };
-    let security = match capacity {
-        0..=SDSC_BYTES_MAX => 2,
-        0..=SDHC_BYTES_MAX => 3,
-        _ => 4,
+    let security = if capacity <= SDSC_BYTES_MAX {
+        2
+    } else if capacity <= SDHC_BYTES_MAX {
+        3
+    } else {
+        4
     };
     // UHS-I cards have CMD20 and CMD23; one and four lines.
     Scr { version, security, bus_widths: 0b101, commands: if spec.is_uhs() { 0b11 } else { 0 } }

@@ -75,6 +75,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells how long it took")]
     let started = Instant::now();
     let threads = args.threads.map_or(0, usize::from);
     let report = on_threads(threads, || cuts(args, &card))
