@@ -46,7 +46,7 @@ pub struct ClassSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoFunctionSpec {
-    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN, 9 keystore (SDIO Simplified Specification, table 6-4).
+    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
     pub interface: u8,
     /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
     pub vendor: u16,
@@ -168,7 +168,8 @@ fn cid(identity: &IdentitySpec) -> Cid {
     let IdentitySpec { manufacturer_id, oem, name, revision, serial, year, month } = identity;
     Cid {
         manufacturer_id: *manufacturer_id,
-        oem: Text::new(oem).unwrap_or_default(),
+        // An MMC has one letter, the last.
+        oem: Text::new(&format!("{oem:>2}")).unwrap_or_default(),
         name: Text::new(name).unwrap_or_default(),
         revision: *revision,
         serial: *serial,
