@@ -93,7 +93,7 @@ impl PowerSpec {
         self.limit_ua.saturating_sub(self.base_ua())
     }
 
-    /// Factor by which a limit makes operations of so many dies longer, at most.
+    /// Factor by which a limit makes operations on this number of dies longer, at most.
     pub(crate) fn stretch_max(&self, dies: u32) -> u32 {
         match (self.limit_ua, self.overload) {
             (1.., Overload::Stall) => {
@@ -146,7 +146,7 @@ pub struct CardEnergy {
     pub controller_nj: u64,
     /// Waiting for requests.
     pub idle_nj: u64,
-    /// Sleeping.
+    /// The card asleep.
     pub sleep_nj: u64,
 }
 

@@ -59,7 +59,7 @@ pub struct IoFunctionSpec {
 pub struct CardRegisters {
     /// Kind of the card.
     pub kind: CardType,
-    /// Identification.
+    /// Maker, product and date.
     pub cid: Cid,
     /// Capacity and clock.
     pub csd: Csd,

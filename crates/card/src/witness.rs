@@ -143,7 +143,7 @@ impl Witness {
         (lba, count)
     }
 
-    /// Does so many random requests, until power is lost or the card is worn out.
+    /// Does random requests, `requests` of them, or fewer when power is lost or the card is worn out.
     ///
     /// # Errors
     /// What does not hold.

@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate card powercut samsung-evo-16g
-  floatgate card powercut a1-32g --cuts 10000 --faults
+  floatgate card powercut a1-32g --cuts 400 --faults
   floatgate card powercut kingston-class-10 --exhaustive --seed 7
   floatgate card powercut emmc-16g --cuts 400 --replay 0-42
 

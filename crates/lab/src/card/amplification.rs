@@ -7,7 +7,7 @@ use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// What is simulated.
+/// Choice of collectors, sizes and over-provisioning.
 #[derive(Clone, Debug)]
 pub struct AmplificationOptions {
     /// Ways to choose the block that is cleaned.
