@@ -197,6 +197,11 @@ impl Card {
         self.timeouts = host;
     }
 
+    /// Neither an operation nor a moment is ordered to lose power any more.
+    pub const fn cancel_cuts(&mut self) {
+        self.ftl.nand.cancel_cuts();
+    }
+
     /// Energy taken since the card was made.
     pub fn energy(&self) -> CardEnergy {
         let spent = self.host.spent();
@@ -237,7 +242,8 @@ impl Card {
 
     /// A request begins: the card works on its own until then, then the command goes over the bus.
     fn start(&mut self, now: Instant, lba: u64, firmware: Nanos) -> Result<(), BlockError> {
-        let silent_from = self.host.now() + self.idle_after;
+        let ready = self.host.now();
+        let silent_from = ready + self.idle_after;
         self.host.resume(now);
         if self.ftl.nand.is_gone(self.host.now()) {
             return Err(BlockErrorKind::PowerLost.at(lba, self.host.now()));
@@ -248,16 +254,16 @@ impl Card {
             self.checked(lba, worked)?;
             self.host.pass_until(self.ftl.now, Phase::Waiting);
         }
-        self.wake(silent_from.max(self.ftl.now), now);
+        self.wake(ready, now);
         self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "command");
         self.host.spend(Resource::Controller, Phase::Controller, firmware, "firmware");
         self.ftl.now = self.host.now();
         Ok(())
     }
 
-    /// The card has slept from some time after `from`, when it had no more work, and wakes up.
-    fn wake(&mut self, from: Instant, now: Instant) {
-        let asleep = now.since(from + self.power.sleep_after_us);
+    /// The card was ready at some time, has slept after a while without a request or work of its own, and wakes up.
+    fn wake(&mut self, ready: Instant, now: Instant) {
+        let asleep = now.since((ready + self.power.sleep_after_us).max(self.ftl.now));
         if self.power.sleep_after_us > Nanos::ZERO && asleep > Nanos::ZERO {
             self.asleep += asleep;
             self.host.spend(Resource::Controller, Phase::Controller, self.power.wake_us, "wake");
@@ -277,7 +283,7 @@ impl Card {
         (lba, start, limit): (u64, Instant, Nanos),
         outcome: Result<Instant, BlockError>,
     ) -> Result<Instant, BlockError> {
-        let end = *outcome.as_ref().map_or_else(|error| &error.at, |end| end);
+        let end = *outcome.as_ref().unwrap_or_else(|error| &error.at);
         if limit > Nanos::ZERO && end.since(start) > limit {
             return Err(BlockErrorKind::TimedOut.at(lba, start + limit));
         }

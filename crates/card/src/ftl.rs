@@ -514,6 +514,7 @@ impl Ftl {
         self.in_flight.fill(self.now);
         self.open.clear();
         self.scan();
+        self.nand.powered()?;
         self.rebuild_map();
         self.count_blocks();
         self.finish_merges()?;

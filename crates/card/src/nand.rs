@@ -514,8 +514,9 @@ impl Nand {
         }
     }
 
+    /// Fails when power went away.
     #[inline]
-    const fn powered(&self) -> Result<(), Fault> {
+    pub(crate) const fn powered(&self) -> Result<(), Fault> {
         if self.is_lost { Err(Fault::PowerLost) } else { Ok(()) }
     }
 
@@ -533,6 +534,11 @@ impl Nand {
     /// The card will be pulled out at this time; what ends within the hold-up time is done.
     pub(crate) const fn order_removal(&mut self, at: Instant) {
         self.removal = at;
+    }
+
+    /// No loss of power is ordered any more.
+    pub(crate) const fn cancel_cuts(&mut self) {
+        (self.cut_in, self.removal) = (0, NEVER);
     }
 
     /// Power goes away when the card was pulled out by now.

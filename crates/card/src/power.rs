@@ -76,8 +76,8 @@ impl Default for PowerSpec {
     }
 }
 
-/// Largest current of a part of the card: 10 A. A card may take 2.88 W (SD Physical Layer, chapter 6.6.1).
-const CURRENT_MAX: u32 = 10_000_000;
+/// Largest current of a part of the card: 1 A. A card may take 2.88 W (SD Physical Layer, chapter 6.6.1).
+const CURRENT_MAX: u32 = 1_000_000;
 
 /// Factor by which a limit may stretch an operation: longer ones would not add up in 64 bits.
 const STRETCH_MAX: u32 = 1000;
@@ -93,7 +93,7 @@ impl PowerSpec {
         self.limit_ua.saturating_sub(self.base_ua())
     }
 
-    /// Factor by which a limit makes operations of so many dies longer, at most.
+    /// Factor by which a limit makes operations on this number of dies longer, at most.
     pub(crate) fn stretch_max(&self, dies: u32) -> u32 {
         match (self.limit_ua, self.overload) {
             (1.., Overload::Stall) => {
@@ -111,8 +111,8 @@ impl PowerSpec {
         let currents = [self.sleep_ua, self.idle_ua, self.controller_ua, self.bus_ua, self.array_ua()];
         let longest = self.hold_up_us.max(self.wake_us);
         [
-            ((1..=100_000).contains(&self.supply_mv), "power.supply_mv", "from 1 to 100000 mV"),
-            (currents.iter().all(|ua| *ua <= CURRENT_MAX), "power", "at most 10 A each"),
+            ((1..=20_000).contains(&self.supply_mv), "power.supply_mv", "from 1 to 20000 mV"),
+            (currents.iter().all(|ua| *ua <= CURRENT_MAX), "power", "at most 1 A each"),
             (
                 self.limit_ua == 0 || self.left_ua() > 0,
                 "power.limit_ua",
@@ -146,7 +146,7 @@ pub struct CardEnergy {
     pub controller_nj: u64,
     /// Waiting for requests.
     pub idle_nj: u64,
-    /// Sleeping.
+    /// The card asleep.
     pub sleep_nj: u64,
 }
 

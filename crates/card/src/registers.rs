@@ -46,7 +46,7 @@ pub struct ClassSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct IoFunctionSpec {
-    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN, 9 keystore (SDIO Simplified Specification, table 6-4).
+    /// Standard interface: 1 UART, 2 and 3 Bluetooth, 4 GPS, 5 camera, 7 WLAN (function basic registers).
     pub interface: u8,
     /// Vendor by which Linux finds a driver (tuple CISTPL_MANFID).
     pub vendor: u16,
@@ -59,7 +59,7 @@ pub struct IoFunctionSpec {
 pub struct CardRegisters {
     /// Kind of the card.
     pub kind: CardType,
-    /// Identification.
+    /// Maker, product and date.
     pub cid: Cid,
     /// Capacity and clock.
     pub csd: Csd,
@@ -168,7 +168,8 @@ fn cid(identity: &IdentitySpec) -> Cid {
     let IdentitySpec { manufacturer_id, oem, name, revision, serial, year, month } = identity;
     Cid {
         manufacturer_id: *manufacturer_id,
-        oem: Text::new(oem).unwrap_or_default(),
+        // An MMC has one letter, the last.
+        oem: Text::new(&format!("{oem:>2}")).unwrap_or_default(),
         name: Text::new(name).unwrap_or_default(),
         revision: *revision,
         serial: *serial,
@@ -198,10 +199,12 @@ fn scr(spec: &CardSpec) -> Scr {
         _ if spec.is_uhs() || capacity > SDHC_BYTES_MAX => SdVersion::V3_0,
         _ => SdVersion::V2_00,
     };
-    let security = match capacity {
-        0..=SDSC_BYTES_MAX => 2,
-        0..=SDHC_BYTES_MAX => 3,
-        _ => 4,
+    let security = if capacity <= SDSC_BYTES_MAX {
+        2
+    } else if capacity <= SDHC_BYTES_MAX {
+        3
+    } else {
+        4
     };
     // UHS-I cards have CMD20 and CMD23; one and four lines.
     Scr { version, security, bus_widths: 0b101, commands: if spec.is_uhs() { 0b11 } else { 0 } }

@@ -28,7 +28,7 @@ pub enum Ended {
     Done,
     /// Power was lost.
     PowerLost,
-    /// The card is worn out; it can still be read.
+    /// The card is worn out, or has a sector that it cannot correct any more; what it has can still be read.
     WornOut,
 }
 
@@ -143,7 +143,7 @@ impl Witness {
         (lba, count)
     }
 
-    /// Does so many random requests, until power is lost or the card is worn out.
+    /// Does random requests, `requests` of them, or fewer when power is lost or the card is worn out.
     ///
     /// # Errors
     /// What does not hold.
@@ -166,11 +166,20 @@ impl Witness {
                     self.now = self.now.max(at);
                     return Ok(Ended::PowerLost);
                 }
-                Err(BlockError { kind: BlockErrorKind::WornOut, .. }) => return Ok(Ended::WornOut),
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return self.failed(&error),
             }
         }
         Ok(Ended::Done)
+    }
+
+    /// The card is at its end: it can still be read, and the sectors of the last request are old or new.
+    fn failed(&mut self, error: &BlockError) -> Result<Ended, String> {
+        if !matches!(error.kind, BlockErrorKind::WornOut | BlockErrorKind::Uncorrectable) {
+            return Err(error.to_string());
+        }
+        self.card.cancel_cuts();
+        self.find_contents()?;
+        Ok(Ended::WornOut)
     }
 
     fn answered(&mut self, end: Instant) -> Result<(), String> {
@@ -254,11 +263,18 @@ impl Witness {
                     self.now = at;
                     self.card.cut_power();
                 }
-                Err(BlockError { kind: BlockErrorKind::PowerLost, at, .. }) => self.now = self.now.max(at),
+                Err(BlockError { kind: BlockErrorKind::PowerLost | BlockErrorKind::WornOut, at, .. }) => {
+                    self.card.cut_power();
+                    self.now = self.now.max(at);
+                }
                 Err(error) => return Err(format!("during the recovery: {error}")),
             }
         }
-        let ready = self.card.power_on(self.now, 0).map_err(|error| format!("at power-on: {error}"))?;
+        let ready = match self.card.power_on(self.now, 0) {
+            // There is no room to put things into order, but the map is there.
+            Ok(at) | Err(BlockError { kind: BlockErrorKind::WornOut, at, .. }) => at,
+            Err(error) => return Err(format!("at power-on: {error}")),
+        };
         self.ready_max = self.ready_max.max(ready.since(self.now));
         if ready.since(self.now) > self.ready_bound {
             let took = ready.since(self.now);
@@ -274,7 +290,12 @@ impl Witness {
     fn find_contents(&mut self) -> Result<(), String> {
         let mut found = [0xEE; SECTOR_BYTES];
         for (lba, sector) in &mut self.sectors {
-            self.now = self.card.read(self.now, *lba, &mut found).map_err(|error| error.to_string())?;
+            match self.card.read(self.now, *lba, &mut found) {
+                Ok(at) => self.now = at,
+                // Wear did that, and no loss of power.
+                Err(BlockError { kind: BlockErrorKind::Uncorrectable, .. }) => continue,
+                Err(error) => return Err(error.to_string()),
+            }
             let mut allowed = std::iter::once(sector.now).chain(sector.or.iter().copied());
             let held = allowed.find(|number| contents(*lba, *number) == found);
             sector.now = held.ok_or_else(|| format!("sector {lba} is neither old nor new"))?;
@@ -293,7 +314,11 @@ impl Witness {
     pub fn verify(&mut self) -> Result<(), String> {
         let places: Vec<u64> = self.sectors.keys().copied().collect();
         for lba in places {
-            self.now = self.read(lba, 1)?.map_err(|error| error.to_string())?;
+            match self.read(lba, 1)? {
+                Ok(at) => self.now = at,
+                Err(BlockError { kind: BlockErrorKind::Uncorrectable, .. }) => {}
+                Err(error) => return Err(error.to_string()),
+            }
         }
         self.card.check()
     }

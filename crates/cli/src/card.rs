@@ -26,7 +26,7 @@ use crate::common::Outcome;
   floatgate card replay kingston-class-10 trace.csv
   floatgate card compare kingston-class-10 samsung-evo-16g
   floatgate card info samsung-evo-16g
-  floatgate card powercut a1-32g --cuts 10000
+  floatgate card powercut a1-32g --cuts 400
   floatgate card amplification")]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -275,13 +275,13 @@ pub struct Scr {
 /// Fields of SCR that say the version of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SdVersion {
-    /// SD_SPEC.
+    /// Field SD_SPEC.
     pub spec: u8,
-    /// SD_SPEC3.
+    /// Field SD_SPEC3.
     pub spec3: bool,
-    /// SD_SPEC4.
+    /// Field SD_SPEC4.
     pub spec4: bool,
-    /// SD_SPECX.
+    /// Field SD_SPECX.
     pub specx: u8,
 }
 

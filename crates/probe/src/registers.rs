@@ -78,8 +78,11 @@ impl Identification {
     /// # Errors
     /// Digits that are missing or wrong.
     pub fn parse(text: &str, kind: CardType) -> Result<Self, BadRegister> {
-        let cid = sd::Cid::parse(&bytes("cid", text)?, kind.of_media());
-        Ok(Self {
+        Ok(Self::of_cid(&sd::Cid::parse(&bytes("cid", text)?, kind.of_media())))
+    }
+
+    fn of_cid(cid: &sd::Cid) -> Self {
+        Self {
             manufacturer_id: cid.manufacturer_id.into(),
             oem: printable(cid.oem.as_bytes()),
             name: printable(cid.name.as_bytes()),
@@ -87,7 +90,7 @@ impl Identification {
             serial: cid.serial.into(),
             year: cid.year.into(),
             month: cid.month.into(),
-        })
+        }
     }
 }
 
@@ -106,14 +109,6 @@ pub fn capacity_of_csd(text: &str, kind: CardType) -> Result<Option<u64>, BadReg
         Ok(csd) => Ok(csd.capacity_bytes),
         Err(error) => Err(BadRegister { name: "csd", problem: format!("{}: not specified", error.reason) }),
     }
-}
-
-/// Capacity in bytes from the register `ext_csd` of an eMMC.
-///
-/// # Errors
-/// Digits that are missing or wrong.
-pub fn capacity_of_ext_csd(text: &str) -> Result<u64, BadRegister> {
-    Ok(u64::from(sd::ExtCsd::parse(&bytes("ext_csd", text)?).sectors) * 512)
 }
 
 /// Version of the SD specification from the register `scr`.
@@ -278,10 +273,16 @@ impl Files {
         let kind = if is_mmc { CardType::Mmc } else { CardType::Sd };
         let of_sd = |text: &Option<String>| text.clone().filter(|_| !is_mmc);
         let of_csd = self.csd.as_deref().map(|text| capacity_of_csd(text, kind)).transpose()?;
-        let of_ext_csd = self.ext_csd.as_deref().map(capacity_of_ext_csd).transpose()?;
+        let ext_csd = self.ext_csd.as_deref().map(|text| bytes("ext_csd", text)).transpose()?;
+        let ext_csd = ext_csd.map(|bytes| sd::ExtCsd::parse(&bytes));
+        let cid = self.cid.as_deref().map(|text| bytes("cid", text)).transpose()?;
+        let cid = cid.map(|bytes| sd::Cid::parse(&bytes, kind.of_media()));
+        // It says in which of two spans the year lies.
+        let cid = cid.map(|cid| ext_csd.map_or(cid, |ext_csd| cid.of_revision(ext_csd.revision)));
+        let of_ext_csd = ext_csd.map(|ext_csd| u64::from(ext_csd.sectors) * 512);
         Ok(Registers {
             kind,
-            identification: self.cid.as_deref().map(|text| Identification::parse(text, kind)).transpose()?,
+            identification: cid.map(|cid| Identification::of_cid(&cid)),
             capacity_bytes: of_csd.flatten().or(of_ext_csd),
             specification: of_sd(&self.scr).map(|text| specification_of_scr(&text)).transpose()?,
             status: of_sd(&self.ssr).map(|text| Status::parse(&text)).transpose()?,
@@ -382,6 +383,24 @@ mod tests {
         assert_eq!(folder_below(&card), Some(card.join("device")));
         assert_eq!(folder_below(&card.join("mmcblk0p1")), Some(card.join("device")));
         assert_eq!(folder_of(folder.path()), None);
+    }
+
+    #[test]
+    fn an_emmc_has_its_size_and_its_century_in_ext_csd() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        let [cid, csd] = ["110145454d4d43313610000000016500", "d00000320f5903ffc0007f800a400000"];
+        let mut ext_csd = [0_u8; 512];
+        (ext_csd[192], ext_csd[215]) = (8, 1);
+        write("type", "MMC");
+        write("cid", cid);
+        write("csd", csd);
+        let read = || Registers::read(folder.path()).unwrap().unwrap();
+        assert_eq!((read().capacity_bytes, read().identification.unwrap().year), (None, 2002));
+        write("ext_csd", &ext_csd.map(|byte| format!("{byte:02x}")).concat());
+        assert_eq!((read().capacity_bytes, read().identification.unwrap().year), (Some(8 << 30), 2018));
+        write("ext_csd", "08");
+        assert!(Registers::read(folder.path()).is_err());
     }
 
     #[test]

@@ -221,7 +221,7 @@ fn memory_per_4_kib(changes: &str) -> f64 {
     let sizes = "capacity_bytes = '128 GiB'\nau_bytes = '8 MiB'\npage_bytes = '16 KiB'\nspare_blocks = 700";
     let card = timing_only(&spec(&format!("{sizes}\n{changes}"), ""));
     let memory = card.memory();
-    (memory.map_bytes + memory.spare_bytes) as f64 / (128 << 30 >> 12) as f64
+    (memory.map_bytes + memory.spare_bytes) as f64 / (128_u64 << 30 >> 12) as f64
 }
 
 #[test]

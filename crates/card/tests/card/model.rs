@@ -68,6 +68,30 @@ fn blocks_and_pages_that_fail_lose_nothing() {
 }
 
 #[test]
+fn a_card_that_wears_out_keeps_what_it_has() {
+    let mut worn = 0;
+    for (name, mut spec) in policies() {
+        (spec.wear.life_factor, spec.wear.life_spread) = (0.01, 0.5);
+        for seed in 0..3 {
+            println!("{name}, seed {seed}");
+            let mut witness = witness(&spec, seed);
+            for _ in 0..40 {
+                let at = witness.now() + Nanos::from_ms(10_000);
+                witness.card_mut().order_removal(at);
+                if witness.run(400).unwrap() == Ended::WornOut {
+                    worn += 1;
+                    break;
+                }
+                witness.card_mut().cut_power();
+                witness.power_on(1).unwrap();
+            }
+            witness.verify().unwrap();
+        }
+    }
+    assert!(worn > 20, "{worn} cards are worn out");
+}
+
+#[test]
 fn what_was_flushed_survives_a_cut_at_any_operation() {
     for (name, spec) in policies() {
         for seed in 0..230 {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   floatgate card info samsung-evo-16g
   floatgate card info emmc-16g --json
-  floatgate card info evil-8g --registers /tmp/registers
+  floatgate card info evil-8g --registers registers
   floatgate card info fake-wraps-32g --set card.classes.speed=10
 
 Shows the registers of a card as a host reads them, CID, CSD, SCR and SSR of SD cards, CID, CSD and EXT_CSD of eMMC, and what they say: maker, size, classes, \

@@ -15,7 +15,7 @@ use std::time::Instant;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate card powercut samsung-evo-16g
-  floatgate card powercut a1-32g --cuts 10000 --faults
+  floatgate card powercut a1-32g --cuts 400 --faults
   floatgate card powercut kingston-class-10 --exhaustive --seed 7
   floatgate card powercut emmc-16g --cuts 400 --replay 0-42
 
@@ -75,6 +75,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells how long it took")]
     let started = Instant::now();
     let threads = args.threads.map_or(0, usize::from);
     let report = on_threads(threads, || cuts(args, &card))

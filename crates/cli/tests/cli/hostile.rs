@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 24] = [
+const HOLES: [&[&str]; 29] = [
     &["sweep", "{}", "-o", "designs.csv"],
     &["report", "{}", "-o", "-"],
     &["report", "am62a-w35n01jw", "-o", "-", "--set", "{}"],

@@ -7,7 +7,7 @@ use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// What is simulated.
+/// Choice of collectors, sizes and over-provisioning.
 #[derive(Clone, Debug)]
 pub struct AmplificationOptions {
     /// Ways to choose the block that is cleaned.
@@ -71,11 +71,12 @@ fn row(
     let logical = (f64::from(blocks) / (1.0 + percent / 100.0)) as u32;
     let impossible = || {
         Error::asked(
-            format!("{percent} % of {blocks} blocks leave nothing to write to, or to collect"),
+            format!("{percent:?} % of {blocks} blocks leave nothing to write to, or too little to collect"),
             "ask for 1 to 100 %, and for more blocks",
         )
     };
-    if logical == 0 || logical >= blocks || !percent.is_finite() {
+    // Below 1 % it takes more than fifty writes for each one of the host.
+    if logical == 0 || logical >= blocks || percent < 1.0 || !percent.is_finite() {
         return Err(impossible());
     }
     let spec = spec(options, collector, logical);
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn what_cannot_be_collected_is_refused() {
         for (percent, blocks) in
-            [(0.0, 64), (7.0, 2), (f64::NAN, 64), (1e9, 64), (-50.0, 64), (7.0, u32::MAX)]
+            [(0.0, 64), (0.9, 512), (7.0, 2), (f64::NAN, 64), (1e9, 64), (-50.0, 64), (7.0, u32::MAX)]
         {
             let options = AmplificationOptions {
                 collectors: vec![Collector::Greedy],

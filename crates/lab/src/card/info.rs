@@ -129,10 +129,10 @@ pub struct CardInfo {
     /// Capacity of the memory, in bytes, where that is another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real_bytes: Option<u64>,
-    /// SCR and SSR.
+    /// Statements of SCR and SSR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sd: Option<SdStatement>,
-    /// EXT_CSD.
+    /// Statements of EXT_CSD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mmc: Option<MmcStatement>,
     /// SDIO function beside the memory.
@@ -140,7 +140,7 @@ pub struct CardInfo {
     pub io_function: Option<IoFunctionSpec>,
     /// Times that a request may take.
     pub limits: Limits,
-    /// Supply.
+    /// Supply and energy.
     pub power: SupplyFacts,
 }
 

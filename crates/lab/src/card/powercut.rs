@@ -14,7 +14,7 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is cut.
+/// Choice of the cuts, and of the card that is cut.
 #[derive(Clone, Debug)]
 pub struct CutOptions {
     /// Number of cuts, those of recoveries not counted.
@@ -75,7 +75,7 @@ impl FromStr for CutId {
 pub struct CutFailure {
     /// Name by which the run can be repeated.
     pub id: String,
-    /// What did not hold.
+    /// Description of the fault.
     pub problem: String,
 }
 
@@ -183,7 +183,7 @@ fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
         (spec.wear.endurance_cycles, spec.wear.life_factor, spec.wear.life_spread) = (3000, 0.01, 1.0);
     }
     let refused = |bad: floatgate_card::BadSpec| {
-        Error::asked(format!("in small, this card is impossible: {bad}"), "cut the whole card with --whole")
+        Error::asked(format!("in small, this card is impossible: {bad}"), "cut the whole card instead")
     };
     spec.check().map_err(refused)?;
     Ok(spec)
@@ -218,7 +218,7 @@ fn warm(witness: &mut Witness) -> Result<Nanos, String> {
     Ok(Nanos::from_ns(witness.now().as_ns() / requests))
 }
 
-/// Cuts at random, at an operation or at a moment by turns.
+/// Cuts at random, at an operation or at a moment alternately.
 fn rounds(witness: &mut Witness, options: &CutOptions, report: &mut CutReport) -> Result<(), String> {
     let mean = warm(witness)?;
     for round in 0..ROUNDS {
