@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
-const HOLES: [&[&str]; 24] = [
+const HOLES: [&[&str]; 26] = [
     &["sweep", "{}", "-o", "designs.csv"],
     &["report", "{}", "-o", "-"],
     &["report", "am62a-w35n01jw", "-o", "-", "--set", "{}"],
@@ -25,6 +25,8 @@ const HOLES: [&[&str]; 24] = [
     &["card", "replay", "kingston-class-10", "{}"],
     &["card", "compare", "{}"],
     &["card", "compare", "kingston-class-10", "--fs", "{}"],
+    &["advise", "{}"],
+    &["advise", "kingston-class-10", "--fs", "{}"],
     &["probe", "kingston-class-10", "--set", "{}"],
     &["probe", "--from", "{}"],
     &["papers", "{}"],

@@ -131,7 +131,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 
 /// A line for each command that prints on stdout, in a folder as [`files`] makes it. Those that change an image stand
 /// behind those that read it.
-const EACH: [&str; 62] = [
+const EACH: [&str; 63] = [
     "report am62a-w35n01jw -o -",
     "man speed",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
@@ -145,6 +145,7 @@ const EACH: [&str; 62] = [
     "card replay kingston-class-10 requests.csv",
     "card replay kingston-class-10 vfat-create",
     "card compare kingston-class-10 a1-32g --workload create",
+    "advise kingston-class-10 --workload create",
     "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
     "endurance mt29f8g08maawc",
     "endurance --all",
