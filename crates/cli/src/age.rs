@@ -76,12 +76,12 @@ fn scrub(text: &str) -> Result<Scrub, String> {
     }
 }
 
-fn years(text: &str) -> Result<f64, String> {
+pub(crate) fn years(text: &str) -> Result<f64, String> {
     let years = text.parse().ok().filter(|years: &f64| (0.1..=100.0).contains(years));
     years.ok_or_else(|| "a number of years from 0.1 to 100".to_owned())
 }
 
-fn temperature(text: &str) -> Result<f64, String> {
+pub(crate) fn temperature(text: &str) -> Result<f64, String> {
     let celsius = text.parse().ok().filter(|celsius: &f64| (-55.0..=150.0).contains(celsius));
     celsius.ok_or_else(|| "degrees Celsius from -55 to 150".to_owned())
 }

@@ -16,6 +16,7 @@ mod serve;
 mod speed;
 
 use crate::common::Outcome;
+pub(crate) use replay::State;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

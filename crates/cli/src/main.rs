@@ -3,6 +3,7 @@
 //! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
 //! unreadable input.
 
+mod advise;
 mod age;
 mod card;
 mod common;
@@ -21,6 +22,7 @@ mod papers;
 mod parts;
 mod powercut;
 mod probe;
+mod probe_mtd;
 mod profiles;
 mod report;
 mod setups;
@@ -78,6 +80,8 @@ enum Command {
     Card(card::Args),
     /// Measure a card, drive or file that nobody knows, and conclude: erase block, page, open allocation units, caches, real size
     Probe(probe::Args),
+    /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, each with its numbers
+    Advise(advise::Args),
     /// Fit the costs of host and controller to figures measured on your board, and write its setup
     Fit(fit::Args),
     /// Published tables beside what floatgate simulates
@@ -122,7 +126,8 @@ fn main() -> ExitCode {
     let ends_itself = match &command {
         Command::Image(args) => args.is_mount(),
         Command::Card(args) => args.is_mount(),
-        Command::Probe(_) => true,
+        // `advise` probes a device, too.
+        Command::Probe(_) | Command::Advise(_) => true,
         _ => false,
     };
     if !ends_itself {
@@ -138,6 +143,7 @@ fn main() -> ExitCode {
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Advise(args) => advise::run(&args),
         Command::Fit(args) => fit::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),

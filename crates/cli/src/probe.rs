@@ -3,11 +3,13 @@
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
+use crate::probe_mtd;
 use crate::signals::Ending;
 use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
+use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
@@ -20,17 +22,20 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(after_help = "Examples:
   floatgate probe kingston-class-10
   floatgate probe sandisk-extreme --write --set card.open_aus=4
   floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
+  floatgate probe /dev/mtd0
 
 A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
 overwritten is restored at the end, after Ctrl-C as well. Confidence is the probability that an answer is right; what is not visible has no \
-value, and the reason says below what an effect would be.")]
+value, and the reason says below what an effect would be.
+
+Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again.")]
 pub(crate) struct Args {
-    /// A block device, a file, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
+    /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
     #[arg(required_unless_present = "from")]
     target: Option<PathBuf>,
 
@@ -116,6 +121,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(file) = args.from.as_ref().or(args.target.as_ref()) else {
         return Err(Failure::new("no target", "name a device, a file or a card"));
     };
+    if args.from.is_none() && CharDevice::is_one(file) {
+        let asked =
+            probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
+        return probe_mtd::run(&asked);
+    }
     report(args, file.display().to_string(), &measured(args, file)?)
 }
 
@@ -307,23 +317,22 @@ fn announce(
         return refused("nobody can be asked, as stdin is no terminal");
     }
     tell("overwrite? [y/N]");
+    if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
+}
+
+/// True when the person at the terminal answers yes.
+pub(crate) fn is_agreed(ending: &Ending) -> bool {
     let mut answer = String::new();
     ending.set_immediate(true);
     let read = io::stdin().read_line(&mut answer);
     ending.set_immediate(false);
-    match read {
-        Ok(_) if ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) => Ok(()),
-        _ => refused("not agreed"),
-    }
+    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
+/// What was measured and read, put together.
+fn summary<'a>(args: &Args, target: String, measured: &'a Measured) -> Result<Report<'a>, Failure> {
     let Measured { samples, answers, layout, trouble } = measured;
-    if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
-        return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
-    }
-    let complete = trouble.is_none();
-    let (capacity_bytes, count) = (samples.capacity, samples.all.len());
+    let capacity_bytes = samples.capacity;
     let registers = stated(args)?;
     let disagreements =
         registers.as_ref().map_or_else(Vec::new, |stated| stated.disagreements(capacity_bytes, answers));
@@ -331,16 +340,24 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     if let Some(layout) = &mut partition {
         layout.judge(answers, registers.as_ref().and_then(|stated| stated.status.as_ref()));
     }
-    let report = Report {
+    Ok(Report {
         target,
         capacity_bytes,
-        samples: count,
-        complete,
+        samples: samples.all.len(),
+        complete: trouble.is_none(),
         answers,
         partition,
         registers,
         disagreements,
-    };
+    })
+}
+
+fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
+    let Measured { samples, trouble, .. } = measured;
+    if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
+        return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
+    }
+    let report = summary(args, target, measured)?;
     args.format.print(&report, "answers", || text(&report))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
@@ -352,6 +369,19 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// The report as JSON on a device or file, which is only read, or with `saved` on samples or the log of another tool.
+pub(crate) fn json(path: &Path, saved: bool) -> Result<serde_json::Value, Failure> {
+    let (target, from) = if saved { (None, Some(path.to_owned())) } else { (Some(path.to_owned()), None) };
+    let args = Args { target, from, ..Args::default() };
+    let measured = measured(&args, path)?;
+    if let (Some(trouble), true) = (&measured.trouble, measured.samples.all.is_empty()) {
+        return Err(Failure::new(format!("{}: {trouble}", path.display()), "nothing was measured"));
+    }
+    let report = summary(&args, path.display().to_string(), &measured)?;
+    serde_json::to_value(&report)
+        .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))
 }
 
 /// Registers of the card, decoded.

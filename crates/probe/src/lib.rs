@@ -8,6 +8,7 @@
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
+//! - [`mtd`] reads raw flash behind an MTD character device: speeds, bad and weak blocks.
 //! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
 //!
 //! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
@@ -33,6 +34,7 @@ mod answer;
 pub mod fio;
 pub mod flashbench;
 mod host;
+pub mod mtd;
 pub mod partition;
 mod probe;
 pub mod registers;

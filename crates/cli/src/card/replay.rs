@@ -70,7 +70,7 @@ enum Think {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-pub(super) enum State {
+pub(crate) enum State {
     /// Nothing was ever written
     Empty,
     /// Half of it was written
@@ -80,7 +80,7 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) const fn of_card(self) -> CardState {
+    pub(crate) const fn of_card(self) -> CardState {
         match self {
             Self::Empty => CardState::Empty,
             Self::Used => CardState::Used,

@@ -218,6 +218,8 @@ const LINES: &[(&str, &str)] = &[
     ),
     ("card replay", "card replay kingston-class-10 REQUESTS --json"),
     ("card compare", "card compare kingston-class-10 a1-32g --workload create --json"),
+    ("advise", "advise kingston-class-10 --workload create --json"),
+    ("advise", "advise arm926-nand01gw3b --partition 8MiB --years 1 --json"),
     ("probe", "probe sandisk-extreme --write --json"),
     ("probe", "probe sandisk-extreme --noise 0 --json"),
     ("otp info", "otp info stm32-n25q128a --json"),

@@ -8,6 +8,8 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+#[cfg(target_os = "linux")]
+mod advise;
 mod breakdown;
 mod determinism;
 mod ecc;

@@ -25,6 +25,7 @@ mod log;
 mod manifest;
 #[path = "../cli/mounted.rs"]
 mod mounted;
+mod mtd;
 mod ours;
 mod tar;
 mod ubifs;

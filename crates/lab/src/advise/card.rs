@@ -117,13 +117,17 @@ impl Known {
     /// It has no answers, or no size.
     pub fn of_probe(target: &str, json: &Value) -> Result<Self, Error> {
         let no = |what: &str| {
-            Error::asked(format!("{target}: {what}"), "give what `floatgate probe TARGET --json` or --raw has written")
+            Error::asked(
+                format!("{target}: {what}"),
+                "give what `floatgate probe TARGET --json` or --raw has written",
+            )
         };
         let answers = json.get("answers").filter(|answers| answers.is_object());
         let answers = answers.ok_or_else(|| no("no answers of a probe"))?;
         let stated = json.get("capacity_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > 0);
         let real = evidence(answers, "capacity", u64::MAX);
-        let capacity_bytes = real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
+        let capacity_bytes =
+            real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
         let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
         let au_bytes = evidence(answers, "erase_block", AU_MAX)
             .filter(|au| au.value >= 4096)
@@ -153,15 +157,12 @@ impl Known {
     /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
     fn place(&self) -> (u64, Place) {
         let au = self.au_bytes.value;
-        let first = FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
+        let first =
+            FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
         let start = self.phase_bytes + first * au;
         let bytes = self.capacity_bytes.saturating_sub(start) / au * au;
-        let place = Place {
-            bytes,
-            au_bytes: au,
-            page_bytes: self.page_bytes.value,
-            open_aus: self.open_aus.value,
-        };
+        let place =
+            Place { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus: self.open_aus.value };
         (start, place)
     }
 }
@@ -201,12 +202,7 @@ fn partitions(json: &Value) -> Vec<Partition> {
             0 => "the device".to_owned(),
             number => format!("partition {number}"),
         };
-        Some(Partition {
-            name,
-            start_bytes: number("start_bytes")?,
-            bytes: number("bytes")?,
-            existing: None,
-        })
+        Some(Partition { name, start_bytes: number("start_bytes")?, bytes: number("bytes")?, existing: None })
     };
     all.into_iter().flatten().filter_map(one).collect()
 }
@@ -233,11 +229,21 @@ pub struct Wish {
 ///
 /// # Errors
 /// It is too small for a partition; no card of the catalogue is like it.
-pub fn advise(library: &Library, known: &Known, card: Option<&LoadedCard>, wish: &Wish) -> Result<Advice, Error> {
+pub fn advise(
+    library: &Library,
+    known: &Known,
+    card: Option<&LoadedCard>,
+    wish: &Wish,
+) -> Result<Advice, Error> {
     let (start, place) = known.place();
     if place.bytes < FIRST_MIN {
         return Err(Error::asked(
-            format!("{}: {} are too small for a partition at {}", known.target, size(known.capacity_bytes), size(start)),
+            format!(
+                "{}: {} are too small for a partition at {}",
+                known.target,
+                size(known.capacity_bytes),
+                size(start)
+            ),
             "name a larger device",
         ));
     }
@@ -298,7 +304,8 @@ fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Er
     let mut put = |what: String, change: &dyn Fn(&mut CardSpec)| {
         let mut changed = card.spec.clone();
         change(&mut changed);
-        changed.spare_blocks = changed.spare_blocks.max(u32::try_from(changed.needed_spare_blocks()).unwrap_or(u32::MAX));
+        changed.spare_blocks =
+            changed.spare_blocks.max(u32::try_from(changed.needed_spare_blocks()).unwrap_or(u32::MAX));
         if changed.check().is_ok() {
             card.spec = changed;
             found.push(what);
@@ -314,20 +321,29 @@ fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Er
     });
     let capacity = known.capacity_bytes / au * au;
     put(size(capacity), &|spec| spec.capacity_bytes = capacity);
-    Ok((card, format!("traces replayed on {name}, the most similar card of the catalogue, with {}", found.join(", "))))
+    Ok((
+        card,
+        format!(
+            "traces replayed on {name}, the most similar card of the catalogue, with {}",
+            found.join(", ")
+        ),
+    ))
 }
 
 /// The filesystem that is fastest over all workloads.
 fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
     let first = matrix.cards.first().and_then(|card| card.filesystems.first());
     let found = first.and_then(|score| BlockFs::named(&score.filesystem));
-    found.ok_or_else(|| Error::asked("nothing was compared", "choose filesystems and workloads that have traces"))
+    found.ok_or_else(|| {
+        Error::asked("nothing was compared", "choose filesystems and workloads that have traces")
+    })
 }
 
 /// A card that is smaller than it says.
 fn size_point(known: &Known) -> Option<Point> {
     let claimed = known.claimed_bytes.filter(|claimed| *claimed > known.capacity_bytes)?;
-    let advice = format!("do not trust this card: it has {} and says {}", size(known.capacity_bytes), size(claimed));
+    let advice =
+        format!("do not trust this card: it has {} and says {}", size(known.capacity_bytes), size(claimed));
     Some(Point::new("size", advice).rests_on("the size that was found by sectors with their own address"))
 }
 
@@ -370,13 +386,19 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
     }
     for (value, confidence) in au.alternatives.iter().filter(|(value, _)| *value > 0 && *value <= AU_MAX) {
         let other = Known { au_bytes: Evidence { value: *value, ..au.clone() }, ..known.clone() };
-        let note = if start.is_multiple_of(*value) { "the start is right for it, too".to_owned() } else {
+        let note = if start.is_multiple_of(*value) {
+            "the start is right for it, too".to_owned()
+        } else {
             format!("begin at {}", size(other.place().0))
         };
-        point = point.unless(format!("allocation units of {} ({:.0} %): {note}", size(*value), confidence * 100.0));
+        point = point.unless(format!(
+            "allocation units have {} ({:.0} %): {note}",
+            size(*value),
+            confidence * 100.0
+        ));
     }
     if au.confidence < 0.5 {
-        point = point.unless("another allocation unit: `floatgate probe` measures it");
+        point = point.unless("the allocation unit is another: `floatgate probe` measures it");
     }
     point
 }
@@ -384,7 +406,8 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
 fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
     let card = matrix.cards.first();
     let advice = card.map_or_else(String::new, |card| card.advice.clone());
-    let mut point = Point::new("filesystem", format!("{}. {advice}", fs.name())).rests_on(likeness.to_owned());
+    let choice = if advice.starts_with("Use ") { advice } else { format!("Use {}. {advice}", fs.name()) };
+    let mut point = Point::new("filesystem", choice).rests_on(likeness.to_owned());
     for cell in cells(matrix, fs) {
         point = point.rests_on(format!(
             "{}: {:.1} s of the card, {:.2} times that of the fastest filesystem",
@@ -394,7 +417,7 @@ fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
         ));
     }
     for (workload, other) in winners(matrix, fs) {
-        point = point.unless(format!("mostly work like {workload}: {other} is faster there"));
+        point = point.unless(format!("the work is mostly like {workload}: {other} is faster there"));
     }
     if fs != BlockFs::Vfat {
         point = point.unless("a camera, a boot ROM or Windows must read it: then vfat (--fs vfat)");
@@ -411,7 +434,10 @@ fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
     let slower = cells(matrix, fs).filter(|cell| cell.relative_time > 1.05);
     slower
         .filter_map(|cell| {
-            let fastest = matrix.cells.iter().find(|other| other.workload == cell.workload && other.relative_time <= 1.0)?;
+            let fastest = matrix
+                .cells
+                .iter()
+                .find(|other| other.workload == cell.workload && other.relative_time <= 1.0)?;
             Some((cell.workload.clone(), fastest.filesystem.clone()))
         })
         .collect()
@@ -427,7 +453,7 @@ fn recipe_point(known: &Known, recipe: &Recipe, fs: BlockFs) -> Point {
     let open = &known.open_aus;
     point = point.rests_on(format!("{} open allocation units, {}", open.value, sure(open)));
     if known.page_bytes.confidence < 0.5 {
-        point = point.unless("a larger page: stride and clusters grow with it");
+        point = point.unless("the page is larger: stride and clusters grow with it");
     }
     point
 }
@@ -443,13 +469,20 @@ fn existing_point(known: &Known, place: &Place) -> Option<Point> {
         faults.extend(partition.existing.and_then(|existing| existing.judge(&partition.name, &own)));
     }
     let mut point = match faults.is_empty() {
-        true => Point::new("what is there", "keep partitions and filesystems as they are: they fit the flash"),
+        true => {
+            Point::new("what is there", "keep partitions and filesystems as they are: they fit the flash")
+        }
         false => Point::new("what is there", faults.join("; ")),
     };
     for partition in &known.partitions {
         let kind = partition.existing.map_or("", |existing| existing.kind.name());
         let kind = if kind.is_empty() { String::new() } else { format!(", {kind}") };
-        point = point.rests_on(format!("{}: {} at {}{kind}", partition.name, size(partition.bytes), size(partition.start_bytes)));
+        point = point.rests_on(format!(
+            "{}: {} at {}{kind}",
+            partition.name,
+            size(partition.bytes),
+            size(partition.start_bytes)
+        ));
     }
     Some(point)
 }
@@ -457,7 +490,8 @@ fn existing_point(known: &Known, place: &Place) -> Option<Point> {
 fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Result<Point, Error> {
     let mut expected = Vec::new();
     for cell in cells(matrix, fs) {
-        let trace = wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
+        let trace =
+            wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
         let Some(trace) = trace else { continue };
         let requests = trace.requests()?;
         let written: u64 = requests
@@ -467,26 +501,46 @@ fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Resu
             .sum();
         expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
     }
-    let mut point = Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
+    let mut point =
+        Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
     for (what, mb_s) in ["reads", "writes"].iter().zip(known.mb_s) {
         if let Some(mb_s) = mb_s {
             point = point.rests_on(format!("{what} in order as probed: {mb_s:.1} MB/s"));
         }
     }
-    point = point.rests_on(format!("a card that is {} at the beginning, requests one after the other without pauses", wish.state.name()));
-    Ok(point.unless("a fuller card: --state full"))
+    point = point.rests_on(format!(
+        "a card that is {} at the beginning, requests one after the other without pauses",
+        wish.state.name()
+    ));
+    Ok(point.unless("the card is fuller: --state full"))
 }
 
 /// Bytes that can be written in a life, and years.
-fn life_point(known: &Known, matrix: &Matrix, fs: BlockFs, spec: &CardSpec, is_own: bool, wish: &Wish) -> Point {
-    let (sum, count) = cells(matrix, fs).fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
+fn life_point(
+    known: &Known,
+    matrix: &Matrix,
+    fs: BlockFs,
+    spec: &CardSpec,
+    is_own: bool,
+    wish: &Wish,
+) -> Point {
+    let (sum, count) = cells(matrix, fs)
+        .fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
     let amplification = (sum / f64::from(count.max(1))).exp();
     let blocks = known.capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks);
     let cycles = spec.wear.endurance_cycles;
     let terabytes = blocks as f64 * spec.au_bytes as f64 * f64::from(cycles) / amplification / 1e12;
     let years = terabytes * 1e12 / (wish.write_bytes_per_day.max(1) as f64) / 365.25;
-    let level = if spec.wear.static_difference > 0 { "with static wear levelling" } else { "only if what is written moves over the whole card, as it has no static wear levelling" };
-    let whose = if is_own { "rated cycles of this card" } else { "cycles assumed: those of the most similar card of the catalogue; nothing measures them" };
+    let level = if spec.wear.static_difference > 0 {
+        "with static wear levelling"
+    } else {
+        "only if what is written moves over the whole card, as it has no static wear levelling"
+    };
+    let whose = if is_own {
+        "rated cycles of this card"
+    } else {
+        "cycles assumed: those of the most similar card of the catalogue; nothing measures them"
+    };
     Point::new(
         "life",
         format!(
@@ -496,11 +550,15 @@ fn life_point(known: &Known, matrix: &Matrix, fs: BlockFs, spec: &CardSpec, is_o
         ),
     )
     .rests_on(format!("{cycles} {whose}"))
-    .rests_on(format!("{} of flash, {} spare blocks included", size(blocks * spec.au_bytes), spec.spare_blocks))
+    .rests_on(format!(
+        "{} of flash, {} spare blocks included",
+        size(blocks * spec.au_bytes),
+        spec.spare_blocks
+    ))
     .rests_on(format!("write amplification {amplification:.2}, the geometric mean over the workloads"))
     .unless(match spec.mapping {
-        Mapping::Page => "a full card: garbage collection multiplies the writes",
-        _ => "writes in more places at once than allocation units are open: each closes one and copies it",
+        Mapping::Page => "the card is full: garbage collection multiplies the writes",
+        _ => "programs write in more places at once than allocation units are open: each closes one and copies it",
     })
 }
 
@@ -521,9 +579,14 @@ mod tests {
 
     #[test]
     fn partitions_begin_and_end_on_borders() {
-        for (au, phase) in [(4 << 20, 0), (4 << 20, 1 << 20), (6 << 20, 2 << 20), (512 << 10, 0), (128 << 20, 5 << 20)] {
+        for (au, phase) in
+            [(4 << 20, 0), (4 << 20, 1 << 20), (6 << 20, 2 << 20), (512 << 10, 0), (128 << 20, 5 << 20)]
+        {
             let (start, place) = probed(au, phase, 5).place();
-            assert!(start >= FIRST_MIN && (start - phase) % au == 0 && place.bytes % au == 0, "{au} {phase}: {start} {place:?}");
+            assert!(
+                start >= FIRST_MIN && (start - phase) % au == 0 && place.bytes % au == 0,
+                "{au} {phase}: {start} {place:?}"
+            );
             assert!(start < FIRST_MIN + au + phase && start + place.bytes <= 8 << 30);
         }
     }
@@ -531,15 +594,21 @@ mod tests {
     #[test]
     fn what_a_probe_found_decides() {
         let library = Library::built_in();
-        let chosen = traces().into_iter().filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
-        let wish = Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
+        let chosen = traces()
+            .into_iter()
+            .filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
+        let wish =
+            Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
         let of = |known: &Known| {
             let advice = advise(&library, known, None, &wish).unwrap();
             advice.points.iter().flat_map(|point| point.commands.clone()).collect::<Vec<_>>()
         };
         let small = of(&probed(4 << 20, 0, 5));
         let large = of(&probed(24 << 20, 0, 5));
-        assert!(small.iter().any(|c| c.contains("start=8192,") && c.ends_with("sfdisk /dev/sdz")), "{small:?}");
+        assert!(
+            small.iter().any(|c| c.contains("start=8192,") && c.ends_with("sfdisk /dev/sdz")),
+            "{small:?}"
+        );
         assert!(large.iter().any(|c| c.contains("start=49152,")), "{large:?}");
         assert!(small.iter().any(|c| c.ends_with(" /dev/sdz1")), "{small:?}");
         assert_ne!(small, large);
@@ -547,14 +616,23 @@ mod tests {
 
     #[test]
     fn answers_of_others_are_checked() {
-        for json in [json!(null), json!([]), json!({ "answers": 1 }), json!({ "answers": {} }), json!({ "answers": {}, "capacity_bytes": 0 })] {
+        for json in [
+            json!(null),
+            json!([]),
+            json!({ "answers": 1 }),
+            json!({ "answers": {} }),
+            json!({ "answers": {}, "capacity_bytes": 0 }),
+        ] {
             assert!(Known::of_probe("x", &json).is_err(), "{json}");
         }
         let wild = json!({ "capacity_bytes": u64::MAX, "answers": {
             "erase_block": { "value": u64::MAX, "confidence": 7 }, "phase": { "value": -1 }, "page": { "value": 0 },
             "open_aus_linear": { "value": "five" } } });
         let known = Known::of_probe("x", &wild).unwrap();
-        assert_eq!((known.au_bytes.value, known.page_bytes.value, known.open_aus.value), (16 << 20, 16 << 10, 5));
+        assert_eq!(
+            (known.au_bytes.value, known.page_bytes.value, known.open_aus.value),
+            (16 << 20, 16 << 10, 5)
+        );
         known.place();
     }
 }

@@ -102,7 +102,8 @@ pub fn advise(
     wish: &Wish,
     progress: &(dyn Fn(&'static str) + Sync),
 ) -> Result<Advice, Error> {
-    let partition: Vec<String> = wish.partition_bytes.map(|bytes| format!("partition.size={bytes}")).into_iter().collect();
+    let partition: Vec<String> =
+        wish.partition_bytes.map(|bytes| format!("partition.size={bytes}")).into_iter().collect();
     let config = board.config(library, &partition)?;
     let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
     let geometry = wired.device.geometry().clone();
@@ -159,18 +160,33 @@ fn mode_point(library: &Library, board: &Board, config: &Config) -> Result<Optio
     let Some((set, best)) = measured.iter().min_by_key(|(_, run)| ns(run)) else { return Ok(None) };
     let figure = |run: &SpeedRun, name: &str| speed_of(run, name).map_or(0, |test| test.printed_kib_s);
     let figures = |run: &SpeedRun| {
-        format!("{} KiB/s read, {} KiB/s written", figure(run, "eraseblock read"), figure(run, "eraseblock write"))
+        format!(
+            "{} KiB/s read, {} KiB/s written",
+            figure(run, "eraseblock read"),
+            figure(run, "eraseblock write")
+        )
     };
     let is_better = ns(best) as f64 * WORTH < ns(&own) as f64;
     let mut point = match is_better {
-        true => Point::new("mode", format!("{} is the fastest mode of the chip on this controller: {}", best.link.mode, figures(best))).command(format!("--set {set}")),
-        false => Point::new("mode", format!("stay with {}: no mode of the chip is faster on this controller", own.link.mode)),
+        true => Point::new(
+            "mode",
+            format!(
+                "{} is the fastest mode of the chip on this controller: {}",
+                best.link.mode,
+                figures(best)
+            ),
+        )
+        .command(format!("--set {set}")),
+        false => Point::new(
+            "mode",
+            format!("stay with {}: no mode of the chip is faster on this controller", own.link.mode),
+        ),
     };
     point = point.rests_on(format!("{} as the setup has it: {}", own.link.mode, figures(&own)));
     for (_, run) in measured.iter().filter(|(_, run)| run.link.mode != own.link.mode) {
         point = point.rests_on(format!("{}: {}", run.link.mode, figures(run)));
     }
-    Ok(Some(point.unless("another clock or controller: `floatgate speed` names the next bottleneck")))
+    Ok(Some(point.unless("clock or controller are others: `floatgate speed` names the next bottleneck")))
 }
 
 /// Gain from which a mode is advised.
@@ -231,23 +247,39 @@ const fn name(kind: FilesystemKind) -> &'static str {
 fn filesystem_point(compared: &[FsComparison], kind: FilesystemKind) -> Point {
     let mut point = Point::new("filesystem", format!("{} on this partition", name(kind)));
     for of_size in compared {
-        let seconds = |subject, row: &str| value(of_size, subject, row);
-        let mounts = [
-            seconds(Subject::Jffs2, "mount many small files").zip(seconds(Subject::Jffs2, "mount many small files: then until usable")),
-            seconds(Subject::Ubifs, "mount many small files").zip(seconds(Subject::Ubifs, "mount many small files: attach")),
-        ];
-        let [jffs2, ubifs] = mounts.map(|both| both.map_or("not possible".to_owned(), |(a, b)| format!("{:.2} s", a + b)));
-        let free = |subject| value(of_size, subject, "free after mkfs").map_or("no".to_owned(), |kib| format!("{kib:.0} KiB"));
+        let ready = |subject, then: &str| {
+            let mount = value(of_size, subject, "mount many small files")?;
+            Some(mount + value(of_size, subject, &format!("mount many small files: {then}"))?)
+        };
+        let subjects = [(Subject::Jffs2, "then until usable"), (Subject::Ubifs, "attach")];
+        let figures: Vec<String> = subjects
+            .into_iter()
+            .map(|(subject, then)| {
+                let free = value(of_size, subject, "free after mkfs");
+                match (free, ready(subject, then)) {
+                    (Some(free), Some(ready)) => {
+                        format!(
+                            "{} leaves {free:.0} KiB free and is ready after {ready:.2} s",
+                            subject.name()
+                        )
+                    }
+                    (Some(free), None) => format!("{} leaves {free:.0} KiB free", subject.name()),
+                    _ => format!("{} is not possible", subject.name()),
+                }
+            })
+            .collect();
         point = point.rests_on(format!(
-            "{}: {} free and ready after {} with UBIFS, {} free and {} with JFFS2 (files on 80 % of it)",
+            "{} with files on {} % of it: {}",
             size(of_size.flash_bytes),
-            free(Subject::Ubifs),
-            ubifs,
-            free(Subject::Jffs2),
-            jffs2
+            Options::default().fill_percent,
+            figures.join(", ")
         ));
         if fits(of_size) != kind {
-            point = point.unless(format!("a partition of {}: {} there", size(of_size.flash_bytes), name(fits(of_size))));
+            point = point.unless(format!(
+                "the partition has {}: {} then",
+                size(of_size.flash_bytes),
+                name(fits(of_size))
+            ));
         }
     }
     if let Some(largest) = compared.last() {
@@ -255,7 +287,9 @@ fn filesystem_point(compared: &[FsComparison], kind: FilesystemKind) -> Point {
             point = point.rests_on(sentence.clone());
         }
     }
-    point.unless("mounting time that counts more than anything: `floatgate fs --test mount` has the figures, fastmap included")
+    point.unless(
+        "only the time to mount counts: `floatgate fs --test mount` has the figures, fastmap included",
+    )
 }
 
 /// Number of PEBs of 1024 that UBI keeps for bad blocks (Linux: `CONFIG_MTD_UBI_BEB_LIMIT`), and those it keeps for itself: two of the volume table,
@@ -263,16 +297,23 @@ fn filesystem_point(compared: &[FsComparison], kind: FilesystemKind) -> Point {
 const BEB_LIMIT: u64 = 20;
 const OWN_PEBS: u64 = 4;
 
+/// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
+const JFFS2_ERASE_MIN: u64 = 8 << 10;
+
 fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point {
     let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
     let blocks = u64::from(geometry.blocks());
     match kind {
         FilesystemKind::Jffs2 => {
+            let erase = peb.max(JFFS2_ERASE_MIN);
             let clean = if is_nand { " -n" } else { "" };
-            Point::new("mkfs and mount", "make a JFFS2 image for the eraseblock, and write it to the erased partition")
-                .command(format!("mkfs.jffs2 -l{clean} -e {peb} -r FOLDER -o root.jffs2"))
-                .command("mount -t jffs2 mtd0 /mnt")
-                .rests_on(format!("eraseblocks of {}", size(peb)))
+            Point::new(
+                "mkfs and mount",
+                "make a JFFS2 image for the eraseblock, and write it to the erased partition",
+            )
+            .command(format!("mkfs.jffs2 -l{clean} -e {erase} -r FOLDER -o root.jffs2"))
+            .command("mount -t jffs2 mtd0 /mnt")
+            .rests_on(format!("eraseblocks of {}", size(peb)))
         }
         FilesystemKind::Ubifs => {
             let sub = u64::from(geometry.sub_page_bytes).max(1);
@@ -283,18 +324,26 @@ fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point
             let io = page.max(8);
             let bad = if is_nand { (blocks * BEB_LIMIT).div_ceil(1024) } else { 0 };
             let lebs = blocks.saturating_sub(bad + OWN_PEBS).max(1);
-            let sub_page = if sub < page { format!(" -s {sub}") } else { String::new() };
             Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
-                .command(format!("ubiformat /dev/mtd0{sub_page}"))
-                .command(format!("ubiattach -p /dev/mtd0{}", if sub < page { String::new() } else { format!(" -O {vid}") }))
-                .command(format!("ubimkvol /dev/ubi0 -N root -S {lebs}"))
+                .command("ubiformat /dev/mtd0")
+                .command("ubiattach -p /dev/mtd0")
+                .command("ubimkvol /dev/ubi0 -N root -m")
                 .command(format!("mkfs.ubifs -m {io} -e {leb} -c {lebs} -r FOLDER -o root.ubifs"))
                 .command("ubiupdatevol /dev/ubi0_0 root.ubifs")
                 .command("mount -t ubifs ubi0:root /mnt")
-                .rests_on(format!("pages of {}, sub-pages of {}, eraseblocks of {}", size(page), size(sub), size(peb)))
+                .rests_on(format!(
+                    "pages of {}, sub-pages of {}, eraseblocks of {}",
+                    size(page),
+                    size(sub),
+                    size(peb)
+                ))
                 .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
-                .rests_on(format!("{blocks} PEBs, of which {bad} are kept for bad blocks and {OWN_PEBS} for UBI itself"))
-                .unless("a controller that cannot program sub-pages: headers take a page each then, and -s goes")
+                .rests_on(format!(
+                    "{blocks} PEBs, of which {bad} are kept for bad blocks and {OWN_PEBS} for UBI itself"
+                ))
+                .unless(
+                    "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
+                )
         }
     }
 }
@@ -312,7 +361,9 @@ fn write_point(
         compared.rows.iter().find(|row| row.subject == subject && row.name == name).cloned()
     };
     let Some(largest) = compared.last() else { return Ok(None) };
-    let (Some(write), read) = (row(largest, "write random 4 KiB"), row(largest, "read first")) else { return Ok(None) };
+    let (Some(write), read) = (row(largest, "write random 4 KiB"), row(largest, "read first")) else {
+        return Ok(None);
+    };
     let amplification = write.write_amplification.unwrap_or(1.0).max(0.01);
     let facts = config.chip()?.facts();
     let promised = facts.nand.map_or(0, |nand| nand.endurance_cycles);
@@ -330,11 +381,15 @@ fn write_point(
         ),
     )
     .rests_on(format!("{cycles} cycles{}", if promised > 0 { " as the part promises" } else { ", which is usual: the part states none" }))
-    .rests_on(format!("write amplification {amplification:.2} of random bytes in pieces of 4 KiB, and UBI's wear levelling over all of the partition"));
+    .rests_on(format!("write amplification {amplification:.2} of random bytes in pieces of 4 KiB, and wear levelling over all of the partition"));
     if !largest.cpu_is_known {
-        point = point.unless("the CPU's time, which this setup does not know: reads and writes are slower by it");
+        point = point.unless(
+            "the CPU's time is known, which this setup does not state: reads and writes are slower by it",
+        );
     }
-    Ok(Some(point.unless("data that compress, which need less; fsync after each small write, which needs many times more")))
+    Ok(Some(point.unless(
+        "the data compress, which need less, or each small write is followed by fsync, which needs many times more",
+    )))
 }
 
 fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
@@ -349,12 +404,24 @@ fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
     };
     let used = config.extract::<String>("ecc.code").ok();
     let mut point = Point::new("ECC", text)
-        .rests_on(format!("{} years at {} C between program and read, {:.0} reads of a block", use_.years, use_.temperature_c, use_.reads))
-        .rests_on(format!("the chip asks for {} bits in {} bytes; bit errors {}", chip.strength, chip.step_bytes, chip.origin_of_errors()));
+        .rests_on(format!(
+            "{} years at {} C between program and read, {:.0} reads of a block",
+            use_.years, use_.temperature_c, use_.reads
+        ))
+        .rests_on(format!(
+            "the chip asks for {} bits in {} bytes; bit errors {}",
+            chip.strength,
+            chip.step_bytes,
+            chip.origin_of_errors()
+        ));
     if let Some(used) = used {
         point = point.rests_on(format!("the setup has {used}"));
     }
-    Some(point.unless("measured bit errors of this chip (`[chip.errors]`), or another use: `floatgate ecc advise`"))
+    Some(
+        point.unless(
+            "bit errors of this chip are measured (`[chip.errors]`), or its use is another: `floatgate ecc advise`",
+        ),
+    )
 }
 
 /// Chips whose life is simulated for each period of scrubbing, and the size of their partition in bytes.
@@ -396,18 +463,33 @@ fn scrub_point(
             }
         };
         let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
-        point = point.rests_on(format!("read {period}: {} of {LIVES} chips last {} years at {} C", report.survived, wish.years, wish.temperature_c));
+        point = point.rests_on(format!(
+            "read {period}: {} of {LIVES} chips last {} years at {} C",
+            report.survived, wish.years, wish.temperature_c
+        ));
         if report.survived == LIVES {
             point.advice = match scrub_days {
-                None => format!("{} needs no reading pass for {} years: charge is lost too slowly", name(kind), wish.years),
-                Some(days) => format!("let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"),
+                None => format!(
+                    "{} needs no reading pass for {} years: charge is lost too slowly",
+                    name(kind),
+                    wish.years
+                ),
+                Some(days) => format!(
+                    "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
+                ),
             };
-            return Ok(Some(point.unless("a hotter place, more cycles or longer years: `floatgate age`")));
+            return Ok(Some(
+                point.unless("the place is hotter, or cycles and years are more: `floatgate age`"),
+            ));
         }
     }
     point.advice = match kind {
-        FilesystemKind::Jffs2 => "JFFS2 moves nothing for bit errors: rewrite the data, or take UBIFS".to_owned(),
-        FilesystemKind::Ubifs => "no period is enough: take a stronger code, a cooler place or another chip".to_owned(),
+        FilesystemKind::Jffs2 => {
+            "JFFS2 moves nothing for bit errors: rewrite the data, or take UBIFS".to_owned()
+        }
+        FilesystemKind::Ubifs => {
+            "no period is enough: take a stronger code, a cooler place or another chip".to_owned()
+        }
     };
     Ok(Some(point))
 }

@@ -148,8 +148,16 @@ fn f2fs(place: &Place) -> Recipe {
         mount: format!("noatime,active_logs={logs}"),
         why: vec![
             match fits {
-                true => format!("-s: a section of {} is cleaned as one and fits allocation units of {}", size(section), size(place.au_bytes)),
-                false => format!("-s: sections of {} divide an allocation unit of {}; larger ones leave too few on this partition", size(section), size(place.au_bytes)),
+                true => format!(
+                    "-s: a section of {} is cleaned as one and fits allocation units of {}",
+                    size(section),
+                    size(place.au_bytes)
+                ),
+                false => format!(
+                    "-s: sections of {} divide an allocation unit of {}; larger ones leave too few on this partition",
+                    size(section),
+                    size(place.au_bytes)
+                ),
             },
             format!("active_logs: the card keeps {} allocation units open", place.open_aus),
         ],
@@ -238,8 +246,7 @@ fn with_unit(sectors: u64, bits: u64, cluster: u64, root: u64, unit: u64) -> Fat
     // The length of a FAT falls as reserved sectors are added, so that few rounds settle it.
     for _ in 0..8 {
         let data = sectors.saturating_sub(reserved + root);
-        let clusters =
-            (data * SECTOR + FATS * 2 * entry_bytes) / (cluster * SECTOR + FATS * entry_bytes);
+        let clusters = (data * SECTOR + FATS * 2 * entry_bytes) / (cluster * SECTOR + FATS * entry_bytes);
         let fat = ((clusters + 2) * entry_bytes).div_ceil(SECTOR);
         let before = least + FATS * fat + root;
         let aligned = before.next_multiple_of(unit);

@@ -4,7 +4,7 @@
 //! costs that begin or cease to be hidden under the wires are seen. A linear program over the slopes at the best fit says where to begin.
 
 use super::FittedParameter;
-use super::least_squares::{Bounds, minimise, slopes};
+use super::least_squares::{Bounds, Effort, minimise, slopes};
 use super::linear;
 use super::model::Model;
 use rayon::prelude::*;
@@ -19,8 +19,8 @@ const FIRST_STEP: f64 = 0.2;
 /// Distance of an end from the last value with which all figures agree, as a share of it or of the cost's scale.
 const CLOSE: f64 = 0.1;
 
-/// Most rounds of a refit, which begins near its end.
-const ROUNDS: usize = 6;
+/// A refit begins near its end; one that improves slowly does not come to agree.
+const REFIT: Effort = Effort { rounds: 6, enough: 0.1 };
 
 /// Weight of the place where a refit starts: it decides what the figures do not.
 const PULL: f64 = 0.02;
@@ -110,7 +110,8 @@ impl<'m, 'l> Search<'m, 'l> {
         let b = self.bounds.get(i)?;
         let bound = if sign < 0.0 { b.low } else { b.high };
         let mut near = Near { x: *best.get(i)?, at: best.to_vec() };
-        if let Some(there) = linear.and_then(|there| self.refit(i, *there.get(i)?, &[there.as_slice(), best])) {
+        if let Some(there) = linear.and_then(|there| self.refit(i, *there.get(i)?, &[there.as_slice(), best]))
+        {
             near = there;
         }
         if self.refit(i, bound, &[near.at.as_slice(), best]).is_some() {
@@ -141,6 +142,8 @@ impl<'m, 'l> Search<'m, 'l> {
         };
         let mut bounds = self.bounds.clone();
         bounds.remove(i);
+        let mut starts = starts.to_vec();
+        starts.dedup();
         starts.iter().find_map(|start| {
             let start = without(start);
             let errors = |others: &[f64]| {
@@ -153,7 +156,7 @@ impl<'m, 'l> Search<'m, 'l> {
                 let all = errors.into_iter().take(count).chain(pulls);
                 Some(all.map(|e| if agrees { 0.0 } else { e }).collect())
             };
-            let at = with(&minimise(start.clone(), &bounds, ROUNDS, errors)?);
+            let at = with(&minimise(start.clone(), &bounds, REFIT, errors)?);
             let agrees = self.agrees(&logs(&self.model.times_of(&at, self.keep)?));
             agrees.then_some(Near { x, at })
         })

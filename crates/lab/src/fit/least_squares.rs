@@ -3,11 +3,19 @@
 //! The errors come from a simulation whose polls make steps, so that slopes are taken over a distance, and a step counts only when the
 //! sum of squares is smaller behind it.
 
-/// Most rounds of improvement of a fit.
-pub(crate) const ROUNDS: usize = 12;
+/// Effort of a fit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    /// Most rounds of improvement.
+    pub(crate) rounds: usize,
+    /// Improvement of the sum of squares, as a share of it, below which a round is the last.
+    pub(crate) enough: f64,
+}
 
-/// Improvement of the sum of squares, as a share of it, below which a round is the last.
-const ENOUGH: f64 = 1e-4;
+impl Effort {
+    /// A fit that ends where nothing improves any more.
+    pub(crate) const FULL: Self = Self { rounds: 12, enough: 1e-4 };
+}
 
 /// Step of a parameter by which its effect is seen.
 const STEP: f64 = 0.05;
@@ -36,15 +44,15 @@ pub(crate) fn squares(errors: &[f64]) -> f64 {
     errors.iter().map(|e| e * e).sum()
 }
 
-/// Place where the sum of the squares of `errors` is least, as far as steps downhill lead from `at`, at most `rounds`. None when the start has no errors.
+/// Place where the sum of the squares of `errors` is least, as far as steps downhill lead from `at`. None when the start has no errors.
 pub(crate) fn minimise(
     mut at: Vec<f64>,
     bounds: &[Bounds],
-    rounds: usize,
+    effort: Effort,
     errors: impl Fn(&[f64]) -> Option<Vec<f64>>,
 ) -> Option<Vec<f64>> {
     let mut now = errors(&at)?;
-    for _ in 0..rounds {
+    for _ in 0..effort.rounds {
         let slopes = slopes(&at, bounds, &now, &errors)?;
         let tries = TRIES.into_iter().filter_map(|(damping, share)| {
             let step = bounded_step(&at, bounds, &slopes, &now, damping)?;
@@ -57,7 +65,7 @@ pub(crate) fn minimise(
             .min_by(|a, b| squares(&a.1).total_cmp(&squares(&b.1)));
         match better {
             Some(found) => {
-                let is_last = squares(&now) - squares(&found.1) < squares(&now) * ENOUGH;
+                let is_last = squares(&now) - squares(&found.1) < squares(&now) * effort.enough;
                 (at, now) = found;
                 if is_last {
                     break;
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn finds_the_least_squares() {
-        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE; 2], ROUNDS, errors).unwrap();
+        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE; 2], Effort::FULL, errors).unwrap();
         assert!((best[0] - 7.0 / 6.0).abs() < 1e-3 && (best[1] - 0.5).abs() < 1e-3, "{best:?}");
     }
 
@@ -166,7 +174,7 @@ mod tests {
     fn bounds_hold_and_the_others_make_the_best_of_it() {
         // With a slope of at most 0.2, the best height is 5/3 - 0.2.
         let slope = Bounds { low: 0.0, high: 0.2, longest: 1.0 };
-        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE, slope], ROUNDS, errors).unwrap();
+        let best = minimise(vec![0.0, 0.0], &[Bounds::NONE, slope], Effort::FULL, errors).unwrap();
         assert!((best[1] - 0.2).abs() < 1e-9 && (best[0] - (5.0 / 3.0 - 0.2)).abs() < 1e-3, "{best:?}");
     }
 }

@@ -24,7 +24,7 @@ pub use results::{
 use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::speed_run;
-use least_squares::{ROUNDS, minimise, squares};
+use least_squares::{Effort, minimise, squares};
 use model::Model;
 use rayon::prelude::*;
 use serde::Serialize;
@@ -166,7 +166,7 @@ pub fn fit(
 
 /// The costs that fit the figures `keep` best, as far as steps downhill lead from `start`.
 fn solve(model: &Model<'_>, keep: &[usize], start: &[f64], prior: f64) -> Option<Vec<f64>> {
-    minimise(start.to_vec(), &model.bounds(), ROUNDS, |at| {
+    minimise(start.to_vec(), &model.bounds(), Effort::FULL, |at| {
         let times = model.times_of(at, keep)?;
         Some(model.errors(&times, keep, at, prior))
     })

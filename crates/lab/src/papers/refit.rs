@@ -6,7 +6,7 @@
 use super::file::{Paper, Row, RowKind, Table, beyond, rows};
 use super::job::{Job, job, run};
 use crate::config::Library;
-use crate::fit::least_squares::{Bounds, ROUNDS, minimise};
+use crate::fit::least_squares::{Bounds, Effort, minimise};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ impl Group<'_> {
         let errors = |at: &[f64]| -> Option<Vec<f64>> {
             others.iter().map(|subject| self.error(library, subject, at)).collect()
         };
-        let best = minimise(start, &vec![Bounds::NONE; self.parameters.len()], ROUNDS, errors)?;
+        let best = minimise(start, &vec![Bounds::NONE; self.parameters.len()], Effort::FULL, errors)?;
         let simulated = self.simulate(library, out, &best)?;
         Some(beyond(simulated.exact, out.row.says()?.interval(out.table, simulated.kib)))
     }

@@ -1,0 +1,294 @@
+//! `floatgate advise`.
+
+use crate::card::State;
+use crate::common::{self, Failure, Outcome, read_text};
+use crate::fs::progress_bar;
+use crate::output::ReportFormat;
+use crate::{image, probe};
+use floatgate_lab::advise::card::{self, Known};
+use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
+use floatgate_lab::advise::flash::{self, Board};
+use floatgate_lab::advise::mkfs::BlockFs;
+use floatgate_lab::advise::{Advice, Point};
+use floatgate_lab::card::shipped::{ShippedTrace, traces};
+use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::config::{Kind, Library, Override, Problem};
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate advise samsung-evo-16g
+  floatgate advise kingston-class-10 --workload postmark --state full
+  floatgate advise /dev/mmcblk0
+  floatgate probe /dev/mmcblk0 --write --json > card.json && floatgate advise card.json
+  floatgate advise imx6-mx30lf2g18ac --partition 64MiB --years 10 --temperature 55
+  floatgate advise w25n01gv --json
+
+The target is a card of the catalogue, a block device or an image of one (which is only read, as `probe` does), a saved result of `probe`, or for raw flash a \
+setup or a part. Filesystems of cards are compared by replaying the traces of `card compare`; those of raw flash, modes, ECC and scrubbing by `fs`, `speed`, \
+`ecc advise` and `age`, on as much flash as that needs. A log of flashbench or fio has no size and gives no advice: probe the card instead.")]
+pub(crate) struct Args {
+    /// Card, block device, image, saved result of `probe`, setup or part
+    target: PathBuf,
+
+    /// Override any field of a catalogue's card or of a setup: --set card.open_aus=4
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Filesystems that come into question on cards: ext4, f2fs, nilfs2, vfat [default: all]
+    #[arg(long = "fs", value_name = "FS,...", value_delimiter = ',')]
+    filesystems: Vec<String>,
+
+    /// Workloads on cards: create, postmark, kernel-build [default: all]
+    #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
+    workloads: Vec<String>,
+
+    /// State of a card at the beginning
+    #[arg(long, value_enum, default_value_t = State::Empty)]
+    state: State,
+
+    /// Bytes that are written in a day, for the life
+    #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
+    write_per_day: Option<u64>,
+
+    /// Size of the partition of raw flash [default: that of the setup]
+    #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
+    partition: Option<u64>,
+
+    /// Years that data on raw flash must last
+    #[arg(long, value_name = "YEARS", default_value_t = 10.0, value_parser = crate::age::years)]
+    years: f64,
+
+    /// Temperature of raw flash in degrees Celsius, all the time
+    #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true, value_parser = crate::age::temperature)]
+    temperature: f64,
+
+    /// Seed of chips and cards
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// Bytes written in a day where nothing else is said: to a card, and to a chip, as `floatgate age` has it.
+const CARD_BYTES_PER_DAY: u64 = 1 << 30;
+const CHIP_BYTES_PER_DAY: u64 = 10 << 20;
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let advice = advice(args)?;
+    args.format.finish(&advice, "points", || text(&advice))
+}
+
+fn advice(args: &Args) -> Result<Advice, Failure> {
+    let library = Library::built_in();
+    let path = args.target.as_path();
+    let sets = Override::parse_all(&args.set)?;
+    let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    if path.exists() && !is_toml {
+        if let Some(set) = args.set.first() {
+            return Err(Failure::new(
+                format!("--set {set}: {} is measured, not simulated", path.display()),
+                "leave --set out, or name a card of the catalogue",
+            ));
+        }
+        return of_device(&library, args, path);
+    }
+    if is_card(&library, path, is_toml)? {
+        let card = load(&library, path, &sets)?;
+        return of_card(&library, args, &Known::of_card(&path.display().to_string(), &card), Some(&card));
+    }
+    of_flash(&library, args, &sets)
+}
+
+/// Largest TOML file in bytes.
+const TOML_MAX: u64 = 1 << 20;
+
+/// True for the name of a card, and for a TOML file with the table of one.
+fn is_card(library: &Library, path: &Path, is_toml: bool) -> Result<bool, Failure> {
+    if !is_toml || !path.exists() {
+        let name = path.to_string_lossy().to_lowercase();
+        return Ok(library.names(Kind::Card).any(|card| card == name));
+    }
+    let text = read_text(path, TOML_MAX, "name the TOML file of a card, setup or part")?;
+    Ok(text.lines().any(|line| line.trim_start().starts_with("[card")))
+}
+
+fn of_card(
+    library: &Library,
+    args: &Args,
+    known: &Known,
+    card: Option<&LoadedCard>,
+) -> Result<Advice, Failure> {
+    let wish = card::Wish {
+        traces: chosen(args)?,
+        state: args.state.of_card(),
+        write_bytes_per_day: args.write_per_day.unwrap_or(CARD_BYTES_PER_DAY),
+        seed: args.seed,
+    };
+    let bar = progress_bar("{spinner} {elapsed} replaying traces");
+    let advice = card::advise(library, known, card, &wish);
+    bar.finish_and_clear();
+    Ok(advice?)
+}
+
+/// A device, an image of one, or what a probe has saved.
+fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Failure> {
+    let saved = saved(path)?;
+    let is_device = saved.is_none();
+    let json = match saved {
+        Some(Saved::Report(json)) => json,
+        Some(Saved::Samples) => probe::json(path, true)?,
+        None => probe::json(path, false)?,
+    };
+    let mut known = Known::of_probe(&path.display().to_string(), &json)?;
+    if is_device {
+        find_existing(path, &mut known)?;
+    }
+    of_card(library, args, &known, None)
+}
+
+/// A saved result.
+enum Saved {
+    /// What `probe --json` has printed.
+    Report(Value),
+    /// What `probe --raw` has written.
+    Samples,
+}
+
+/// Largest saved result in bytes.
+const SAVED_MAX: u64 = 32 << 20;
+
+/// The saved result in a file; none for a device or image.
+fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
+    let what = "name a device, an image, or what `floatgate probe` has saved";
+    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()), what);
+    if !path.metadata().map_err(failed)?.is_file() {
+        return Ok(None);
+    }
+    let mut head = [0; 64];
+    let read = File::open(path).and_then(|mut file| file.read(&mut head)).map_err(failed)?;
+    let head = head.get(..read).unwrap_or_default();
+    if head.starts_with(floatgate_probe::HEAD.as_bytes()) {
+        return Ok(Some(Saved::Samples));
+    }
+    if head.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
+    }
+    let text = read_text(path, SAVED_MAX, what)?;
+    let json = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
+    Ok(Some(Saved::Report(json)))
+}
+
+/// Looks for filesystems on the partitions, or on the whole device where there is no table.
+fn find_existing(path: &Path, known: &mut Known) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(format!("{}: {error}", path.display()), "name a device or image that can be read")
+    };
+    let file = File::open(path).map_err(failed)?;
+    let find = |start: u64| {
+        let mut head = vec![0; HEAD_BYTES];
+        // A partition beyond the end is a finding of the probe.
+        file.read_exact_at(&mut head, start).ok()?;
+        Existing::parse(&head)
+    };
+    for partition in &mut known.partitions {
+        partition.existing = find(partition.start_bytes);
+    }
+    if known.partitions.is_empty()
+        && let Some(existing) = find(0)
+    {
+        known.partitions.push(card::Partition {
+            name: "the device".to_owned(),
+            start_bytes: 0,
+            bytes: known.capacity_bytes,
+            existing: Some(existing),
+        });
+    }
+    Ok(())
+}
+
+fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice, Failure> {
+    if let Some(name) = args.filesystems.first() {
+        return Err(Failure::new(
+            format!("--fs {name}: raw flash has UBIFS or JFFS2, which advise compares itself"),
+            "leave --fs out; `floatgate fs` compares others",
+        ));
+    }
+    let board = Board::named(library, &args.target, sets).map_err(|error| unknown(library, args, error))?;
+    let wish = flash::Wish {
+        partition_bytes: args.partition,
+        years: args.years,
+        temperature_c: args.temperature,
+        write_bytes_per_day: args.write_per_day.unwrap_or(CHIP_BYTES_PER_DAY),
+        seed: args.seed,
+    };
+    let bar = progress_bar("{spinner} {elapsed} {msg}");
+    let advice = flash::advise(library, &board, &wish, &|what| bar.set_message(what));
+    bar.finish_and_clear();
+    Ok(advice?)
+}
+
+/// A name that nothing has: cards, setups and parts come into question.
+fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failure {
+    let is_unknown = error.config().is_some_and(|error| error.problem() == Problem::UnknownName);
+    if !is_unknown {
+        return error.into();
+    }
+    let name = args.target.display().to_string();
+    let names = [Kind::Card, Kind::Setup, Kind::Part].map(|kind| library.names(kind).collect::<Vec<_>>());
+    let near = floatgate_lab::config::did_you_mean(&name, names.concat());
+    Failure::new(
+        format!("{name} is neither a file nor a card, setup or part of the catalogue"),
+        format!("{near}`floatgate parts` and `floatgate setups` list them"),
+    )
+}
+
+/// Traces of the filesystems and workloads that are asked for.
+fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
+    if let Some(name) = args.filesystems.iter().find(|name| BlockFs::named(name).is_none()) {
+        let known = BlockFs::ALL.map(BlockFs::name).join(", ");
+        return Err(Failure::new(format!("no filesystem is called {name:?}"), format!("there are {known}")));
+    }
+    let all = traces();
+    if let Some(name) = args.workloads.iter().find(|name| !all.iter().any(|t| t.workload == name.as_str())) {
+        let mut known: Vec<&str> = all.iter().map(|trace| trace.workload).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(Failure::new(
+            format!("no workload is called {name:?}"),
+            format!("there are {}", known.join(", ")),
+        ));
+    }
+    let is_in = |names: &[String], name: &str| names.is_empty() || names.iter().any(|own| own == name);
+    let wanted =
+        |t: &ShippedTrace| is_in(&args.filesystems, t.filesystem) && is_in(&args.workloads, t.workload);
+    Ok(all.into_iter().filter(wanted).collect())
+}
+
+fn text(advice: &Advice) -> String {
+    let mut text = format!("{}: {}\n{}\n", advice.target, common::size(advice.capacity_bytes), advice.title);
+    for point in &advice.points {
+        text += &of_point(point);
+    }
+    text
+}
+
+fn of_point(point: &Point) -> String {
+    let mut text = format!("\n{}: {}\n", point.topic, point.advice);
+    for command in &point.commands {
+        text += &format!("    {command}\n");
+    }
+    for number in &point.rests_on {
+        text += &format!("  - {number}\n");
+    }
+    for finding in &point.would_change {
+        text += &format!("  changes if {finding}\n");
+    }
+    text
+}

@@ -1,0 +1,138 @@
+//! `floatgate advise`: the commands that it prints work, and what is on a device is judged.
+
+use crate::support::{fresh, run_in};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+
+fn advice(folder: &Path, words: &[&str]) -> Value {
+    let run = run_in(folder, [&["advise"][..], words, &["--json"]].concat());
+    assert_eq!(run.code, Some(0), "{words:?}: {}", run.err);
+    serde_json::from_str(&run.out).unwrap()
+}
+
+fn commands(advice: &Value) -> Vec<String> {
+    let points = advice["points"].as_array().unwrap().iter();
+    points.flat_map(|p| p["commands"].as_array().unwrap()).map(|c| c.as_str().unwrap().to_owned()).collect()
+}
+
+fn point<'a>(advice: &'a Value, topic: &str) -> &'a Value {
+    advice["points"].as_array().unwrap().iter().find(|p| p["topic"] == topic).unwrap()
+}
+
+/// Runs a shell command; false where its program is not installed.
+fn shell(folder: &Path, command: &str) -> bool {
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
+    let output =
+        Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(folder).output().unwrap();
+    if output.status.code() == Some(127) {
+        eprintln!("skipped: {command}: not installed");
+        return false;
+    }
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command}: {out}{err}");
+    true
+}
+
+/// The number after a word of a command.
+fn number(command: &str, before: &str) -> u64 {
+    let rest = &command[command.find(before).unwrap() + before.len()..];
+    rest.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// mkfs of every filesystem accepts what is advised for cards with several allocation units, and FAT's first cluster is on a border.
+#[test]
+fn commands_of_cards_work() {
+    let folder = fresh("advise_commands");
+    for (capacity, au_mib) in [("4GiB", 4_u64), ("8GiB", 6), ("2GiB", 64), ("1GiB", 3)] {
+        for fs in ["ext4", "f2fs", "nilfs2", "vfat"] {
+            let sets = [format!("card.capacity_bytes={capacity}"), format!("card.au_bytes={au_mib}MiB")];
+            let words =
+                ["samsung-evo-16g", "--fs", fs, "--workload", "create", "--set", &sets[0], "--set", &sets[1]];
+            let all = commands(&advice(&folder, &words));
+            let (table, mkfs) = (&all[0], &all[1]);
+            let (start, sectors) = (number(table, "start="), number(table, "size="));
+            assert_eq!(start * 512 % (au_mib << 20), 0, "{table}");
+            let part = File::create(folder.join("part")).unwrap();
+            part.set_len(sectors * 512).unwrap();
+            let force = match fs {
+                "ext4" => " -q -F",
+                "vfat" => "",
+                _ => " -q -f",
+            };
+            let mkfs = mkfs.replacen(' ', &format!("{force} "), 1).replace("/dev/mmcblk0p1", "part");
+            if shell(&folder, &mkfs) && fs == "vfat" {
+                let mut boot = [0; 64];
+                File::open(folder.join("part")).unwrap().read_exact_at(&mut boot, 0).unwrap();
+                let le =
+                    |at: usize, n: usize| (0..n).rev().fold(0_u64, |v, i| v << 8 | u64::from(boot[at + i]));
+                let fat = if le(22, 2) == 0 { le(36, 4) } else { le(22, 2) };
+                let data = le(14, 2) + 2 * fat + le(17, 2) * 32 / 512;
+                // Reserved sectors have 16 bits: an allocation unit of 64 MiB is out of their reach, half of it is not.
+                assert_eq!(data * 512 % ((au_mib << 20).min(32 << 20)), 0, "{mkfs}: {data}");
+            }
+        }
+    }
+    std::fs::remove_file(folder.join("part")).unwrap();
+}
+
+/// The partition table is accepted by sfdisk, and found again by the probe in the same image, which then has nothing to say against it.
+#[test]
+fn a_device_as_advised_is_left_as_it_is_and_another_is_not() {
+    let folder = fresh("advise_existing");
+    let json = r#"{"capacity_bytes":268435456,"answers":{"erase_block":{"value":4194304,"confidence":0.9},
+        "page":{"value":16384,"confidence":0.9},"open_aus_linear":{"value":5,"confidence":0.9}}}"#;
+    std::fs::write(folder.join("probe.json"), json).unwrap();
+    let advised = advice(&folder, &["probe.json", "--fs", "ext4", "--workload", "create"]);
+    let all = commands(&advised);
+    let image = File::create(folder.join("card.img")).unwrap();
+    image.set_len(256 << 20).unwrap();
+    if !shell(&folder, &all[0].replace("/dev/mmcblk0", "card.img").replace("sfdisk", "sfdisk -q")) {
+        return;
+    }
+    let start = number(&all[0], "start=") * 512;
+    // mkfs.ext4 takes one -E: the offset goes before the stride.
+    let size_kib = number(&all[0], "size=") / 2;
+    let with_offset = |mkfs: &str| {
+        let mkfs =
+            mkfs.replace("-E ", &format!("-q -F -E offset={start},")).replace("/dev/mmcblk0p1", "card.img");
+        shell(&folder, &format!("{mkfs} {size_kib}k"))
+    };
+    if !with_offset(&all[1]) {
+        return;
+    }
+    let stated = std::fs::read(folder.join("card.img")).unwrap();
+    let superblock = &stated[start as usize + 1024..];
+    assert_eq!(superblock[56..58], [0x53, 0xEF]);
+    assert_eq!(superblock[368..372], 1024_u32.to_le_bytes());
+    let found = advice(&folder, &["card.img", "--fs", "ext4", "--workload", "create"]);
+    let there = point(&found, "what is there");
+    assert!(there["rests_on"].to_string().contains("ext4"), "{there}");
+    with_offset("mkfs.ext4 -b 4096 -E stride=1,stripe_width=1 /dev/mmcblk0p1");
+    let other = advice(&folder, &["card.img", "--fs", "ext4", "--workload", "create"]);
+    let advice = point(&other, "what is there")["advice"].as_str().unwrap().to_owned();
+    assert!(advice.contains("tune2fs -E stride="), "{advice}");
+    std::fs::remove_file(folder.join("card.img")).unwrap();
+}
+
+#[test]
+fn what_cannot_be_advised_on_says_why() {
+    let folder = fresh("advise_errors");
+    std::fs::write(folder.join("list.json"), "{\"a\": [1]}").unwrap();
+    std::fs::write(folder.join("broken.json"), "{\"answers\": ").unwrap();
+    for (words, part) in [
+        (&["list.json"][..], "no answers of a probe"),
+        (&["broken.json"], "no JSON of a probe"),
+        (&["w25n01gx"], "did you mean `w25n01gv`"),
+        (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),
+        (&["kingston-class-10", "--workload", "x"], "there are create, kernel-build, postmark"),
+        (&["imx6-mx30lf2g18ac", "--fs", "ext4"], "raw flash has UBIFS or JFFS2"),
+        (&["list.json", "--set", "card.open_aus=3"], "is measured, not simulated"),
+    ] {
+        let run = run_in(&folder, [&["advise"][..], words].concat());
+        assert_eq!(run.code, Some(2), "{words:?}");
+        assert!(run.err.contains(part), "{words:?}: {}", run.err);
+    }
+}

@@ -1,0 +1,416 @@
+//! Raw flash behind an MTD character device: how fast it reads, which blocks are bad, blank or written, and where bits had to be corrected.
+//!
+//! - [`Flash`] is the device: calls that take a measured time. [`CharDevice`] is Linux's `/dev/mtdN`, [`Simulated`] any simulated [`Mtd`] in virtual time.
+//! - [`measure`] reads all of it once, as `ubihealthd` does, runs the read tests of `flash_speed`, and with writes allowed its other tests on blank blocks,
+//!   which are blank again afterwards. A block that holds anything is never erased or written.
+
+mod char_device;
+
+pub use char_device::{CharDevice, conditions, give_priority};
+
+use crate::target::TargetError;
+use floatgate_mtd::{Instant, Mtd};
+use serde::Serialize;
+
+/// Sizes of a flash device, as Linux states them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Kind as sysfs has it: `nand`, `nor`, `mlc-nand`, `ram`.
+    pub kind: String,
+    /// Name of the partition or chip.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Size of an eraseblock in bytes.
+    pub erase_bytes: u32,
+    /// Smallest write in bytes: a page of NAND.
+    pub write_bytes: u32,
+}
+
+impl Shape {
+    /// Number of eraseblocks.
+    pub const fn blocks(&self) -> u64 {
+        if self.erase_bytes == 0 { 0 } else { self.size_bytes / self.erase_bytes as u64 }
+    }
+
+    /// Unit of the page tests: `flash_speed` takes 512 bytes where a single byte can be written.
+    const fn page_bytes(&self) -> u32 {
+        if self.write_bytes <= 1 { 512 } else { self.write_bytes }
+    }
+}
+
+/// Counters of the driver since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Bits that ECC has corrected.
+    pub corrected: u64,
+    /// ECC steps that could not be corrected.
+    pub failed: u64,
+}
+
+/// A flash device whose calls take a measured time, in ns.
+pub trait Flash {
+    /// Sizes of the device.
+    fn shape(&self) -> &Shape;
+
+    /// True when an eraseblock is marked bad.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn is_bad(&mut self, block: u64) -> Result<bool, TargetError>;
+
+    /// Reads at a position in bytes. Data with uncorrectable bits are no error: [`counters`](Self::counters) has them.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
+
+    /// Programs at a position in bytes.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
+
+    /// Erases an eraseblock.
+    ///
+    /// # Errors
+    /// What the driver says.
+    fn erase(&mut self, block: u64) -> Result<u64, TargetError>;
+
+    /// Counters of the driver; none where it has none.
+    fn counters(&mut self) -> Option<Counters>;
+}
+
+/// A speed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Speed {
+    /// Name as `flash_speed` prints it.
+    pub name: &'static str,
+    /// State of the blocks: `written` or `blank`.
+    pub blocks: &'static str,
+    /// Bytes that were moved or erased.
+    pub bytes: u64,
+    /// Time of all calls, ns.
+    pub ns: u64,
+    /// Speed, KiB/s, rounded down as `flash_speed` does.
+    pub kib_s: u64,
+}
+
+/// An eraseblock in which bits were wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Weak {
+    /// Number of the eraseblock.
+    pub block: u64,
+    /// Bits that were corrected in one reading.
+    pub corrected: u64,
+    /// ECC steps that could not be corrected.
+    pub failed: u64,
+}
+
+/// All that was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// Sizes of the device.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// Eraseblocks that were read.
+    pub read_blocks: u64,
+    /// Numbers of the bad ones.
+    pub bad_blocks: Vec<u64>,
+    /// Number of eraseblocks that hold nothing but 0xFF.
+    pub blank_blocks: u64,
+    /// True when the driver counts corrected bits.
+    pub counts_bits: bool,
+    /// Eraseblocks in which bits were wrong.
+    pub weak_blocks: Vec<Weak>,
+    /// Longest time of the reading of an eraseblock, ns, and its number.
+    pub slowest_block: Option<(u64, u64)>,
+    /// Speeds.
+    pub speeds: Vec<Speed>,
+    /// False when it was ended early.
+    pub complete: bool,
+}
+
+/// Blocks on which each speed is measured, at most.
+const SPEED_BLOCKS: usize = 16;
+
+/// Reads all of the flash, and measures speeds; `writes` allows to write and erase blank blocks. `watch` hears how many eraseblocks of how many are read, and
+/// returns true to end early.
+///
+/// # Errors
+/// A call that fails: the position is in the message. A test that wrote leaves its blocks erased where the device still erases.
+pub fn measure(
+    flash: &mut dyn Flash,
+    writes: bool,
+    watch: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Found, TargetError> {
+    let mut found = Found {
+        shape: flash.shape().clone(),
+        read_blocks: 0,
+        bad_blocks: Vec::new(),
+        blank_blocks: 0,
+        counts_bits: flash.counters().is_some(),
+        weak_blocks: Vec::new(),
+        slowest_block: None,
+        speeds: Vec::new(),
+        complete: false,
+    };
+    let mut chosen = Chosen::default();
+    for block in 0..found.shape.blocks() {
+        if watch(block, found.shape.blocks()) {
+            return Ok(found);
+        }
+        found.look_at(flash, block, &mut chosen)?;
+    }
+    for (blocks, state) in [(&chosen.written, "written"), (&chosen.blank, "blank")] {
+        found.read_speeds(flash, blocks, state)?;
+    }
+    if writes {
+        let written = found.write_speeds(flash, &chosen.blank);
+        let erased = make_blank(flash, &chosen.blank);
+        written.and(erased)?;
+    }
+    found.complete = true;
+    Ok(found)
+}
+
+/// Blocks for the speeds, evenly the first of their kind.
+#[derive(Default)]
+struct Chosen {
+    written: Vec<u64>,
+    blank: Vec<u64>,
+}
+
+/// A call at a position with a buffer, which returns its time in ns.
+type Call<'a> = dyn FnMut(u64, &mut [u8]) -> Result<u64, TargetError> + 'a;
+
+impl Found {
+    /// Reads a block once.
+    fn look_at(&mut self, flash: &mut dyn Flash, block: u64, chosen: &mut Chosen) -> Result<(), TargetError> {
+        if flash.is_bad(block)? {
+            self.bad_blocks.push(block);
+            return Ok(());
+        }
+        let mut buf = vec![0; self.shape.erase_bytes as usize];
+        let before = flash.counters().unwrap_or_default();
+        let ns = flash.read(block * u64::from(self.shape.erase_bytes), &mut buf)?;
+        let after = flash.counters().unwrap_or_default();
+        let weak = Weak {
+            block,
+            corrected: after.corrected.saturating_sub(before.corrected),
+            failed: after.failed.saturating_sub(before.failed),
+        };
+        if weak.corrected + weak.failed > 0 {
+            self.weak_blocks.push(weak);
+        }
+        self.read_blocks += 1;
+        self.slowest_block = Some((ns, block)).max(self.slowest_block);
+        let is_blank = is_blank(&buf);
+        self.blank_blocks += u64::from(is_blank);
+        let list = if is_blank { &mut chosen.blank } else { &mut chosen.written };
+        if list.len() < SPEED_BLOCKS {
+            list.push(block);
+        }
+        Ok(())
+    }
+
+    /// Adds the time of `calls` of `unit` bytes over some blocks.
+    fn time(
+        &mut self,
+        (name, state): (&'static str, &'static str),
+        blocks: &[u64],
+        unit: u32,
+        call: &mut Call<'_>,
+    ) -> Result<(), TargetError> {
+        let erase_bytes = u64::from(self.shape.erase_bytes);
+        // An eraseblock may hold an odd number of pages: the last pair is left out.
+        let unit = u64::from(unit).min(erase_bytes);
+        if blocks.is_empty() || unit == 0 {
+            return Ok(());
+        }
+        let mut buf = vec![0; unit as usize];
+        let (mut bytes, mut ns) = (0, 0);
+        for block in blocks {
+            for at in 0..erase_bytes / unit {
+                ns += call(block * erase_bytes + at * unit, &mut buf)?;
+                bytes += unit;
+            }
+        }
+        let kib_s = u128::from(bytes) * 1_000_000_000 / 1024 / u128::from(ns.max(1));
+        let kib_s = u64::try_from(kib_s).unwrap_or(u64::MAX);
+        self.speeds.push(Speed { name, blocks: state, bytes, ns, kib_s });
+        Ok(())
+    }
+
+    fn read_speeds(
+        &mut self,
+        flash: &mut dyn Flash,
+        blocks: &[u64],
+        state: &'static str,
+    ) -> Result<(), TargetError> {
+        let page = self.shape.page_bytes();
+        let tests =
+            [("eraseblock read", self.shape.erase_bytes), ("page read", page), ("2 page read", 2 * page)];
+        for (name, unit) in tests {
+            self.time((name, state), blocks, unit, &mut |at, buf| flash.read(at, buf))?;
+        }
+        Ok(())
+    }
+
+    /// Writes and erases blank blocks.
+    fn write_speeds(&mut self, flash: &mut dyn Flash, blank: &[u64]) -> Result<(), TargetError> {
+        let page = self.shape.page_bytes();
+        let (erase_bytes, state) = (self.shape.erase_bytes, "blank");
+        let tests = [("eraseblock write", erase_bytes), ("page write", page), ("2 page write", 2 * page)];
+        for (name, unit) in tests {
+            self.time((name, state), blank, unit, &mut |at, buf| {
+                fill(buf, at);
+                flash.write(at, buf)
+            })?;
+            check(flash, blank, unit, erase_bytes)?;
+            if name == "eraseblock write" {
+                self.read_speeds(flash, blank, "just written")?;
+            }
+            self.time(("erase", state), blank, erase_bytes, &mut |at, _| {
+                flash.erase(at / u64::from(erase_bytes))
+            })?;
+        }
+        // The first erase is enough of them.
+        let mut erases = 0;
+        self.speeds.retain(|speed| {
+            erases += u32::from(speed.name == "erase");
+            speed.name != "erase" || erases == 1
+        });
+        Ok(())
+    }
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xFF)
+}
+
+/// Bytes that differ from place to place and compress badly.
+fn fill(buf: &mut [u8], position: u64) {
+    for (byte, at) in buf.iter_mut().zip(position..) {
+        *byte = (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
+    }
+}
+
+/// Reads back what a test wrote.
+fn check(flash: &mut dyn Flash, blocks: &[u64], unit: u32, erase_bytes: u32) -> Result<(), TargetError> {
+    let unit = unit.min(erase_bytes).max(1);
+    let (mut got, mut wanted) = (vec![0; unit as usize], vec![0; unit as usize]);
+    for block in blocks {
+        let start = block * u64::from(erase_bytes);
+        for position in (0..erase_bytes / unit).map(|at| start + u64::from(at) * u64::from(unit)) {
+            flash.read(position, &mut got)?;
+            fill(&mut wanted, position);
+            if got != wanted {
+                let reason = "other bytes are read than were written".to_owned();
+                return Err(TargetError { operation: "read", position, bytes: u64::from(unit), reason });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Erases those of the blocks that are not blank, after a test that failed as well.
+fn make_blank(flash: &mut dyn Flash, blocks: &[u64]) -> Result<(), TargetError> {
+    let erase_bytes = flash.shape().erase_bytes;
+    let mut buf = vec![0; erase_bytes as usize];
+    let mut result = Ok(());
+    for &block in blocks {
+        let read = flash.read(block * u64::from(erase_bytes), &mut buf);
+        if read.is_err() || !is_blank(&buf) {
+            result = result.and(flash.erase(block).map(|_| ()));
+        }
+    }
+    result
+}
+
+/// A simulated flash device in virtual time.
+#[derive(Debug)]
+pub struct Simulated<M> {
+    device: M,
+    now: Instant,
+    shape: Shape,
+    counters: Counters,
+}
+
+impl<M: Mtd> Simulated<M> {
+    /// `device` from `now` on.
+    pub fn new(device: M, now: Instant, name: &str) -> Self {
+        let geometry = device.geometry();
+        let shape = Shape {
+            kind: format!("{:?}", geometry.kind).to_lowercase(),
+            name: name.to_owned(),
+            size_bytes: geometry.size_bytes,
+            erase_bytes: geometry.erase_bytes,
+            write_bytes: geometry.write_bytes,
+        };
+        Self { device, now, shape, counters: Counters::default() }
+    }
+
+    /// The device itself.
+    pub const fn device(&self) -> &M {
+        &self.device
+    }
+
+    fn took(&mut self, end: Instant) -> u64 {
+        let ns = end.since(self.now).as_ns();
+        self.now = end;
+        ns
+    }
+}
+
+fn failed(operation: &'static str, position: u64, bytes: u64, error: &impl ToString) -> TargetError {
+    TargetError { operation, position, bytes, reason: error.to_string() }
+}
+
+impl<M: Mtd> Flash for Simulated<M> {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn is_bad(&mut self, block: u64) -> Result<bool, TargetError> {
+        let position = block * u64::from(self.shape.erase_bytes);
+        let answer = self.device.is_bad(self.now, position);
+        let (bad, end) = answer.map_err(|error| failed("bad block test", position, 0, &error))?;
+        self.now = end;
+        Ok(bad)
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        let done = match self.device.read(self.now, position, buf) {
+            Ok(done) => done,
+            // As Linux: the data are there, and a counter says so.
+            Err(error) if error.kind == floatgate_mtd::ErrorKind::Uncorrectable => {
+                self.counters.failed += 1;
+                return Ok(self.took(error.at));
+            }
+            Err(error) => return Err(failed("read", position, buf.len() as u64, &error)),
+        };
+        self.counters.corrected += u64::from(done.bitflips);
+        Ok(self.took(done.at))
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        let done = self.device.write(self.now, position, data);
+        let done = done.map_err(|error| failed("write", position, data.len() as u64, &error))?;
+        Ok(self.took(done.at))
+    }
+
+    fn erase(&mut self, block: u64) -> Result<u64, TargetError> {
+        let bytes = u64::from(self.shape.erase_bytes);
+        let done = self.device.erase(self.now, block * bytes, bytes);
+        let done = done.map_err(|error| failed("erase", block * bytes, bytes, &error))?;
+        Ok(self.took(done.at))
+    }
+
+    fn counters(&mut self) -> Option<Counters> {
+        Some(self.counters)
+    }
+}
+
+#[cfg(test)]
+mod tests;
