@@ -29,10 +29,10 @@ mod _floatgate {
     #[pymodule_export]
     use crate::speed::speed;
     #[pymodule_export]
-    use crate::sweep::{NativeSweep, measure_work};
-    #[pymodule_export]
     use crate::studies::{
         advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, live, parts, setups,
         trace_operation, wear_out,
     };
+    #[pymodule_export]
+    use crate::sweep::{NativeSweep, measure_work};
 }

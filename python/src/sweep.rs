@@ -64,14 +64,16 @@ impl NativeSweep {
     fn add(&self, py: Python<'_>, batch: &str) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
             let batch = Batch::from_line(batch);
-            let batch = batch.ok_or_else(|| Failure::new("a worker sent something else than a batch", None))?;
+            let batch =
+                batch.ok_or_else(|| Failure::new("a worker sent something else than a batch", None))?;
             Ok(self.results().add(&batch)?)
         })?)
     }
 
     /// Measures the next designs on all cores of this machine; false when there are none.
     fn measure(&self, py: Python<'_>, most: usize) -> PyResult<bool> {
-        let Some(work) = self.results().work(self.done(), most) else { return Ok(false) };
+        let next = self.done();
+        let Some(work) = self.results().work(next, most) else { return Ok(false) };
         let evaluator = Arc::clone(&self.evaluator);
         let batch = interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &|| cancel.check())?))?;
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
@@ -121,7 +123,8 @@ impl NativeSweep {
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
             let format = Format::of(&path)?;
-            let failed = |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()), None);
+            let failed =
+                |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()), None);
             // As other writers of Python do: a file of that name is overwritten.
             let mut out = BufWriter::new(File::create(&path).map_err(|error| failed(&error))?);
             self.results().write(format, &mut out).map_err(|error| failed(&error))?;

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
@@ -122,6 +123,15 @@ def test_dask_goes_on_when_a_worker_is_killed_and_another_one_comes(tmp_path: Pa
     assert (tmp_path / "dask.parquet").read_bytes() == (tmp_path / "alone.parquet").read_bytes()
 
 
+@pytest.mark.skipif("FLOATGATE_TEST_ALL" not in os.environ, reason="slow: run by ./test --all")
+def test_slow_four_processes_of_dask_and_a_killed_one() -> None:
+    """A scheduler process, four worker processes, 100,000 designs; one worker is killed, and another one comes."""
+    script = Path(__file__).parents[2] / "scripts" / "bench-dask"
+    done = subprocess.run([sys.executable, str(script), "--workers", "4", "--kill", "4"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the same bytes" in done.stdout
+
+
 def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     checkpoint = tmp_path / "designs.part"
     space = {"bus.clock_hz": range(10_000_000, 50_000_000, 1_000_000)}
@@ -157,7 +167,7 @@ def test_designs_may_be_listed() -> None:
 
 def measures() -> Iterator[tuple[str, str, dict[str, Any], str]]:
     yield "fs", "imx6-mx30lf2g18ac", {"set": {"partition.size": "8MiB"}, "tests": ["read 64 KiB"]}, "read 64 KiB KiB/s"
-    yield "age", "imx6-mx30lf2g18ac", {"set": {"partition.size": "4MiB"}, "years": 0.5}, "survived"
+    yield "age", "imx6-mx30lf2g18ac", {"set": {"partition.size": "8MiB"}, "years": 0.5}, "survived"
     yield "endurance", "mt29f2g08aad", {}, "median cycles"
     yield "powercut", "imx6-mx30lf2g18ac", {"cuts": 3, "steps": 10, "size_bytes": 8 << 20}, "failing runs"
     yield "card", "kingston-class-10", {"requests": 20, "sizes": [4096]}, "used random write 4096 B MB/s"

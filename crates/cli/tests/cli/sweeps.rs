@@ -1,6 +1,7 @@
 //! Sweeps: what is refused, what is best, and why rows are equal.
 
-use crate::support::{assert_refused, run, stdout};
+use crate::support::{assert_refused, finish, floatgate, fresh, run, stdout};
+use std::path::Path;
 
 #[test]
 fn a_refused_value_ends_a_sweep_unless_it_is_to_keep_going() {
@@ -113,4 +114,68 @@ fn the_latency_of_k_is_not_lost() {
     let sweep = format!("{speed} --sweep bus.clock_hz=12e6,16e6");
     let (text, csv) = (stdout(&sweep), stdout(&format!("{sweep} --csv")));
     assert!(text.contains("read ended after, ms") && csv.contains(",took_ns,read_ended_ns,"), "{text}{csv}");
+}
+
+/// A specification in a folder of its own.
+fn spec(name: &str, text: &str) -> (std::path::PathBuf, String) {
+    let folder = fresh(name);
+    let spec = folder.join("designs.toml");
+    std::fs::write(&spec, text).unwrap();
+    (folder, spec.display().to_string())
+}
+
+const DESIGNS: &str =
+    "setup = 'am62a-w35n01jw'\n[space]\n'bus.mode' = ['1-1-8', '8x']\n'bus.clock_hz' = [10e6, 25e6]\n";
+
+#[test]
+fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
+    let (folder, spec) = spec("sweep-threads", DESIGNS);
+    for extension in ["csv", "json", "parquet"] {
+        let out = folder.join(format!("out.{extension}"));
+        let with = |threads: &str, checkpoint: &str| {
+            let part = folder.join(format!("{checkpoint}-{extension}"));
+            let mut command = floatgate();
+            command.env("RAYON_NUM_THREADS", threads).arg("sweep").arg(&spec).arg("-o").arg(&out);
+            let run = finish(command.arg("--checkpoint").arg(&part));
+            assert_eq!(run.code, Some(0), "{}", run.err);
+            std::fs::read(&out).unwrap()
+        };
+        let one = with("1", "one");
+        assert!(one == with("3", "three"), "{extension}");
+        // All designs are in the checkpoint.
+        assert!(one == with("2", "one"), "{extension}");
+    }
+    let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
+    assert_eq!(csv.lines().filter(|line| line.contains("8x")).count(), 2, "{csv}");
+    assert!(std::fs::read(folder.join("out.parquet")).unwrap().starts_with(b"PAR1"));
+}
+
+#[test]
+fn a_sweep_says_what_is_wrong_and_writes_nothing() {
+    let (folder, good) = spec("sweep-wrong", DESIGNS);
+    let out = folder.join("out.csv");
+    let to = |spec: &str, out: &Path| run(&format!("sweep {spec} -o {}", out.display()));
+    let other = to(&good, &folder.join("out.xlsx"));
+    assert_refused("out.xlsx", &other);
+    assert!(other.err.contains("--format"), "{}", other.err);
+    for (from, to_text, said) in [
+        ("'1-1-8', '8x'", "'8x'", "all 2 designs are refused"),
+        ("'1-1-8', '8x'", "", "no design"),
+        ("[space]", "constraints = ['cost < 3']\n[space]", "no column `cost`"),
+        ("[space]", "measure = 'luck'\n[space]", "luck"),
+        ("10e6", "nan", "nan"),
+        ("[10e6, 25e6]", "{ from = 1, to = 1e300, step = 1 }", "step"),
+        ("am62a-w35n01jw", "am62a", "no setup"),
+    ] {
+        let path = folder.join("wrong.toml");
+        std::fs::write(&path, DESIGNS.replacen(from, to_text, 1)).unwrap();
+        let refused = to(&path.display().to_string(), &out);
+        assert_refused(to_text, &refused);
+        assert!(refused.err.to_lowercase().contains(&said.to_lowercase()), "{to_text}: {}", refused.err);
+        assert!(!out.exists(), "{to_text}");
+    }
+    let full = run(&format!("sweep {good} -o /dev/full --format csv"));
+    assert_refused("/dev/full", &full);
+    let piped = stdout(&format!("sweep {good} -o - --format csv"));
+    assert_eq!(piped.lines().count(), 5, "{piped}");
 }

@@ -328,11 +328,8 @@ fn values<const N: usize>(figures: [(&str, f64); N]) -> Vec<(String, Figure)> {
     figures.map(|(name, value)| (name.to_owned(), Figure::Value(value))).into()
 }
 
-/// The tests of these names; none for `all`.
+/// The tests of these names.
 pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
-    if names.iter().any(|name| name == "all") {
-        return Ok(Vec::new());
-    }
     let find = |name: &String| {
         let help = "there are `page read`, `8 page read`, `eraseblock write`, `erase`, `4x erase` and the like, and `all`";
         Test::from_name(name).ok_or_else(|| Error::asked(format!("no test is called `{name}`"), help))

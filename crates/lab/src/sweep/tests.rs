@@ -172,6 +172,17 @@ fn a_population_has_intervals_and_stops_when_they_are_narrow() {
 }
 
 #[test]
+fn all_tests_are_those_of_speed() {
+    let with = |tests: &str| swept(&SPEC.replace("test = \"page read\"", tests));
+    let (all, usual) = (with("tests = \"all\""), with(""));
+    assert!(all.columns().len() > usual.columns().len());
+    assert_eq!(column(&all, "64x erase KiB/s").len(), 15);
+    for name in ["page read KiB/s", "eraseblock write KiB/s", "erase KiB/s"] {
+        assert_eq!(column(&all, name), column(&usual, name), "{name}");
+    }
+}
+
+#[test]
 fn wrong_specifications_are_refused() {
     for (from, to) in [
         ("[space]", "[spaces]"),
