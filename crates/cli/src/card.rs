@@ -11,6 +11,8 @@ mod run;
 #[cfg(feature = "mount")]
 mod serve;
 mod speed;
+#[cfg(feature = "mount")]
+mod vm;
 
 use crate::common::Outcome;
 

@@ -34,11 +34,13 @@ const SELKIRK_2017: [(&str, &[f64]); 2] = [
 ];
 
 /// Rows that contradict other rows of their own table. A row that the model misses is no exception: it is a miss.
-const EXCEPTIONS: [(&str, &str, f64); 2] = [
+const EXCEPTIONS: [(&str, &str, f64); 3] = [
     // 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
     ("P0", "flexible-dummies-measured", 9516.0),
     // Another kernel than the slide's other rows, with CPU power management off.
     ("P0", "phy", 34133.0),
+    // 4320 bytes at 3 ns a byte are 13 us, and 3 us are said.
+    ("P4", "nand", 3.0),
 ];
 
 /// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
@@ -230,7 +232,7 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
     let library = Library::built_in();
     for paper in documents() {
         for fit in &paper.fits {
-            let (folder, file) = fit.file.split_once('/').unwrap();
+            let (folder, file) = fit.file.rsplit_once('/').unwrap();
             let key = fit.parameter.rsplit('.').next().unwrap();
             // A constant of a model stands in its source.
             if folder == "crates" {

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
 issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
-kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
+dbench, kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
