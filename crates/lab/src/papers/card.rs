@@ -178,10 +178,10 @@ fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     };
     let spread = |cells: &[Cell]| {
         let relative = cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.relative_time);
-        relative.fold(1.0, f64::max)
+        relative.reduce(f64::max)
     };
     if figure == "slowest over fastest" {
-        return Some(spread(own) / spread(other));
+        return Some(spread(own)? / spread(other)?);
     }
     let (is_longest, figure) =
         figure.strip_prefix("longest ").map_or((false, figure), |figure| (true, figure));

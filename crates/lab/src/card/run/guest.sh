@@ -43,7 +43,7 @@ check() {
   case $1 in
     ext4) fsck.ext4 -f -n $part ;;
     f2fs) fsck.f2fs --dry-run $part ;;
-    nilfs2) mount -t nilfs2 -o ro $part /mnt && find /mnt -type f -exec cat {} + >/dev/null && umount /mnt ;;
+    nilfs2) mount -i -t nilfs2 -o ro $part /mnt && find /mnt -type f -exec cat {} + >/dev/null && umount /mnt ;;
     vfat) fsck.vfat -n $part ;;
     exfat) fsck.exfat -n $part ;;
     btrfs) btrfs check $part ;;
@@ -147,7 +147,7 @@ one() {
   fill=$3
   mark run "$1" "$2" "$fill"
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
-  mount -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
+  mount -i -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
   fill && sync
   echo 3 >/proc/sys/vm/drop_caches
   mark work
