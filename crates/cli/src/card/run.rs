@@ -149,9 +149,10 @@ fn job(name: &str) -> Result<Job, Failure> {
 fn vm(args: &Args) -> Result<VmKind, Failure> {
     let lacks = args.filesystems.iter().find(|name| !VmKind::Uml.has(name));
     match (args.vm, lacks) {
-        (Some(VmKind::Uml), Some(lacks)) => {
-            Err(Failure::new(format!("User Mode Linux has no {lacks}"), "use `--vm qemu`, or another filesystem"))
-        }
+        (Some(VmKind::Uml), Some(lacks)) => Err(Failure::new(
+            format!("User Mode Linux has no {lacks}"),
+            "use `--vm qemu`, or another filesystem",
+        )),
         (Some(vm), _) => Ok(vm),
         (None, None) if is_installed("linux") || !is_installed("qemu-system-x86_64") => Ok(VmKind::Uml),
         (None, _) => Ok(VmKind::Qemu),

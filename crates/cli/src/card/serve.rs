@@ -151,7 +151,10 @@ impl Args {
             let (device, stopper) = VhostDevice::new(card, clock, "floatgate", socket).map_err(failed)?;
             let mut stopper = Some(stopper);
             endings.with_each(move || drop(stopper.take()));
-            output::tell(&format!("{name} waits for a virtual machine on {}: Ctrl-C ends it", socket.display()));
+            output::tell(&format!(
+                "{name} waits for a virtual machine on {}: Ctrl-C ends it",
+                socket.display()
+            ));
             return device.serve().map_err(failed);
         }
         let folder = self.way.fuse.clone().unwrap_or_default();

@@ -62,7 +62,12 @@ pub(super) struct Guest<'a> {
 
 impl Guest<'_> {
     /// Serves the card to the guest until that has ended.
-    pub(super) fn boot(&self, vm: VmKind, endings: Endings, bench: Workbench) -> Result<Vec<CardRun>, Failure> {
+    pub(super) fn boot(
+        &self,
+        vm: VmKind,
+        endings: Endings,
+        bench: Workbench,
+    ) -> Result<Vec<CardRun>, Failure> {
         let (bench, status) = match vm {
             VmKind::Uml => self.boot_uml(endings, bench)?,
             VmKind::Qemu => self.boot_qemu(endings, bench)?,

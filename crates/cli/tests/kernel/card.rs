@@ -69,7 +69,8 @@ fn clients_and_fillers_are_on_the_card() {
     if !has_uml() {
         return;
     }
-    let common = ["--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--fs", "ext4", "--workload", "create"];
+    let common =
+        ["--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--fs", "ext4", "--workload", "create"];
     let two = runs("a1-32g", &[&common[..], &["--clients", "2", "--fill", "0%,50%"]].concat());
     assert_eq!(of(&two, "files"), [600, 600]);
     assert_eq!(of(&two, "fill_percent"), [0, 50]);

@@ -12,9 +12,9 @@ mod device;
 mod errno;
 mod handler;
 mod shared;
-mod vhost;
 #[cfg(test)]
 mod tests;
+mod vhost;
 
 pub use device::{Clock, MountedDevice, Punctuality};
 pub use errno::errno;

@@ -259,7 +259,8 @@ pub fn places_per_file(requests: &[Request], files: u64, unit_bytes: u64) -> Opt
 
 /// Runs of numbers that follow each other.
 fn runs(units: &BTreeSet<u64>) -> u64 {
-    units.iter().filter(|unit| unit.checked_sub(1).is_none_or(|before| !units.contains(&before))).count() as u64
+    units.iter().filter(|unit| unit.checked_sub(1).is_none_or(|before| !units.contains(&before))).count()
+        as u64
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What a row asks to be simulated.
 
-use super::{card, claim};
 use super::file::{Prediction, Row, Table, ten};
+use super::{card, claim};
 use crate::config::{Config, Library, Override};
 use crate::error::Error;
 use crate::fs_compare;

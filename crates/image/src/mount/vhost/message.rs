@@ -60,12 +60,8 @@ impl Message {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         // Descriptors come with the first byte.
-        let received = recvmsg(
-            &*socket,
-            &mut [IoSliceMut::new(&mut header)],
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
+        let received =
+            recvmsg(&*socket, &mut [IoSliceMut::new(&mut header)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         if received.bytes == 0 {
             return Ok(None);
         }
@@ -76,10 +72,13 @@ impl Message {
             }
         }
         io::Read::read_exact(socket, &mut header[received.bytes..])?;
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (request, flags, size) = (word(0), word(4), word(8) as usize);
         if flags & 3 != VERSION || size > PAYLOAD_BYTES_MAX {
-            return Err(bad(format!("request {request} has flags {flags:#x} and {size} bytes: no vhost-user")));
+            return Err(bad(format!(
+                "request {request} has flags {flags:#x} and {size} bytes: no vhost-user"
+            )));
         }
         let mut payload = vec![0; size];
         io::Read::read_exact(socket, &mut payload)?;

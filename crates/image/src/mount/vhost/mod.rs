@@ -73,7 +73,12 @@ impl<D: BlockDevice> VhostDevice<D> {
     ///
     /// # Errors
     /// The host does not let us.
-    pub fn new(device: D, clock: Box<dyn Clock>, name: &str, path: &Path) -> Result<(Self, Stopper), MountError> {
+    pub fn new(
+        device: D,
+        clock: Box<dyn Clock>,
+        name: &str,
+        path: &Path,
+    ) -> Result<(Self, Stopper), MountError> {
         let failed = |error| MountError::Host { directory: path.to_owned(), error };
         let listener = UnixListener::bind(path).map_err(failed)?;
         let (stopped, stop) = UnixStream::pair().map_err(failed)?;
@@ -194,7 +199,10 @@ impl<D: BlockDevice> Session<D> {
             request::SET_VRING_KICK => self.kick = message.fds.pop(),
             request::SET_VRING_CALL => self.call = message.fds.pop(),
             request::SET_BACKEND_REQ_FD => self.back = message.fds.pop(),
-            request::SET_OWNER | request::SET_PROTOCOL_FEATURES | request::SET_VRING_ERR | request::SET_CONFIG => {}
+            request::SET_OWNER
+            | request::SET_PROTOCOL_FEATURES
+            | request::SET_VRING_ERR
+            | request::SET_CONFIG => {}
             unknown => return Err(bad(format!("vhost-user's request {unknown} was not offered"))),
         }
         Ok(())
@@ -237,7 +245,8 @@ impl<D: BlockDevice> Session<D> {
 
     /// Does a request: its header first, the data, and one byte for the status last. Returns the bytes written into the guest's memory.
     fn request(&mut self, pieces: &[Piece]) -> io::Result<u32> {
-        let Some((status, others)) = pieces.split_last().filter(|(status, _)| status.is_writable && status.bytes > 0)
+        let Some((status, others)) =
+            pieces.split_last().filter(|(status, _)| status.is_writable && status.bytes > 0)
         else {
             return Err(bad("a request has no room for its status"));
         };

@@ -64,9 +64,8 @@ impl Memory {
                 Address::Guest(at) => at.checked_sub(region.guest),
                 Address::User(at) => at.checked_sub(region.user),
             };
-            let from = from.filter(|from| {
-                from.checked_add(bytes as u64).is_some_and(|end| end <= region.bytes)
-            })?;
+            let from =
+                from.filter(|from| from.checked_add(bytes as u64).is_some_and(|end| end <= region.bytes))?;
             Some((&region.file, region.offset.checked_add(from)?))
         });
         let (Address::Guest(at) | Address::User(at)) = address;
@@ -158,7 +157,10 @@ impl Queue {
         let mut at = head;
         loop {
             if at >= self.size || pieces.len() >= usize::from(self.size) {
-                return Err(bad(format!("a request has descriptor {at} of {}, or a ring of them", self.size)));
+                return Err(bad(format!(
+                    "a request has descriptor {at} of {}, or a ring of them",
+                    self.size
+                )));
             }
             let mut bytes = [0; DESCRIPTOR_BYTES as usize];
             memory.read(self.descriptors.plus(DESCRIPTOR_BYTES * u64::from(at)), &mut bytes)?;

@@ -92,7 +92,8 @@ impl FrontEnd {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("card.sock");
         let ram = Ram(vec![0; CAPACITY as usize * SECTOR_BYTES]);
-        let (device, stopper) = VhostDevice::new(ram, Box::new(Waits(Instant::ZERO)), "serial", &path).unwrap();
+        let (device, stopper) =
+            VhostDevice::new(ram, Box::new(Waits(Instant::ZERO)), "serial", &path).unwrap();
         let served = std::thread::spawn(move || device.serve());
         let socket = UnixStream::connect(&path).unwrap();
         let memory = tempfile::tempfile().unwrap();
@@ -123,7 +124,8 @@ impl FrontEnd {
         if !fds.is_empty() {
             assert!(ancillary.push(SendAncillaryMessage::ScmRights(fds)));
         }
-        let sent = sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::empty()).unwrap();
+        let sent =
+            sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::empty()).unwrap();
         assert_eq!(sent, bytes.len());
     }
 
@@ -259,7 +261,8 @@ fn a_front_end_that_is_wrong_ends_the_session_with_a_reason() {
 fn a_device_nobody_connects_to_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("card.sock");
-    let (device, stopper) = VhostDevice::new(Ram(Vec::new()), Box::new(Waits(Instant::ZERO)), "", &path).unwrap();
+    let (device, stopper) =
+        VhostDevice::new(Ram(Vec::new()), Box::new(Waits(Instant::ZERO)), "", &path).unwrap();
     drop(stopper);
     device.serve().unwrap();
     assert!(!path.exists());

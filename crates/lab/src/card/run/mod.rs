@@ -135,7 +135,9 @@ impl Workbench {
     fn mark(&mut self, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload, fill] => self.begin(filesystem, workload, fill.parse().unwrap_or(0))?,
+            ["run", filesystem, workload, fill] => {
+                self.begin(filesystem, workload, fill.parse().unwrap_or(0))?
+            }
             ["work"] => self.work(),
             ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
             ["clean"] => self.end("clean"),
