@@ -107,9 +107,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience };
-    let runs = guest.boot(machine, endings, bench)?;
+    let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     recordings.finish(&runs)?;
-    let is_clean = runs.iter().all(|run| run.verdict == "clean");
+    let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     args.format.print(&runs, "", || text(&runs))?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

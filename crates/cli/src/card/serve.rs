@@ -146,17 +146,21 @@ impl Args {
         clock: Box<dyn Clock>,
         endings: Endings,
     ) -> Result<(CardAtWork, Punctuality), Failure> {
-        let failed = |error: MountError| self.failed(&error);
         if let Some(socket) = &self.way.vhost_user {
-            let (device, stopper) = VhostDevice::new(card, clock, "floatgate", socket).map_err(failed)?;
+            let failed = |error: MountError, advice: &str| Failure::new(error, advice);
+            let left = "name a file that does not exist yet, in a folder that can be written; remove a socket that is left over";
+            let (device, stopper) =
+                VhostDevice::new(card, clock, "floatgate", socket).map_err(|error| failed(error, left))?;
             let mut stopper = Some(stopper);
             endings.with_each(move || drop(stopper.take()));
             output::tell(&format!(
                 "{name} waits for a virtual machine on {}: Ctrl-C ends it",
                 socket.display()
             ));
-            return device.serve().map_err(failed);
+            let wrong = "start the virtual machine as `floatgate card serve --help` says";
+            return device.serve().map_err(|error| failed(error, wrong));
         }
+        let failed = |error: MountError| self.failed(&error);
         let folder = self.way.fuse.clone().unwrap_or_default();
         let mut mounted = MountedDevice::new(card, clock, "card", &folder).map_err(failed)?;
         endings.unmount_with_each(mounted.unmounter());

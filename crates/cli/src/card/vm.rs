@@ -4,6 +4,7 @@ use super::clock::clock;
 use super::run::{host, is_installed, needs, path};
 use crate::common::Failure;
 use crate::help::Help;
+use crate::output::tell;
 use crate::signals::Endings;
 use floatgate_image::mount::{MountError, MountedDevice, Unmounter, VhostDevice};
 use floatgate_lab::card::run::{CardRun, FILESYSTEMS, UML_INIT, WORKLOADS, Workbench};
@@ -61,28 +62,33 @@ pub(super) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Serves the card to the guest until that has ended.
+    /// Serves the card to the guest until that has ended. Of a guest that was ended from outside, or by its own failure, the runs so far are returned,
+    /// the last one unfinished; false then.
     pub(super) fn boot(
         &self,
         vm: VmKind,
         endings: Endings,
         bench: Workbench,
-    ) -> Result<Vec<CardRun>, Failure> {
+    ) -> Result<(Vec<CardRun>, bool), Failure> {
         let (bench, status) = match vm {
             VmKind::Uml => self.boot_uml(endings, bench)?,
             VmKind::Qemu => self.boot_qemu(endings, bench)?,
         };
+        let runs = bench.into_runs();
         if status.is_ok_and(|status| status.success()) && (vm == VmKind::Qemu || self.has_ended()) {
-            return Ok(bench.into_runs());
+            return Ok((runs, true));
         }
         let said = fs::read(self.log()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said).replace('\r', "");
         let lines: Vec<&str> = said.lines().rev().take(12).collect();
         let last = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
-        Err(Failure::new(
-            format!("the guest has not ended as it should\n{last}"),
-            "an interrupt, or too little `--patience`; else the lines above say what is missing",
-        ))
+        let problem = format!("the guest has not ended as it should\n{last}");
+        let help = "an interrupt, or too little `--patience`; else the lines above say what is missing";
+        if runs.is_empty() {
+            return Err(Failure::new(problem, help));
+        }
+        tell(&format!("{problem}\n{help}; the runs so far follow"));
+        Ok((runs, false))
     }
 
     fn log(&self) -> PathBuf {

@@ -94,7 +94,7 @@ fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
     let mut target = Simulated::new(device, None);
     let mut probe = Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes });
     let failed = |error: floatgate_probe::ProbeError| {
-        Error::asked(error.to_string(), "see `floatgate probe CARD --write`")
+        Error::asked(error.to_string(), "see what `floatgate probe` says of the card")
     };
     probe.measure_reads().map_err(failed)?;
     let plan = probe.write_plan();
