@@ -14,6 +14,8 @@ mod run;
 #[cfg(feature = "mount")]
 mod serve;
 mod speed;
+#[cfg(feature = "mount")]
+mod vm;
 
 use crate::common::Outcome;
 pub(crate) use replay::State;

@@ -34,11 +34,13 @@ const SELKIRK_2017: [(&str, &[f64]); 2] = [
 ];
 
 /// Rows that contradict other rows of their own table. A row that the model misses is no exception: it is a miss.
-const EXCEPTIONS: [(&str, &str, f64); 2] = [
+const EXCEPTIONS: [(&str, &str, f64); 3] = [
     // 12 dummy cycles at 20.8 MHz are 0.6 us, and 69 us were measured.
     ("P0", "flexible-dummies-measured", 9516.0),
     // Another kernel than the slide's other rows, with CPU power management off.
     ("P0", "phy", 34133.0),
+    // 4320 bytes at 3 ns a byte are 13 us, and 3 us are said.
+    ("P4", "nand", 3.0),
 ];
 
 /// What the model misses, by more than 5 % beyond the resolution of the tool: listed by `floatgate papers`, not excused.
@@ -70,6 +72,34 @@ const MISSED: &[&str] = &[
     "P3/life/MT29F2G08AAD",
     "P3/life/NAND08GW3B2C",
     "P3/life/29F16G08CANC1",
+    "P4/flashbench/67108864 pre",
+    "P4/flashbench/67108864 on",
+    "P4/flashbench/67108864 post",
+    "P4/flashbench/4194304 pre",
+    "P4/flashbench/4194304 on",
+    "P4/flashbench/4194304 post",
+    "P4/flashbench/4194304 diff",
+    "P4/flashbench/2097152 pre",
+    "P4/flashbench/2097152 on",
+    "P4/flashbench/2097152 post",
+    "P4/flashbench/2097152 diff",
+    "P4/flashbench/32768 pre",
+    "P4/flashbench/32768 on",
+    "P4/flashbench/32768 post",
+    "P4/flashbench/32768 diff",
+    "P4/places/ext4",
+    "P4/places/F2FS",
+    "P4/places/FAT",
+    "P4/postmark-sd/sandisk-extreme, ext4",
+    "P4/postmark-sd/sandisk-extreme, NILFS2",
+    "P4/postmark-sd/sandisk-extreme-pro, ext4",
+    "P4/postmark-sd/sandisk-extreme-pro, NILFS2",
+    "P4/directions/FAT suits two open AUs: kingston-class-10, ext4 / FAT",
+    "P4/directions/FAT suits two open AUs: toshiba-class-10, ext4 / FAT",
+    "P4/directions/F2FS wants six open AUs: five / six, file creation",
+    "P4/directions/NILFS2 has the longer latency: samsung-evo-16g, NILFS2 / ext4",
+    "P4/directions/NILFS2 has the longer latency: sandisk-ultra-16g, NILFS2 / ext4",
+    "P4/evo/longest request",
 ];
 
 fn documents() -> Vec<Paper> {
@@ -127,7 +157,8 @@ fn misses_are_listed() {
         .map(|row| format!("{}/{}/{}", row.paper, row.table, row.row))
         .collect();
     assert_eq!(missed, MISSED);
-    let (summary, ranges) = (&report().summary, missed.iter().filter(|name| name.starts_with("P3")).count());
+    let is_range = |row: &&ReportRow| row.is_missed() && row.published_min.is_some();
+    let (summary, ranges) = (&report().summary, report().rows.iter().filter(is_range).count());
     assert_eq!((summary.missed, summary.ranges_missed), (missed.len() - ranges, ranges));
 }
 
@@ -226,7 +257,7 @@ fn fitted_parameters_stand_where_they_are_said_to_stand() {
     let library = Library::built_in();
     for paper in documents() {
         for fit in &paper.fits {
-            let (folder, file) = fit.file.split_once('/').unwrap();
+            let (folder, file) = fit.file.rsplit_once('/').unwrap();
             let key = fit.parameter.rsplit('.').next().unwrap();
             // A constant of a model stands in its source.
             if folder == "crates" {

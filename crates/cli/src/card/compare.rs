@@ -19,7 +19,7 @@ use std::path::PathBuf;
   floatgate card compare a1-32g --fs ext4,f2fs --state full --json
   floatgate card compare sandisk-extreme kingston-class-10 --plot filesystems.svg
 
-Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark and a build, which `card run` has recorded, without think times: \
+Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `card run` has recorded, without think times: \
 the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
 row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. The traces \
 were recorded on a card of 3 GiB with allocation units of 8 MiB: on a card with other ones the partition may not be aligned.")]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long = "fs", value_name = "FS,FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads: create, postmark, kernel-build [default: all]
+    /// Workloads: create, postmark, dbench, kernel-build [default: all]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 

@@ -23,11 +23,12 @@ use std::path::{Path, PathBuf};
   floatgate card replay samsung-evo-16g trace.csv --state full --think-time none
   floatgate card replay kingston-class-10 ext4-postmark
   floatgate card replay a1-32g trace.csv --plot addresses.svg --json
+  floatgate card replay a1-32g ext4-create --beside f2fs-create,nilfs2-create,vfat-create --plot create.svg
 
 Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
 issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
-kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
+dbench, kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
@@ -50,6 +51,10 @@ pub(crate) struct Args {
     /// Draw address over time, reads and writes, as an SVG file
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
+
+    /// Further traces that the picture shows below, each replayed on a new card
+    #[arg(long, value_name = "TRACE,...", value_delimiter = ',', requires = "plot")]
+    beside: Vec<PathBuf>,
 
     /// Write a trace of the replay: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
     #[arg(long, value_name = "FILE")]
@@ -93,22 +98,27 @@ pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
-    let report = played(args, &card, recording.as_ref())?;
+    let report = played(args, &args.trace, &card, recording.as_ref())?;
     if let Some(recording) = recording {
         recording.finish()?;
     }
     if let Some(path) = &args.plot {
-        common::write_picture(path, &picture(args, &card, &report))?;
+        common::write_picture(path, &picture(args, &card, &report)?)?;
     }
     args.format.finish(&report, "", || text(&report))
 }
 
-fn played(args: &Args, card: &LoadedCard, recording: Option<&Recording>) -> Result<Replay, Failure> {
-    let name = args.trace.display();
+fn played(
+    args: &Args,
+    trace: &Path,
+    card: &LoadedCard,
+    recording: Option<&Recording>,
+) -> Result<Replay, Failure> {
+    let name = trace.display();
     let failed = |error| Failure::new(format!("{name}: {error}"), "name a file that can be read");
-    let from: Box<dyn BufRead> = match shipped(&args.trace) {
+    let from: Box<dyn BufRead> = match shipped(trace) {
         Some(trace) => Box::new(Cursor::new(trace.csv()?)),
-        None => Box::new(BufReader::new(File::open(&args.trace).map_err(failed)?)),
+        None => Box::new(BufReader::new(File::open(trace).map_err(failed)?)),
     };
     let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
     let trace = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
@@ -127,10 +137,18 @@ fn shipped(path: &Path) -> Option<ShippedTrace> {
     if path.exists() { None } else { path.to_str().and_then(find) }
 }
 
-fn picture(args: &Args, card: &LoadedCard, report: &Replay) -> String {
-    let trace = args.trace.file_name().map_or(args.trace.as_path(), Path::new).display();
-    let title = format!("{trace} on {}", card.name());
-    plot::addresses(&report.addresses, card.spec.au_bytes, (&title, &summary(report)))
+fn picture(args: &Args, card: &LoadedCard, report: &Replay) -> Result<String, Failure> {
+    let name = |trace: &Path| trace.file_name().map_or(trace, Path::new).display().to_string();
+    let others = args.beside.iter().map(|trace| played(args, trace, card, None));
+    let others = others.collect::<Result<Vec<_>, _>>()?;
+    let title = format!("{} on {}", name(&args.trace), card.name());
+    let names = std::iter::once(&args.trace).chain(&args.beside).map(|trace| name(trace));
+    let requests = std::iter::once(report).chain(&others).map(|report| &report.addresses);
+    let panels: Vec<_> = match others.len() {
+        0 => vec![(String::new(), &report.addresses)],
+        _ => names.zip(requests).collect(),
+    };
+    Ok(plot::addresses(&panels, card.spec.au_bytes, (&title, &summary(report))))
 }
 
 fn summary(report: &Replay) -> String {

@@ -1,23 +1,17 @@
 //! `floatgate card run`.
 
-use super::clock::clock;
 use super::recorded::Recording;
 use super::speed::time;
+use super::vm::{Guest, VmKind};
 use crate::common::{Failure, Outcome, grouped};
-use crate::help::Help;
 use crate::output::ReportFormat;
 use crate::signals::Endings;
 use crate::table::Table;
-use floatgate_image::mount::{MountedDevice, Unmounter};
 use floatgate_lab::card::run::{CardRun, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::{env, fs};
 
@@ -26,14 +20,16 @@ use std::{env, fs};
   floatgate card run kingston-class-10 --fs ext4,vfat --workload postmark
   floatgate card run samsung-evo-16g --fs f2fs --workload create,dbench --json
   floatgate card run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
+  floatgate card run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
+  floatgate card run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
   floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
-Boots Debian's stock kernel in QEMU with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
+Boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
 each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. \
 The account is that of the workload up to the end of umount; mkfs, mount and filling stand as prepare, fsck as check. A workload that ends in \
 .fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. NILFS2 runs without its cleaner, and is \
-checked by mounting it again and reading everything. The first run fetches the kernel's package (70 MB) into the user's cache. No root is \
-needed beyond what FUSE asks for. Exit status 1 when a filesystem is not clean.")]
+checked by mounting it again and reading everything. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
+needed beyond what FUSE asks for; User Mode Linux, which has ext4, f2fs, nilfs2 and vfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
@@ -52,9 +48,17 @@ pub(crate) struct Args {
     )]
     workloads: Vec<String>,
 
-    /// Part of the filesystem that is filled before the workload begins
-    #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = percent)]
-    fill: u8,
+    /// Virtual machine: uml boots in 2 s, qemu in 10 s [default: uml where it is installed and has the filesystems]
+    #[arg(long, value_enum)]
+    vm: Option<VmKind>,
+
+    /// Parts of the filesystem that are filled before the workload begins, a run for each
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0%", value_parser = percent)]
+    fill: Vec<u8>,
+
+    /// Number of clients that do the workload at the same time: create, dbench and postmark
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    clients: u8,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -86,14 +90,6 @@ fn percent(text: &str) -> Result<u8, String> {
     number.filter(|percent| *percent <= 99).ok_or_else(|| "from 0% to 99%".to_owned())
 }
 
-/// Judge of the tests: it makes the guest and boots it.
-const JUDGE: &str = include_str!("../../../../tests/kernel/judge");
-const INIT: &str = include_str!("../../../../tests/kernel/init");
-
-/// Modules of the guest's kernel besides those of the judge. Not every kernel has each as a module.
-const MODULES: &str =
-    "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
-
 /// Lines of dbench's load file that are run.
 const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
@@ -102,15 +98,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block()?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let jobs = jobs(args)?;
+    check_clients(args, &jobs)?;
     require_programs(args, &jobs)?;
     let (recordings, observers) = recordings(args.record.as_deref())?;
+    let machine = vm(args)?;
     let options = CardOptions { seed: args.seed, stores: true };
     let bench = Workbench::new(card, options, observers)?;
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
-    let runs = boot(args, endings, bench, folder.path(), &input)?;
+    let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience };
+    let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     recordings.finish(&runs)?;
-    let is_clean = runs.iter().all(|run| run.verdict == "clean");
+    let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     args.format.print(&runs, "", || text(&runs))?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -146,23 +145,47 @@ fn job(name: &str) -> Result<Job, Failure> {
     Ok(Job { name: if is_fio { "fio" } else { "script" }, file: Some(file) })
 }
 
+/// The virtual machine that is asked for; else the fastest that has all filesystems and is installed.
+fn vm(args: &Args) -> Result<VmKind, Failure> {
+    let lacks = args.filesystems.iter().find(|name| !VmKind::Uml.has(name));
+    match (args.vm, lacks) {
+        (Some(VmKind::Uml), Some(lacks)) => Err(Failure::new(
+            format!("User Mode Linux has no {lacks}"),
+            "use `--vm qemu`, or another filesystem",
+        )),
+        (Some(vm), _) => Ok(vm),
+        (None, None) if is_installed("linux") || !is_installed("qemu-system-x86_64") => Ok(VmKind::Uml),
+        (None, _) => Ok(VmKind::Qemu),
+    }
+}
+
+fn check_clients(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
+    let alone = jobs.iter().find(|job| !["postmark", "dbench", "create"].contains(&job.name));
+    match alone {
+        Some(job) if args.clients > 1 => Err(Failure::new(
+            format!("the workload {} has one client", job.name),
+            "use --clients with postmark, dbench or create",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Places of programs that Debian has and users do not look in.
-fn path() -> String {
+pub(super) fn path() -> String {
     format!("{}:/usr/sbin:/sbin", env::var("PATH").unwrap_or_default())
 }
 
-fn is_installed(program: &str) -> bool {
+pub(super) fn is_installed(program: &str) -> bool {
     path().split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
 /// Programs and packages, as `program:package`.
-fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn needs(needs: &str) -> impl Iterator<Item = (&str, &str)> {
     needs.split_whitespace().filter_map(|need| need.split_once(':'))
 }
 
 fn require_programs(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
-    let host =
-        "qemu-system-x86_64:qemu-system-x86 busybox:busybox-static nanddump:mtd-utils depmod:kmod cpio:cpio";
+    let host = vm(args)?.needs();
     let of_filesystems = FILESYSTEMS
         .iter()
         .filter(|known| args.filesystems.iter().any(|name| name == known.0))
@@ -184,7 +207,7 @@ fn require_programs(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     ))
 }
 
-fn host(path: &Path, error: &std::io::Error) -> Failure {
+pub(super) fn host(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "name a place that can be written")
 }
 
@@ -201,12 +224,18 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
         let path = folder.join(name);
         fs::create_dir(&path).map_err(|error| host(&path, &error))?;
     }
-    let plan =
-        jobs.iter().flat_map(|job| args.filesystems.iter().map(move |fs| format!("{fs} {}\n", job.name)));
+    let mut plan = String::new();
+    for job in jobs {
+        for filesystem in &args.filesystems {
+            for fill in &args.fill {
+                plan += &format!("{filesystem} {} {fill}\n", job.name);
+            }
+        }
+    }
     put(folder, "script", GUEST)?;
-    put(&input, "plan", plan.collect::<String>())?;
+    put(&input, "plan", plan)?;
     put(&input, "marks", format!("{marks}\n"))?;
-    put(&input, "fill", format!("{}\n", args.fill))?;
+    put(&input, "clients", format!("{}\n", args.clients))?;
     for job in jobs {
         if let Some(file) = &job.file {
             let content = fs::read(file).map_err(|error| host(file, &error))?;
@@ -221,100 +250,6 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     Ok(input)
 }
 
-/// The folder of the guest, with the judge in it.
-fn judge() -> Result<PathBuf, Failure> {
-    let home = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-    let folder = home.unwrap_or_else(env::temp_dir).join("floatgate/guest");
-    fs::create_dir_all(&folder).map_err(|error| host(&folder, &error))?;
-    for (name, content) in [("judge", JUDGE), ("init", INIT)] {
-        let path = folder.join(name);
-        // The guest is made again when these are newer than it is.
-        if fs::read(&path).ok().as_deref() != Some(content.as_bytes()) {
-            fs::write(&path, content).map_err(|error| host(&path, &error))?;
-        }
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).map_err(|error| host(&path, &error))?;
-    }
-    Ok(folder)
-}
-
-/// Starts the judge in a process group of its own, so that a signal ends all of it.
-fn start(args: &Args, folder: &Path, input: &Path) -> Result<Child, Failure> {
-    let guest = judge()?;
-    let known = FILESYSTEMS.iter().chain(&WORKLOADS).flat_map(|known| needs(known.1));
-    let programs: Vec<String> = known
-        .filter(|(program, _)| is_installed(program))
-        .map(|(program, package)| format!("{program}:{package}"))
-        .collect();
-    let log = folder.join("judge.log");
-    let said = fs::File::create(&log).map_err(|error| host(&log, &error))?;
-    let judge = guest.join("judge");
-    Command::new(&judge)
-        .args([&folder.join("script"), input, &folder.join("out")])
-        .env("JUDGE_CACHE", guest.join("kernel"))
-        .env("JUDGE_PROGRAMS", programs.join(" "))
-        .env("JUDGE_MODULES", MODULES)
-        .env("JUDGE_CARD", folder.join("card/card"))
-        .env("TMPDIR", folder)
-        .env("JUDGE_SECONDS", args.patience.to_string())
-        .stdin(Stdio::null())
-        .stderr(said.try_clone().map_err(|error| host(&log, &error))?)
-        .stdout(said)
-        .process_group(0)
-        .spawn()
-        .map_err(|error| host(&judge, &error))
-}
-
-/// Serves the card to the guest until that has ended.
-fn boot(
-    args: &Args,
-    endings: Endings,
-    bench: Workbench,
-    folder: &Path,
-    input: &Path,
-) -> Result<Vec<CardRun>, Failure> {
-    let directory = folder.join("card");
-    let failed = |error: floatgate_image::mount::MountError| {
-        Failure::new(format!("{}: {error}", args.card.display()), error.help())
-    };
-    let clock = clock(floatgate_mtd::Instant::ZERO, 0.0);
-    let mut mounted = MountedDevice::new(bench, clock, "card", &directory).map_err(failed)?;
-    let unmounter = mounted.unmounter();
-    let mut child = start(args, folder, input)?;
-    let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
-    endings.with_each(move || {
-        // They inherit the blocked signals, so that only this one ends them; what they leave is in our own folder.
-        let _ = killpg(group, Signal::SIGKILL);
-    });
-    let ended = std::thread::spawn(move || {
-        let status = child.wait();
-        unmount(unmounter);
-        status
-    });
-    let (bench, _) = mounted.serve().map_err(failed)?;
-    let status = ended.join().ok().and_then(Result::ok);
-    if status.is_none_or(|status| !status.success()) {
-        let said = fs::read_to_string(folder.join("judge.log")).unwrap_or_default();
-        let lines: Vec<&str> = said.lines().rev().take(12).collect();
-        let last = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
-        return Err(Failure::new(
-            format!("the guest has not ended as it should\n{last}"),
-            "an interrupt, or too little `--patience`; else the lines above say what is missing",
-        ));
-    }
-    Ok(bench.into_runs())
-}
-
-/// Unmounts; the last user may need a moment.
-fn unmount(mut unmounter: Unmounter) {
-    for _ in 0..100 {
-        if matches!(unmounter.unmount(), Ok(true)) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-}
-
 /// The traces of all runs, in a folder.
 struct Recordings {
     folder: Option<PathBuf>,
@@ -324,10 +259,10 @@ struct Recordings {
 fn recordings(folder: Option<&Path>) -> Result<(Recordings, Observers), Failure> {
     let open = Arc::<Mutex<Vec<Result<Recording, Failure>>>>::default();
     let recordings = Recordings { folder: folder.map(Path::to_owned), open: Arc::clone(&open) };
-    let Some(folder) = folder.map(Path::to_owned) else { return Ok((recordings, Box::new(|_, _| None))) };
+    let Some(folder) = folder.map(Path::to_owned) else { return Ok((recordings, Box::new(|_| None))) };
     fs::create_dir_all(&folder).map_err(|error| host(&folder, &error))?;
-    let observers: Observers = Box::new(move |filesystem, workload| {
-        let recording = Recording::new(&folder.join(format!("{filesystem}-{workload}.csv")));
+    let observers: Observers = Box::new(move |run| {
+        let recording = Recording::new(&folder.join(format!("{}.csv", run.trace_name())));
         let observer = recording.as_ref().ok().map(Recording::observer);
         open.lock().ok()?.push(recording);
         observer
@@ -344,7 +279,7 @@ impl Recordings {
         }
         let lines = runs.iter().map(|run| {
             let files = run.files.map(|files| files.to_string()).unwrap_or_default();
-            format!("{}-{},{files}\n", run.filesystem, run.workload)
+            format!("{},{files}\n", run.trace_name())
         });
         put(&folder, "traces.csv", format!("trace,files\n{}", lines.collect::<String>()))
     }
@@ -354,6 +289,7 @@ fn text(runs: &[CardRun]) -> String {
     let header = [
         "filesystem",
         "workload",
+        "filled",
         "time",
         "requests",
         "written KiB",
@@ -368,7 +304,7 @@ fn text(runs: &[CardRun]) -> String {
         "fsck",
         "verdict",
     ];
-    let mut table = Table::new(header).numbers(2..14);
+    let mut table = Table::new(header).numbers(2..15);
     for run in runs {
         let CardRun { account, .. } = run;
         let kinds = [account.read, account.write, account.discard, account.flush];
@@ -376,6 +312,7 @@ fn text(runs: &[CardRun]) -> String {
         table.row([
             run.filesystem.clone(),
             run.workload.clone(),
+            format!("{} %", run.fill_percent),
             time(account.time_us),
             grouped(requests),
             grouped(account.write.bytes.div_ceil(1024)),

@@ -8,8 +8,8 @@ use crate::common::{Failure, Outcome, grouped_count};
 use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use crate::signals::Endings;
-use floatgate_image::mount::{MountError, MountedDevice, Punctuality};
-use floatgate_lab::card::serve::{CardAccount, NewCard};
+use floatgate_image::mount::{Clock, MountError, MountedDevice, Punctuality, VhostDevice};
+use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
 use serde::Serialize;
@@ -22,18 +22,22 @@ use std::path::PathBuf;
   floatgate card serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
   floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0 --format factory
   floatgate card serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
+  floatgate card serve samsung-evo-16g --vhost-user /tmp/card.sock
 
 /mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
 Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it, and the account of what the card did is printed. A request is answered \
 as long after it came in as the card takes for it; the way through the kernel comes on top of that, some 30 us. Nothing is kept in the page \
-cache. fsync flushes the card, fallocate --punch-hole discards. The contents are in memory, and gone at the end.")]
+cache. fsync flushes the card, fallocate --punch-hole discards. The contents are in memory, and gone at the end.
+
+With --vhost-user the card is a drive of one virtual machine, until that ends. User Mode Linux takes it by \
+`linux virtio_uml.device=/tmp/card.sock:2 ...`, QEMU by `-chardev socket,id=card,path=/tmp/card.sock -device vhost-user-blk-pci,chardev=card \
+-object memory-backend-memfd,id=ram,size=1G,share=on -machine memory-backend=ram -m 1G`.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// Folder in which the file `card` appears
-    #[arg(long, value_name = "DIR")]
-    fuse: PathBuf,
+    #[command(flatten)]
+    way: Way,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -61,6 +65,18 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     report: ReportFormat,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Way {
+    /// Folder in which the file `card` appears
+    #[arg(long, value_name = "DIR")]
+    fuse: Option<PathBuf>,
+
+    /// Socket on which QEMU or User Mode Linux finds the card as a drive (vhost-user-blk)
+    #[arg(long, value_name = "SOCKET")]
+    vhost_user: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -106,11 +122,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
     let clock = clock(new.now(), args.time_scale);
     let at_work = new.meet(recording.as_ref().map(Recording::observer));
-    let mut mounted = MountedDevice::new(at_work, clock, "card", &args.fuse).map_err(|e| args.failed(&e))?;
-    endings.unmount_with_each(mounted.unmounter());
-    let file = args.fuse.join("card");
-    output::tell(&format!("{} is served as {}: Ctrl-C ends it", card.name(), file.display()));
-    let (at_work, punctuality) = mounted.serve().map_err(|error| args.failed(&error))?;
+    let (at_work, punctuality) = args.serve(&card.name(), at_work, clock, endings)?;
     if let Some(recording) = recording {
         recording.finish()?;
     }
@@ -126,6 +138,36 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
+    /// Serves the card until the mount or the virtual machine ends, or a signal comes.
+    fn serve(
+        &self,
+        name: &str,
+        card: CardAtWork,
+        clock: Box<dyn Clock>,
+        endings: Endings,
+    ) -> Result<(CardAtWork, Punctuality), Failure> {
+        if let Some(socket) = &self.way.vhost_user {
+            let failed = |error: MountError, advice: &str| Failure::new(error, advice);
+            let left = "name a file that does not exist yet, in a folder that can be written; remove a socket that is left over";
+            let (device, stopper) =
+                VhostDevice::new(card, clock, "floatgate", socket).map_err(|error| failed(error, left))?;
+            let mut stopper = Some(stopper);
+            endings.with_each(move || drop(stopper.take()));
+            output::tell(&format!(
+                "{name} waits for a virtual machine on {}: Ctrl-C ends it",
+                socket.display()
+            ));
+            let wrong = "start the virtual machine as `floatgate card serve --help` says";
+            return device.serve().map_err(|error| failed(error, wrong));
+        }
+        let failed = |error: MountError| self.failed(&error);
+        let folder = self.way.fuse.clone().unwrap_or_default();
+        let mut mounted = MountedDevice::new(card, clock, "card", &folder).map_err(failed)?;
+        endings.unmount_with_each(mounted.unmounter());
+        output::tell(&format!("{name} is served as {}: Ctrl-C ends it", folder.join("card").display()));
+        mounted.serve().map_err(failed)
+    }
+
     fn failed(&self, error: &MountError) -> Failure {
         Failure::new(format!("{}: {error}", self.card.display()), error.help())
     }

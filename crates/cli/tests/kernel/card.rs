@@ -1,27 +1,120 @@
 //! `floatgate card run`: filesystems of the kernel on a simulated card, each with its own checker.
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::Command;
+
+/// Runs workloads in a virtual machine. All filesystems must be clean at the end.
+fn runs(card: &str, arguments: &[&str]) -> Vec<Value> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+    command.args(["card", "run", card, "--patience", "5400", "--json"]).args(arguments);
+    let run = command.output().unwrap();
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{card} {arguments:?}: {said}{}", String::from_utf8_lossy(&run.stdout));
+    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
+    for run in &runs {
+        assert_eq!((&run["verdict"], &run["failed"]), (&"clean".into(), &0.into()), "{run}");
+    }
+    runs
+}
+
+fn of<'a>(runs: &'a [Value], key: &str) -> Vec<&'a Value> {
+    runs.iter().map(|run| &run[key]).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap()
+}
+
+const SMALL: &str = "card.capacity_bytes=1GiB";
+const ALL: &str = "ext4,f2fs,nilfs2,vfat";
+
+fn each_filesystem_makes_files(vm: &str) {
+    let runs = runs("a1-32g", &["--vm", vm, "--set", SMALL, "--workload", "create", "--fs", ALL]);
+    assert_eq!(of(&runs, "filesystem"), ["ext4", "f2fs", "nilfs2", "vfat"]);
+    for run in &runs {
+        assert_eq!(run["files"], 300, "{run}");
+        // Each file is synced, so that its content and its directory must have reached the card.
+        assert!(number(&run["write"]["requests"]) >= 300, "{run}");
+        assert!(number(&run["write"]["bytes"]) >= 300 * 4096, "{run}");
+    }
+}
 
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn each_filesystem_is_sound_after_files_were_made_on_a_card() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
-    command.args(["card", "run", "a1-32g", "--set", "card.capacity_bytes=1GiB", "--workload", "create"]);
-    let run =
-        command.args(["--fs", "ext4,f2fs,nilfs2,vfat", "--patience", "5400", "--json"]).output().unwrap();
-    let said = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{said}{}", String::from_utf8_lossy(&run.stdout));
-    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
-    let names: Vec<&Value> = runs.iter().map(|run| &run["filesystem"]).collect();
-    assert_eq!(names, ["ext4", "f2fs", "nilfs2", "vfat"]);
-    for run in &runs {
-        assert_eq!(run["verdict"], "clean", "{run}");
-        assert_eq!(run["files"], 300, "{run}");
-        // Each file is synced, so that its content and its directory must have reached the card.
-        let number = |value: &Value| value.as_u64().unwrap();
-        assert!(number(&run["write"]["requests"]) >= 300, "{run}");
-        assert!(number(&run["write"]["bytes"]) >= 300 * 4096, "{run}");
-        assert_eq!(run["failed"], 0, "{run}");
+    each_filesystem_makes_files("qemu");
+}
+
+fn has_uml() -> bool {
+    let is_there = Path::new("/usr/bin/linux").is_file();
+    if !is_there {
+        eprintln!("skipped: Debian's package user-mode-linux is not installed");
+    }
+    is_there
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn user_mode_linux_makes_files_on_a_card() {
+    if has_uml() {
+        each_filesystem_makes_files("uml");
+    }
+}
+
+/// Two clients do twice the work of one, and a filler takes its part of the card.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn clients_and_fillers_are_on_the_card() {
+    if !has_uml() {
+        return;
+    }
+    let common =
+        ["--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--fs", "ext4", "--workload", "create"];
+    let two = runs("a1-32g", &[&common[..], &["--clients", "2", "--fill", "0%,50%"]].concat());
+    assert_eq!(of(&two, "files"), [600, 600]);
+    assert_eq!(of(&two, "fill_percent"), [0, 50]);
+    let prepared: Vec<f64> = two.iter().map(|run| run["prepare_us"].as_f64().unwrap()).collect();
+    assert!(prepared[1] > 2.0 * prepared[0], "{prepared:?}");
+}
+
+/// Every card of the catalogue that is what it claims to be.
+const CARDS: [&str; 15] = [
+    "a1-32g",
+    "a2-128g",
+    "cheap-class-10",
+    "class-4-8g",
+    "emmc-16g",
+    "kingston-class-10",
+    "kingston-microsd-8g",
+    "samsung-evo-16g",
+    "samsung-pro-32g",
+    "sandisk-extreme",
+    "sandisk-extreme-pro",
+    "sandisk-su04g",
+    "sandisk-ultra-16g",
+    "toshiba-class-10",
+    "toshiba-exceria-32g",
+];
+
+#[test]
+#[ignore = "slow: four filesystems under four workloads on every card, in User Mode Linux"]
+fn slow_every_filesystem_is_sound_after_every_workload_on_every_card() {
+    if !has_uml() {
+        return;
+    }
+    for card in CARDS {
+        let workloads = "create,postmark,dbench,kernel-build";
+        assert_eq!(runs(card, &["--vm", "uml", "--fs", ALL, "--workload", workloads]).len(), 16, "{card}");
+    }
+}
+
+#[test]
+#[ignore = "slow: three more filesystems under four workloads on every card, in QEMU"]
+fn slow_filesystems_of_qemu_are_sound_after_every_workload_on_every_card() {
+    for card in CARDS {
+        let workloads = "create,postmark,dbench,kernel-build";
+        let arguments = ["--vm", "qemu", "--fs", "exfat,btrfs,xfs", "--workload", workloads];
+        assert_eq!(runs(card, &arguments).len(), 12, "{card}");
     }
 }

@@ -58,8 +58,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
             return Err(failed(io::ErrorKind::NotADirectory.into()));
         }
         let size = device.capacity() * SECTOR_BYTES as u64;
-        let served = Served { device, clock, punctuality: Punctuality::default(), buffer: Vec::new() };
-        let served = Arc::new(Mutex::new(served));
+        let served = Arc::new(Mutex::new(Served::new(device, clock)));
         let file = OneFile { served: Arc::clone(&served), name: name.to_owned(), size };
         let mut config = fuser::Config::default();
         config.mount_options = host_options(name, true);
@@ -99,10 +98,10 @@ const REQUEST_BYTES_MAX: u32 = 512 << 10;
 const PUNCH_HOLE: i32 = 0x03;
 
 /// The device and the clock that it lives by.
-struct Served<D> {
-    device: D,
+pub(super) struct Served<D> {
+    pub(super) device: D,
     clock: Box<dyn Clock>,
-    punctuality: Punctuality,
+    pub(super) punctuality: Punctuality,
     /// Room for the sectors of a read, or of a write that does not begin and end with a sector.
     buffer: Vec<u8>,
 }
@@ -114,8 +113,12 @@ fn sectors(offset: u64, len: usize) -> Range<u64> {
 }
 
 impl<D: BlockDevice> Served<D> {
+    pub(super) fn new(device: D, clock: Box<dyn Clock>) -> Self {
+        Self { device, clock, punctuality: Punctuality::default(), buffer: Vec::new() }
+    }
+
     /// Does one request, and waits until it ends.
-    fn request(
+    pub(super) fn request(
         &mut self,
         work: impl FnOnce(&mut D, &mut Vec<u8>, Instant) -> Result<Instant, BlockError>,
     ) -> Result<(), Errno> {
@@ -441,7 +444,7 @@ mod tests {
     fn served() -> Served<Ram> {
         let bytes = (0..8 * SECTOR_BYTES).map(|at| (at / SECTOR_BYTES) as u8).collect();
         let clock = Box::new(Waits(Instant::ZERO));
-        Served { device: Ram(bytes), clock, punctuality: Punctuality::default(), buffer: Vec::new() }
+        Served::new(Ram(bytes), clock)
     }
 
     #[test]

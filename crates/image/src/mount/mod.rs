@@ -5,6 +5,7 @@
 //! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.
 //! - [`MountedDevice`]: a block device as a file of the host.
+//! - [`VhostDevice`]: a block device of a guest, through vhost-user.
 
 mod bridge;
 mod device;
@@ -13,10 +14,12 @@ mod handler;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod vhost;
 
 pub use device::{Clock, MountedDevice, Punctuality};
 pub use errno::errno;
 pub use handler::{Answer, Handler, Listed, NewNode, Times};
+pub use vhost::{Stopper, VhostDevice};
 
 use std::path::{Path, PathBuf};
 

@@ -35,6 +35,8 @@ pub struct Cell {
     pub time_us: f64,
     /// This time over that of the fastest filesystem on the same card under the same workload.
     pub relative_time: f64,
+    /// Longest time of a request, in us.
+    pub longest_us: f64,
     /// Bytes programmed over bytes written.
     pub write_amplification: f64,
     /// Blocks erased.
@@ -119,6 +121,7 @@ fn cell(
         workload: trace.workload.to_owned(),
         time_us: played.account.time_us,
         relative_time: 1.0,
+        longest_us: played.account.latency.max_us,
         write_amplification: played.account.write_amplification,
         erases: played.account.erases,
         failed: played.account.failed,
@@ -227,6 +230,7 @@ mod tests {
             workload: workload.to_owned(),
             time_us,
             relative_time: 0.0,
+            longest_us: 0.0,
             write_amplification: 1.0,
             erases: 0,
             failed: 0,

@@ -230,10 +230,55 @@ impl OpenAuCounter {
     }
 }
 
+/// Mean number of places to which a workload writes for each of the `files` that it makes and syncs one after the other. A place is a run of units of
+/// `unit_bytes` that touch each other; what is written between the syncs of two files belongs to the second one. None without files or writes.
+pub fn places_per_file(requests: &[Request], files: u64, unit_bytes: u64) -> Option<f64> {
+    let flushes = requests.iter().filter(|request| request.kind == RequestKind::Flush).count() as u64;
+    let unit_sectors = unit_bytes / SECTOR_BYTES as u64;
+    if files == 0 || unit_sectors == 0 || requests.is_empty() {
+        return None;
+    }
+    // A commit of a journal is two flushes.
+    let flushes_per_file = (flushes as f64 / files as f64).round().max(1.0) as u64;
+    let (mut places, mut flushed, mut units) = (0, 0, BTreeSet::new());
+    for request in requests {
+        match request.kind {
+            RequestKind::Write if request.sectors > 0 => {
+                let last = request.sector + request.sectors - 1;
+                units.extend(request.sector / unit_sectors..=last / unit_sectors);
+            }
+            RequestKind::Flush => flushed += 1,
+            _ => {}
+        }
+        if request.kind == RequestKind::Flush && flushed % flushes_per_file == 0 {
+            places += runs(&std::mem::take(&mut units));
+        }
+    }
+    Some((places + runs(&units)) as f64 / files as f64)
+}
+
+/// Runs of numbers that follow each other.
+fn runs(units: &BTreeSet<u64>) -> u64 {
+    units.iter().filter(|unit| unit.checked_sub(1).is_none_or(|before| !units.contains(&before))).count()
+        as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use floatgate_mtd::Nanos;
+
+    /// Two files with a journal of two flushes each: data, and two neighbours in the journal.
+    #[test]
+    fn places_are_counted_for_each_file() {
+        let flush = Request { kind: RequestKind::Flush, ..write(0, 0) };
+        let file = |n: u64| [write(8000 + 8 * n, 8), write(16 * n, 8), flush, write(16 * n + 8, 8), flush];
+        let requests: Vec<Request> = (0..2).flat_map(file).collect();
+        assert_eq!(places_per_file(&requests, 2, 4096), Some(2.0));
+        assert_eq!(places_per_file(&requests, 2, 8 << 20), Some(1.0));
+        assert_eq!(places_per_file(&requests, 0, 4096), None);
+        assert_eq!(places_per_file(&requests, 2, 0), None);
+    }
 
     fn write(sector: u64, sectors: u64) -> Request {
         Request { at: Nanos::ZERO, kind: RequestKind::Write, sector, sectors, latency: None }

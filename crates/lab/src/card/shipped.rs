@@ -1,4 +1,4 @@
-//! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under three workloads, as `card run` recorded them on a card of
+//! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under four workloads, as `card run` recorded them on a card of
 //! 3 GiB with allocation units of 8 MiB.
 //!
 //! `traces/README.md` has the command that makes them. Each is a CSV of floatgate, packed by gzip; `traces/traces.csv` has the number of files
@@ -91,19 +91,18 @@ mod tests {
     fn every_filesystem_has_every_workload_and_each_trace_can_be_read() {
         let traces = traces();
         for filesystem in ["ext4", "f2fs", "nilfs2", "vfat"] {
-            for workload in ["create", "postmark", "kernel-build"] {
+            for workload in ["create", "postmark", "dbench", "kernel-build"] {
                 let of = |trace: &&ShippedTrace| (trace.filesystem, trace.workload) == (filesystem, workload);
                 let trace = traces.iter().find(of).unwrap_or_else(|| panic!("no {filesystem}-{workload}"));
                 let requests = trace.requests().unwrap();
                 let is_write = |request: &&Request| request.kind == RequestKind::Write;
-                // PostMark removes most files before ext4 has written them.
                 assert!(requests.iter().filter(is_write).count() > 4, "{}", trace.name());
                 // Who makes files with fsync flushes; FAT flushes at nothing else.
                 let flushes = requests.iter().any(|request| request.kind == RequestKind::Flush);
                 assert!(flushes || workload != "create", "{}", trace.name());
             }
         }
-        assert_eq!(traces.len(), 12);
+        assert_eq!(traces.len(), 16);
         assert!(find("ext4").is_none() && find("nilfs2-kernel-build").is_some());
     }
 }

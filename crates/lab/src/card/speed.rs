@@ -207,6 +207,15 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
     })
 }
 
+/// Reads across borders on the full card, as `flashbench -a` does them.
+///
+/// # Errors
+/// A card that fails, as a worn one does.
+pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Error> {
+    let options = CardSpeedOptions { requests: 1, sizes: Vec::new(), seed };
+    Bench::new(&card.spec, CardState::Full, &options)?.alignments().map_err(failed)
+}
+
 fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error> {
     let most = REQUEST_BYTES_MAX.min(spec.capacity_bytes / 2);
     let is_request = |size: &u64| size.is_multiple_of(SECTOR_BYTES as u64) && (1..=most).contains(size);

@@ -1,7 +1,7 @@
 //! What a row asks to be simulated.
 
-use super::claim;
 use super::file::{Prediction, Row, Table, ten};
+use super::{card, claim};
 use crate::config::{Config, Library, Override};
 use crate::error::Error;
 use crate::fs_compare;
@@ -25,6 +25,8 @@ pub(super) struct Job {
 pub(super) enum Outcome {
     /// Of a row on endurance.
     Claim(f64),
+    /// Of rows on cards.
+    Card(card::Outcome),
     Figure {
         printed: f64,
         exact: f64,
@@ -49,9 +51,10 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
 }
 
 /// The part of a measure that says what is run: rows of `floatgate fs` whose names go on after a colon come from the run of the one that
-/// does not.
+/// does not; rows on cards say after a colon what they want of their run.
 fn run_of(measure: &str) -> &str {
-    if measure.starts_with(FS) { measure.split(':').next().unwrap_or(measure) } else { measure }
+    let is_shared = [FS, card::PREFIX].iter().any(|prefix| measure.starts_with(prefix));
+    if is_shared { measure.split(':').next().unwrap_or(measure) } else { measure }
 }
 
 pub(super) fn prediction_job(prediction: &Prediction) -> Job {
@@ -88,6 +91,10 @@ impl Outcome {
                 Simulated { printed: *printed, exact: *exact, kib: *kib }
             }
             Self::Claim(figure) => plain(*figure, *figure),
+            Self::Card(outcome) => {
+                let figure = outcome.figure(row.measure.split_once(": ")?.1)?;
+                plain(figure, figure)
+            }
             Self::Latency(latency) => {
                 let ns = if row.measure == ENDED { latency.read_ended_ns } else { latency.took_ns };
                 plain((ns / 1_000_000) as f64, ns as f64 / 1e6)
@@ -118,6 +125,10 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
         let sets = Override::parse_all(&job.set)?;
         return claim::measure(library, &job.setup, &sets, what, (seed, job.blocks)).map(Outcome::Claim);
     }
+    if let Some(what) = job.measure.strip_prefix(card::PREFIX) {
+        let sets = Override::parse_all(&job.set)?;
+        return card::measure(library, &job.setup, &sets, what, seed).map(Outcome::Card);
+    }
     let setup = library.setup(&job.setup)?;
     let config = library.resolve(&setup, &Override::parse_all(&job.set)?)?;
     if let Some(what) = job.measure.strip_prefix(FS) {
@@ -146,8 +157,9 @@ fn unknown_measure(name: &str) -> Error {
         format!(
             "a test of `floatgate speed` (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; \
              what begins with `{FS}` is a row of `floatgate fs`, as `fs ubifs read first`; \
-             what begins with `{}` measures the endurance of the part that stands for the setup",
-            claim::PREFIX.trim_end()
+             what begins with `{}` measures the endurance of the part that stands for the setup, and with `{}` the card that does",
+            claim::PREFIX.trim_end(),
+            card::PREFIX.trim_end()
         ),
     )
 }

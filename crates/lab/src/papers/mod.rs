@@ -8,10 +8,12 @@
 //! - `file`: what such a file says.
 //! - `job`: what a row asks to be simulated.
 //! - `claim`: what the rows on endurance measure.
+//! - `card`: what the rows on cards measure.
 //! - `refit`: each fit once more without the row in question.
 //! - `report`: the comparison.
 //! - `picture`: the comparison as a picture.
 
+mod card;
 mod claim;
 mod file;
 mod job;
@@ -155,7 +157,7 @@ fn report_row(
     let simulated = simulated.ok_or_else(|| {
         Error::asked(
             format!("{}/{}: {:?} measures no {:?}", paper.paper, table.name, row.measure, row.row),
-            "the rows of a keystore table are named as its tests are",
+            "the rows of a keystore table are named as its tests are; what a card measures stands behind a colon",
         )
     })?;
     let (min, max) = (row.published_min, row.published_max);

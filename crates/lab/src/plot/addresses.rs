@@ -104,30 +104,39 @@ impl Addresses {
     }
 }
 
-/// A picture of requests as an SVG document.
-pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, &str)) -> String {
+/// A picture of requests as an SVG document: a panel for each list of requests, with its name and scales of its own.
+pub fn addresses(panels: &[(String, &Addresses)], au_bytes: u64, (title, subtitle): (&str, &str)) -> String {
     let mut canvas = Canvas::new(title, 2 * MARGIN + LABELS + WIDE + EDGE);
-    let y = canvas.heading(title, subtitle) + 8;
+    let mut y = canvas.heading(title, subtitle) + 8;
+    for (name, requests) in panels {
+        y = panel(&mut canvas, y, (name, requests), au_bytes);
+    }
+    canvas.finish(y)
+}
+
+/// Draws a panel from `y` on. Returns where it ends.
+fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_bytes: u64) -> i32 {
     let left = MARGIN + LABELS;
     let mib = |sectors: u64| (sectors * SECTOR_BYTES as u64) as f64 / f64::from(1 << 20);
     let x = Scale::linear((left, left + WIDE), requests.end.as_secs_f64().max(1e-9));
     let end_mib = mib(requests.end_sector).max(1e-3);
     let lines = border_step(au_bytes, end_mib);
+    let of = if name.is_empty() { String::new() } else { format!(" of {name}") };
     let named = [
-        (Key::Fill(series(0).colour), "reads".to_owned()),
-        (Key::Fill(series(1).colour), "writes".to_owned()),
+        (Key::Fill(series(0).colour), format!("reads{of}")),
+        (Key::Fill(series(1).colour), format!("writes{of}")),
         (Key::Fill(GRID), lines.1),
     ];
-    let top = keys(&mut canvas, y, left + WIDE, &named) + 24;
+    let top = keys(canvas, y, left + WIDE, &named) + 24;
     let bottom = top + HIGH;
     let y = Scale::linear((bottom, top), end_mib);
     let border_mib = lines.0 as f64 / f64::from(1 << 20);
     for border in (1..).map(|n| f64::from(n) * border_mib).take_while(|at| *at <= end_mib) {
         canvas.line((left, y.at(border)), (left + WIDE, y.at(border)), GRID);
     }
-    levels(&mut canvas, &x, &y);
-    grid(&mut canvas, &x, (top, bottom), "time, s");
-    vertical_title(&mut canvas, top, "address, MiB");
+    levels(canvas, &x, &y);
+    grid(canvas, &x, (top, bottom), "time, s");
+    vertical_title(canvas, top, "address, MiB");
     for (number, cells) in [&requests.reads, &requests.writes].into_iter().enumerate() {
         for (row, run) in runs(cells) {
             let time = |column: usize| x.at((column as u64 * requests.column_ns) as f64 / 1e9);
@@ -139,7 +148,7 @@ pub fn addresses(requests: &Addresses, au_bytes: u64, (title, subtitle): (&str, 
             canvas.fill(area, series(number).colour, String::new());
         }
     }
-    canvas.finish(bottom + 44)
+    bottom + 44
 }
 
 /// Distance of the lines in bytes, so that they do not become a surface, and their name.
@@ -173,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn picture(requests: &Addresses) -> String {
-        addresses(requests, 4 << 20, ("T", "S"))
+        addresses(&[("one".to_owned(), requests), ("two".to_owned(), requests)], 4 << 20, ("T", "S"))
     }
 
     #[test]

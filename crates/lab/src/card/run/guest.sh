@@ -1,14 +1,22 @@
-# Runs the filesystems and workloads of $IN/plan on the card, /dev/vdc1, and writes marks into the sector behind the card's end:
+# Runs the filesystems and workloads of $IN/plan on the card, and writes marks into the sector behind the card's end:
 # whoever serves the card takes them out of the requests, and starts a new card with each run.
 marks=$(cat "$IN/marks")
-fill=$(cat "$IN/fill")
+clients=$(cat "$IN/clients")
+for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
+  modprobe "$module" 2>/dev/null
+done
+# QEMU's first two drives are the guest's input and output; User Mode Linux has the card alone.
+drive=/dev/vdc
+[ -b $drive ] || drive=/dev/vda
+[ -b $drive ] || exit 3
+part=${drive}1
 # mkfs.nilfs2 looks there for what is mounted.
 [ -e /etc/mtab ] || ln -s /proc/self/mounts /etc/mtab
 
 # While a partition is mounted, what is written to the whole drive may stay in the page cache until it is told to leave.
 mark() {
-  echo "$*" | dd of=/dev/vdc bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null || exit 3
-  blockdev --flushbufs /dev/vdc || exit 3
+  echo "$*" | dd of=$drive bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null || exit 3
+  blockdev --flushbufs $drive || exit 3
 }
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
@@ -20,26 +28,26 @@ failed() {
 make() {
   case $1 in
     # Tables of inodes that the kernel writes later would count as the workload's.
-    ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/vdc1 ;;
-    f2fs) mkfs.f2fs -q -f /dev/vdc1 ;;
-    nilfs2) mkfs.nilfs2 -q -f /dev/vdc1 ;;
-    vfat) mkfs.vfat -F 32 -s 64 /dev/vdc1 ;;
-    exfat) mkfs.exfat /dev/vdc1 ;;
-    btrfs) mkfs.btrfs -q -f /dev/vdc1 ;;
-    xfs) mkfs.xfs -q -f /dev/vdc1 ;;
+    ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 $part ;;
+    f2fs) mkfs.f2fs -q -f $part ;;
+    nilfs2) mkfs.nilfs2 -q -f $part ;;
+    vfat) mkfs.vfat -F 32 -s 64 $part ;;
+    exfat) mkfs.exfat $part ;;
+    btrfs) mkfs.btrfs -q -f $part ;;
+    xfs) mkfs.xfs -q -f $part ;;
   esac
 }
 
 # NILFS2 has no checker: it is sound when it mounts again and everything can be read.
 check() {
   case $1 in
-    ext4) fsck.ext4 -f -n /dev/vdc1 ;;
-    f2fs) fsck.f2fs --dry-run /dev/vdc1 ;;
-    nilfs2) mount -t nilfs2 -o ro /dev/vdc1 /mnt && find /mnt -type f -exec cat {} + >/dev/null && umount /mnt ;;
-    vfat) fsck.vfat -n /dev/vdc1 ;;
-    exfat) fsck.exfat -n /dev/vdc1 ;;
-    btrfs) btrfs check /dev/vdc1 ;;
-    xfs) xfs_repair -n /dev/vdc1 ;;
+    ext4) fsck.ext4 -f -n $part ;;
+    f2fs) fsck.f2fs --dry-run $part ;;
+    nilfs2) mount -i -t nilfs2 -o ro $part /mnt && find /mnt -type f -exec cat {} + >/dev/null && umount /mnt ;;
+    vfat) fsck.vfat -n $part ;;
+    exfat) fsck.exfat -n $part ;;
+    btrfs) btrfs check $part ;;
+    xfs) xfs_repair -n $part ;;
   esac
 }
 
@@ -49,30 +57,55 @@ fill() {
   [ "$mebibytes" = 0 ] || dd if=/dev/zero of=/mnt/filler bs=1M count="$mebibytes" 2>/dev/null
 }
 
+# Runs a function once for each client, all at the same time, with the number of the client.
+each_client() {
+  running=
+  client=1
+  while [ $client -le "$clients" ]; do
+    "$1" $client &
+    running="$running $!"
+    client=$((client + 1))
+  done
+  failures=0
+  for process in $running; do wait "$process" || failures=$((failures + 1)); done
+  [ $failures = 0 ]
+}
+
 # Each workload says how many files it made; PostMark ends with a sync, as it measures the page cache otherwise.
+postmark_client() {
+  mkdir "/mnt/client$1" || return
+  printf '%s\n' "set location /mnt/client$1" 'set number 2000' 'set transactions 2000' 'set read 32768' 'set write 32768' "set seed $((41 + $1))" run quit >"/tmp/postmark$1.conf"
+  postmark "/tmp/postmark$1.conf" >"/tmp/postmark$1.out" || { cat "/tmp/postmark$1.out" >&2; return 1; }
+}
+
 postmark_() {
-  printf '%s\n' 'set location /mnt' 'set number 500' 'set transactions 1000' 'set read 32768' 'set write 32768' 'set seed 42' run quit >/tmp/postmark.conf
-  postmark /tmp/postmark.conf >/tmp/postmark.out || { cat /tmp/postmark.out >&2; return 1; }
+  each_client postmark_client || return
   sync
-  files=$(awk '$2 == "created" { print $1; exit }' /tmp/postmark.out)
+  files=$(awk '$2 == "created" && !seen[FILENAME]++ { sum += $1 } END { print sum }' /tmp/postmark*.out)
 }
 
 # dbench 4.00 begins its file again until its time has passed: a last line that must fail ends it, so that every filesystem does the same work.
 dbench_() {
   cp "$IN/client.txt" /tmp/client.txt
   printf '%s\n' 'Unlink "\clients\client1\end-of-load" NT_STATUS_OK' >>/tmp/client.txt
-  dbench --loadfile /tmp/client.txt --directory /mnt -t 3600 1 >/tmp/dbench.out 2>&1
+  dbench --loadfile /tmp/client.txt --directory /mnt -t 3600 "$clients" >/tmp/dbench.out 2>&1
   grep -q 'end-of-load failed' /tmp/dbench.out || { cat /tmp/dbench.out >&2; return 1; }
   sync
-  files=$(grep -c '^NTCreateX' /tmp/client.txt)
+  files=$((clients * $(grep -c '^NTCreateX' /tmp/client.txt)))
+}
+
+create_client() {
+  mkdir "/mnt/client$1" || return
+  made=0
+  while [ $made -lt 300 ]; do
+    dd if=/tmp/script of="/mnt/client$1/file$made" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
+    made=$((made + 1))
+  done
 }
 
 create() {
-  files=0
-  while [ $files -lt 300 ]; do
-    dd if=/tmp/script of=/mnt/file$files bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
-    files=$((files + 1))
-  done
+  each_client create_client || return
+  files=$((300 * clients))
 }
 
 # A build of small C files: sources are written, synced, read and compiled, and the objects linked into one.
@@ -111,9 +144,10 @@ work() {
 }
 
 one() {
-  mark run "$1" "$2"
+  fill=$3
+  mark run "$1" "$2" "$fill"
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
-  mount -t "$1" /dev/vdc1 /mnt 2>/tmp/said || { failed mount; return; }
+  mount -i -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
   fill && sync
   echo 3 >/proc/sys/vm/drop_caches
   mark work
@@ -127,11 +161,8 @@ one() {
   mark clean
 }
 
-for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
-  modprobe "$module" 2>/dev/null
-done
 # As little as boards with a card have for what is not written yet: PostMark deletes its files, and would write nothing else.
 echo 4194304 >/proc/sys/vm/dirty_background_bytes
 echo 8388608 >/proc/sys/vm/dirty_bytes
-while read -r filesystem workload; do one "$filesystem" "$workload"; done <"$IN/plan"
+while read -r filesystem workload fill; do one "$filesystem" "$workload" "$fill"; done <"$IN/plan"
 exit 0

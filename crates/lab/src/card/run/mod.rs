@@ -12,8 +12,11 @@ use floatgate_card::CardOptions;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
 use serde::Serialize;
 
-/// Script of the guest. It finds its orders in files beside its input: `plan`, `marks`, `fill`.
+/// Script of the guest. It finds its orders in files beside its input: `plan`, `marks`, `clients`.
 pub const GUEST: &str = include_str!("guest.sh");
+
+/// First process of User Mode Linux, which runs that script.
+pub const UML_INIT: &str = include_str!("uml.sh");
 
 /// Filesystems that the guest can make: name, and the programs that it needs with their Debian packages.
 pub const FILESYSTEMS: [(&str, &str); 7] = [
@@ -46,6 +49,8 @@ pub struct CardRun {
     pub filesystem: String,
     /// Name of the workload, or of its file.
     pub workload: String,
+    /// Part of the filesystem that was filled before, in percent.
+    pub fill_percent: u8,
     /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
     pub verdict: String,
     /// Last words of the program that failed; empty where none did.
@@ -69,8 +74,16 @@ pub struct CardRun {
     pub places_per_file: Option<f64>,
 }
 
-/// Makes the observer of the requests of a filesystem and a workload.
-pub type Observers = Box<dyn FnMut(&str, &str) -> Option<Observer> + Send>;
+/// Makes the observer of the requests of a run that begins.
+pub type Observers = Box<dyn FnMut(&CardRun) -> Option<Observer> + Send>;
+
+impl CardRun {
+    /// Name of its trace: `ext4-postmark`, and `ext4-postmark-90` on a filesystem that was filled.
+    pub fn trace_name(&self) -> String {
+        let fill = if self.fill_percent == 0 { String::new() } else { format!("-{}", self.fill_percent) };
+        format!("{}-{}{fill}", self.filesystem, self.workload)
+    }
+}
 
 /// Card of a guest, new for each run.
 pub struct Workbench {
@@ -122,7 +135,9 @@ impl Workbench {
     fn mark(&mut self, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload] => self.begin(filesystem, workload)?,
+            ["run", filesystem, workload, fill] => {
+                self.begin(filesystem, workload, fill.parse().unwrap_or(0))?
+            }
             ["work"] => self.work(),
             ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
             ["clean"] => self.end("clean"),
@@ -137,7 +152,7 @@ impl Workbench {
         Ok(())
     }
 
-    fn begin(&mut self, filesystem: &str, workload: &str) -> Result<(), Error> {
+    fn begin(&mut self, filesystem: &str, workload: &str, fill_percent: u8) -> Result<(), Error> {
         self.end("unfinished");
         self.at_work = partitioned(&self.card, self.options)?;
         self.phase = self.at_work.now();
@@ -145,6 +160,7 @@ impl Workbench {
         self.run = Some(CardRun {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
+            fill_percent,
             verdict: String::new(),
             message: String::new(),
             account: self.at_work.account(&self.card),
@@ -169,7 +185,7 @@ impl Workbench {
         let passed = self.next_phase();
         let Some(run) = &mut self.run else { return };
         run.prepare_us = passed;
-        let observer = (self.observers)(&run.filesystem, &run.workload);
+        let observer = (self.observers)(run);
         self.at_work.begin_account(observer);
         self.is_working = true;
     }

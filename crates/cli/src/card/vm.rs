@@ -1,0 +1,227 @@
+//! The virtual machines of `floatgate card run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card as a file of FUSE.
+
+use super::clock::clock;
+use super::run::{host, is_installed, needs, path};
+use crate::common::Failure;
+use crate::help::Help;
+use crate::output::tell;
+use crate::signals::Endings;
+use floatgate_image::mount::{MountError, MountedDevice, Unmounter, VhostDevice};
+use floatgate_lab::card::run::{CardRun, FILESYSTEMS, UML_INIT, WORKLOADS, Workbench};
+use floatgate_mtd::Instant;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{env, fs, io};
+
+/// Judge of the tests: it makes QEMU's guest and boots it.
+const JUDGE: &str = include_str!("../../../../tests/kernel/judge");
+const INIT: &str = include_str!("../../../../tests/kernel/init");
+
+/// Modules of QEMU's guest besides those of the judge. Not every kernel has each as a module.
+const MODULES: &str =
+    "ext4 crc32c_generic f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs";
+
+/// Modules of Debian's package user-mode-linux, a folder for each version.
+const UML_MODULES: &str = "/usr/lib/uml/modules";
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum VmKind {
+    /// User Mode Linux: ext4, f2fs, nilfs2, vfat
+    Uml,
+    /// QEMU with Debian's kernel: all filesystems
+    Qemu,
+}
+
+impl VmKind {
+    /// True when its kernel has this filesystem.
+    pub(super) fn has(self, filesystem: &str) -> bool {
+        self == Self::Qemu || ["ext4", "f2fs", "nilfs2", "vfat"].contains(&filesystem)
+    }
+
+    /// Programs and packages, as `program:package`.
+    pub(super) const fn needs(self) -> &'static str {
+        match self {
+            Self::Uml => "linux:user-mode-linux modprobe:kmod timeout:coreutils",
+            Self::Qemu => {
+                "qemu-system-x86_64:qemu-system-x86 busybox:busybox-static nanddump:mtd-utils depmod:kmod cpio:cpio"
+            }
+        }
+    }
+}
+
+/// A guest with its script, `script` in a folder of its own, and the folder of its input.
+pub(super) struct Guest<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) input: &'a Path,
+    /// Time that it may take, s.
+    pub(super) patience_s: u32,
+}
+
+impl Guest<'_> {
+    /// Serves the card to the guest until that has ended. Of a guest that was ended from outside, or by its own failure, the runs so far are returned,
+    /// the last one unfinished; false then.
+    pub(super) fn boot(
+        &self,
+        vm: VmKind,
+        endings: Endings,
+        bench: Workbench,
+    ) -> Result<(Vec<CardRun>, bool), Failure> {
+        let (bench, status) = match vm {
+            VmKind::Uml => self.boot_uml(endings, bench)?,
+            VmKind::Qemu => self.boot_qemu(endings, bench)?,
+        };
+        let runs = bench.into_runs();
+        if status.is_ok_and(|status| status.success()) && (vm == VmKind::Qemu || self.has_ended()) {
+            return Ok((runs, true));
+        }
+        let said = fs::read(self.log()).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).replace('\r', "");
+        let lines: Vec<&str> = said.lines().rev().take(12).collect();
+        let last = lines.into_iter().rev().collect::<Vec<_>>().join("\n");
+        let problem = format!("the guest has not ended as it should\n{last}");
+        let help = "an interrupt, or too little `--patience`; else the lines above say what is missing";
+        if runs.is_empty() {
+            return Err(Failure::new(problem, help));
+        }
+        tell(&format!("{problem}\n{help}; the runs so far follow"));
+        Ok((runs, false))
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("guest.log")
+    }
+
+    /// True when the script of User Mode Linux has ended well.
+    fn has_ended(&self) -> bool {
+        fs::read_to_string(self.folder.join("out/status")).is_ok_and(|status| status.trim() == "0")
+    }
+
+    /// Starts a program in a process group of its own, so that a signal ends all of it.
+    fn start(&self, mut program: Command, endings: Endings) -> Result<Child, Failure> {
+        let log = self.log();
+        let said = fs::File::create(&log).map_err(|error| host(&log, &error))?;
+        program.env("TMPDIR", self.folder).env("PATH", path()).stdin(Stdio::null()).process_group(0);
+        program.stderr(said.try_clone().map_err(|error| host(&log, &error))?).stdout(said);
+        let name = PathBuf::from(program.get_program());
+        let child = program.spawn().map_err(|error| host(&name, &error))?;
+        let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        endings.with_each(move || {
+            // They inherit the blocked signals, so that only this one ends them; what they leave is in our own folder.
+            let _ = killpg(group, Signal::SIGKILL);
+        });
+        Ok(child)
+    }
+
+    fn failed(error: &MountError) -> Failure {
+        Failure::new(error, error.help())
+    }
+
+    fn boot_uml(
+        &self,
+        endings: Endings,
+        bench: Workbench,
+    ) -> Result<(Workbench, io::Result<ExitStatus>), Failure> {
+        let socket = self.folder.join("card.sock");
+        let clock = clock(Instant::ZERO, 0.0);
+        let (device, stopper) =
+            VhostDevice::new(bench, clock, "floatgate", &socket).map_err(|error| Self::failed(&error))?;
+        let init = self.folder.join("init");
+        put_program(&init, UML_INIT)?;
+        let modules = self.folder.join("modules/lib");
+        fs::create_dir_all(&modules).map_err(|error| host(&modules, &error))?;
+        let modules = modules.join("modules");
+        symlink(UML_MODULES, &modules).map_err(|error| host(&modules, &error))?;
+        let mut linux = Command::new("timeout");
+        linux.args(["--kill-after=5", &self.patience_s.to_string(), "linux"]);
+        linux.args("mem=512M root=/dev/root rootfstype=hostfs rootflags=/ ro quiet panic=-1".split(' '));
+        linux.args("con=null con0=null,fd:1 ssl=null".split(' '));
+        linux.arg(format!("virtio_uml.device={}:2", socket.display()));
+        linux.arg(format!("init={}", init.display()));
+        let mut child = self.start(linux, endings)?;
+        let ended = std::thread::spawn(move || {
+            let status = child.wait();
+            // A guest that never came leaves nothing to serve.
+            drop(stopper);
+            status
+        });
+        let (bench, _) = device.serve().map_err(|error| Self::failed(&error))?;
+        Ok((bench, joined(ended)))
+    }
+
+    fn boot_qemu(
+        &self,
+        endings: Endings,
+        bench: Workbench,
+    ) -> Result<(Workbench, io::Result<ExitStatus>), Failure> {
+        let clock = clock(Instant::ZERO, 0.0);
+        let mut mounted = MountedDevice::new(bench, clock, "card", &self.folder.join("card"))
+            .map_err(|error| Self::failed(&error))?;
+        let unmounter = mounted.unmounter();
+        let mut child = self.start(self.judge()?, endings)?;
+        let ended = std::thread::spawn(move || {
+            let status = child.wait();
+            unmount(unmounter);
+            status
+        });
+        let (bench, _) = mounted.serve().map_err(|error| Self::failed(&error))?;
+        Ok((bench, joined(ended)))
+    }
+
+    /// The judge, which boots QEMU.
+    fn judge(&self) -> Result<Command, Failure> {
+        let guest = judge_folder()?;
+        let known = FILESYSTEMS.iter().chain(&WORKLOADS).flat_map(|known| needs(known.1));
+        let programs: Vec<String> = known
+            .filter(|(program, _)| is_installed(program))
+            .map(|(program, package)| format!("{program}:{package}"))
+            .collect();
+        let mut judge = Command::new(guest.join("judge"));
+        judge
+            .args([&self.folder.join("script"), self.input, &self.folder.join("out")])
+            .env("JUDGE_CACHE", guest.join("kernel"))
+            .env("JUDGE_PROGRAMS", programs.join(" "))
+            .env("JUDGE_MODULES", MODULES)
+            .env("JUDGE_CARD", self.folder.join("card/card"))
+            .env("JUDGE_SECONDS", self.patience_s.to_string());
+        Ok(judge)
+    }
+}
+
+fn joined(thread: std::thread::JoinHandle<io::Result<ExitStatus>>) -> io::Result<ExitStatus> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("the guest cannot be waited for")))
+}
+
+/// Writes a program, unless it is there already.
+fn put_program(path: &Path, content: &str) -> Result<(), Failure> {
+    // QEMU's guest is made again when the judge is newer than it is.
+    if fs::read(path).ok().as_deref() != Some(content.as_bytes()) {
+        fs::write(path, content).map_err(|error| host(path, &error))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(|error| host(path, &error))
+}
+
+/// The folder of QEMU's guest, with the judge in it.
+fn judge_folder() -> Result<PathBuf, Failure> {
+    let home = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    let folder = home.unwrap_or_else(env::temp_dir).join("floatgate/guest");
+    fs::create_dir_all(&folder).map_err(|error| host(&folder, &error))?;
+    for (name, content) in [("judge", JUDGE), ("init", INIT)] {
+        put_program(&folder.join(name), content)?;
+    }
+    Ok(folder)
+}
+
+/// Unmounts; the last user may need a moment.
+fn unmount(mut unmounter: Unmounter) {
+    for _ in 0..100 {
+        if matches!(unmounter.unmount(), Ok(true)) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,196 @@
+//! What the rows on cards measure, on the card of the catalogue that stands where other rows name their setup.
+//!
+//! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows that want something of the same run
+//! share it.
+
+use crate::card::compare::{Cell, NamedCard, compare};
+use crate::card::replay::places_per_file;
+use crate::card::shipped::{find, traces};
+use crate::card::speed::{AlignmentRow, alignments};
+use crate::card::state::CardState;
+use crate::card::{CardOptions, LoadedCard, load};
+use crate::config::{Library, Override};
+use crate::error::Error;
+use floatgate_card::{CardSpec, Fake};
+use floatgate_mtd::Nanos;
+use floatgate_probe::{Answers, Probe, ProbeOptions, Simulated, conclude};
+
+/// Prefix of the measures of this module.
+pub(super) const PREFIX: &str = "card ";
+
+/// Runs, as a measure names them.
+const PROBE: &str = "probe";
+const ALIGNMENT: &str = "flashbench -a";
+const NAND: &str = "NAND";
+const PLACES: &str = "places";
+const TRACES: &str = "traces";
+/// Begins the name of a second card, with which the shipped traces are compared.
+const TRACES_OVER: &str = "traces over ";
+/// Compares the card with itself when it was empty.
+const TRACES_FULL: &str = "traces full over empty";
+
+/// Result of a run on a card.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// Answers of `floatgate probe --write`.
+    Probe(Box<Answers>),
+    /// Reads across borders.
+    Alignment(Vec<AlignmentRow>),
+    /// Timings of the NAND.
+    Nand(Box<CardSpec>),
+    /// Places to which the shipped traces of file creation write; the card does not matter.
+    Places,
+    /// All shipped traces on the card, and on the one that it is compared with.
+    Traces { own: Vec<Cell>, other: Vec<Cell> },
+}
+
+/// Runs what is called `what` (without the prefix, up to the colon).
+///
+/// # Errors
+/// An unknown run or card; a card that fails.
+pub(super) fn measure(
+    library: &Library,
+    name: &str,
+    sets: &[Override],
+    what: &str,
+    seed: u64,
+) -> Result<Outcome, Error> {
+    let card = load(library, name, sets)?;
+    let played = |card: &LoadedCard, state| {
+        let named = NamedCard { name: name.to_owned(), card: card.clone() };
+        compare(&[named], &traces(), state, seed).map(|matrix| matrix.cells)
+    };
+    Ok(match what {
+        PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),
+        ALIGNMENT => Outcome::Alignment(alignments(&card, seed)?),
+        NAND => Outcome::Nand(Box::new(card.spec)),
+        PLACES => Outcome::Places,
+        TRACES => Outcome::Traces { own: played(&card, CardState::Empty)?, other: Vec::new() },
+        TRACES_FULL => {
+            let [own, other] = [CardState::Full, CardState::Empty].map(|state| played(&card, state));
+            Outcome::Traces { own: own?, other: other? }
+        }
+        _ => {
+            let other = what.strip_prefix(TRACES_OVER).ok_or_else(|| unknown(what))?;
+            let other = load(library, other, &[])?;
+            let [own, other] = [&card, &other].map(|card| played(card, CardState::Empty));
+            Outcome::Traces { own: own?, other: other? }
+        }
+    })
+}
+
+fn unknown(what: &str) -> Error {
+    let known = [PROBE, ALIGNMENT, NAND, PLACES, TRACES, TRACES_FULL].join("; ");
+    Error::asked(
+        format!("no measure is called \"{PREFIX}{what}\""),
+        format!("after \"{PREFIX}\" there may stand {known}; {TRACES_OVER}CARD"),
+    )
+}
+
+/// The card's answers to the probe, without jitter.
+fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
+    let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
+    let device = Fake::of_spec(&card.spec, CardOptions { seed, stores: false }).map_err(wrong)?;
+    let mut target = Simulated::new(device, None);
+    let mut probe = Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes });
+    let failed = |error: floatgate_probe::ProbeError| {
+        Error::asked(error.to_string(), "see what `floatgate probe` says of the card")
+    };
+    probe.measure_reads().map_err(failed)?;
+    let plan = probe.write_plan();
+    probe.measure_writes(&plan).map_err(failed)?;
+    Ok(conclude(&probe.into_samples()))
+}
+
+impl Outcome {
+    /// The figure called `what`, if this run has it.
+    pub(super) fn figure(&self, what: &str) -> Option<f64> {
+        match self {
+            Self::Probe(answers) => answer(answers, what),
+            Self::Alignment(rows) => alignment(rows, what),
+            Self::Nand(spec) => nand_us(spec, what),
+            Self::Places => places(what),
+            Self::Traces { own, other } => compared(own, other, what),
+        }
+    }
+}
+
+/// `AU` and `page` in KiB, and `open AUs`.
+fn answer(answers: &Answers, what: &str) -> Option<f64> {
+    let kib = |bytes: u64| bytes as f64 / 1024.0;
+    match what {
+        "AU" => answers.erase_block.count().map(kib),
+        "page" => answers.page.count().map(kib),
+        "open AUs" => answers.open_aus_linear.count().map(|count| count as f64),
+        _ => None,
+    }
+}
+
+/// `pre 4194304`: a column of a row of `flashbench -a`, in us. `step 4194304` is its difference over that of half the alignment.
+fn alignment(rows: &[AlignmentRow], what: &str) -> Option<f64> {
+    let (column, align) = what.split_once(' ')?;
+    let align: u64 = align.parse().ok()?;
+    let of = |align: u64| rows.iter().find(|row| row.align_bytes == align);
+    let row = of(align)?;
+    match column {
+        "pre" => Some(row.pre_us),
+        "on" => Some(row.on_us),
+        "post" => Some(row.post_us),
+        "diff" => Some(row.diff_us),
+        "step" => Some(row.diff_us / of(align / 2)?.diff_us),
+        _ => None,
+    }
+}
+
+/// Bytes of the two pages of which Chubb (2015) gives the times.
+const PAGE_PAIR_BYTES: f64 = 4320.0;
+const PAGE_BYTES: u64 = 4096;
+
+/// Times of the NAND in us. The pages of a unit are programmed one after the other on each die.
+fn nand_us(spec: &CardSpec, what: &str) -> Option<f64> {
+    let timing = &spec.timing;
+    let pages = (spec.page_bytes / u64::from(spec.dies) / PAGE_BYTES).max(1) as f64;
+    let byte_us = Nanos::as_us_f64(timing.transfer_ns_per_kib) / 1024.0;
+    match what {
+        "program" => Some(timing.t_prog_us.as_us_f64() / pages),
+        "erase" => Some(timing.t_bers_us.as_us_f64()),
+        "byte" => Some(byte_us),
+        "read" => Some(timing.t_r_us.as_us_f64() + PAGE_PAIR_BYTES * byte_us),
+        _ => None,
+    }
+}
+
+/// `ext4 by 4096`: places per file, where a place is written in units of so many bytes.
+fn places(what: &str) -> Option<f64> {
+    let (filesystem, unit_bytes) = what.split_once(" by ")?;
+    let trace = find(&format!("{filesystem}-create"))?;
+    let requests = trace.requests().ok()?;
+    places_per_file(&requests, trace.files?, unit_bytes.parse().ok()?)
+}
+
+/// What is wanted of a workload, as `ext4 over f2fs, postmark`: the time of one filesystem over that of another on the card. `longest ext4 over f2fs`
+/// takes their longest requests, `longest ext4` is a time in s. `ext4` alone and `slowest over fastest` are compared with the other card.
+fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
+    let (figure, workload) = what.rsplit_once(", ")?;
+    let of = |cells: &'_ [Cell], filesystem: &str| -> Option<(f64, f64)> {
+        let is_it = |cell: &&Cell| cell.filesystem == filesystem && cell.workload == workload;
+        cells.iter().find(is_it).map(|cell| (cell.time_us, cell.longest_us))
+    };
+    let spread = |cells: &[Cell]| {
+        let relative = cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.relative_time);
+        relative.reduce(f64::max)
+    };
+    if figure == "slowest over fastest" {
+        return Some(spread(own)? / spread(other)?);
+    }
+    let (is_longest, figure) =
+        figure.strip_prefix("longest ").map_or((false, figure), |figure| (true, figure));
+    let time = |cells, filesystem| {
+        of(cells, filesystem).map(|(time, longest)| if is_longest { longest } else { time })
+    };
+    match figure.split_once(" over ") {
+        Some((one, another)) => Some(time(own, one)? / time(own, another)?),
+        None if is_longest => Some(time(own, figure)? / 1e6),
+        None => Some(time(own, figure)? / time(other, figure)?),
+    }
+}
