@@ -7,7 +7,7 @@ use floatgate_card::{Card, CardOptions, Fake};
 use floatgate_device::power::PowerCut;
 use floatgate_lab::rig::{self, Device};
 use floatgate_lab::{card, config::Override, trace};
-use floatgate_mtd::{BlockDevice, Breakdown, Instant, Nanos, OobMode, SECTOR_BYTES};
+use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
@@ -51,7 +51,14 @@ struct Clocked<D> {
 pub(crate) struct NativeMtd(Mutex<Clocked<Box<dyn Device>>>);
 
 fn flash_failed(error: floatgate_mtd::Error) -> Failure {
-    floatgate_lab::Error::flash("the flash")(error).into()
+    let help = match error.kind {
+        ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => "`geometry` has the sizes of the flash",
+        ErrorKind::NotErased => "erase the block before",
+        ErrorKind::BadBlock => "choose another block: `is_bad` tells which are bad",
+        ErrorKind::PowerLost => "`restart()` switches power on again",
+        _ => return Failure::new(error, None),
+    };
+    Failure::new(error, Some(help.to_owned()))
 }
 
 fn oob_mode(name: &str) -> Result<OobMode, Failure> {

@@ -48,7 +48,7 @@ def test_rules_of_flash_are_kept() -> None:
     geometry = flash.geometry
     with pytest.raises(floatgate.Error):
         flash.read(geometry.size_bytes, 1)
-    with pytest.raises(floatgate.Error):
+    with pytest.raises(floatgate.Error, match="help: `geometry` has the sizes"):
         flash.write(1, b"x")
     with pytest.raises(floatgate.Error):
         flash.erase(1)

@@ -10,6 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{CompleteEnv, Shells};
 use floatgate_lab::catalogue;
 use floatgate_lab::config::{self, Kind, Library};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
@@ -130,7 +131,11 @@ impl ValueCompleter for Names {
         let candidate = |(name, help): (String, String)| {
             CompletionCandidate::new(name).help((!help.is_empty()).then(|| help.into()))
         };
-        let named = self.all().into_iter().filter(|(name, _)| name.starts_with(&*begun)).map(candidate);
+        // Several kinds of chips have keys of the same name.
+        let mut seen = BTreeSet::new();
+        let mut all = self.all();
+        all.retain(|(name, _)| name.starts_with(&*begun) && seen.insert(name.clone()));
+        let named = all.into_iter().map(candidate);
         let files = self.may_be_file().then(|| PathCompleter::file().complete(current));
         named.chain(files.into_iter().flatten()).collect()
     }
