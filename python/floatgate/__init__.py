@@ -12,9 +12,10 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 
 from __future__ import annotations
 
-from ._device import BlockDevice, Geometry, Mtd
+from ._device import BlockDevice, Geometry, Mtd, SpiBus
 from ._error import Error
-from ._image import Extracted, FileInfo, Findings, Image, ImageInfo
+from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
+from ._measured import Answer, Fit, FitRow, Probe, fit, probe
 from ._studies import (
     Age,
     CardSpeed,
@@ -25,6 +26,7 @@ from ._studies import (
     Parts,
     Powercut,
     Setups,
+    Span,
     Speed,
     Trace,
     age,
@@ -43,14 +45,19 @@ from ._sweep import Table, sweep
 
 __all__ = [
     "Age",
+    "Answer",
     "BlockDevice",
+    "Built",
     "CardSpeed",
     "Ecc",
+    "Edit",
     "Endurance",
     "Error",
     "Extracted",
     "FileInfo",
     "Findings",
+    "Fit",
+    "FitRow",
     "FsComparison",
     "Geometry",
     "Image",
@@ -59,18 +66,23 @@ __all__ = [
     "Papers",
     "Parts",
     "Powercut",
+    "Probe",
     "Setups",
+    "Span",
     "Speed",
+    "SpiBus",
     "Table",
     "Trace",
     "age",
     "card",
     "ecc",
     "endurance",
+    "fit",
     "fs",
     "papers",
     "parts",
     "powercut",
+    "probe",
     "setups",
     "speed",
     "sweep",

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, named, overrides
+from ._error import Error
+from ._studies import Span
+
+Done = TypeVar("Done")
+
+#: A function that is told what each resource does.
+Observer = Callable[[Span], None]
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,16 @@ class Mtd:
     ----------
     setup, set, corner, seed, bad_blocks
         As for `speed`.
+
+    Examples
+    --------
+    >>> flash = Mtd("am62a-w35n01jw")
+    >>> flash.write(0, b"x" * flash.geometry.write_bytes)
+    >>> flash.read(0, 4)
+    b'xxxx'
     """
+
+    _observer: Optional[Observer] = None
 
     def __init__(
         self,
@@ -70,24 +87,87 @@ class Mtd:
 
     @property
     def breakdown_ns(self) -> dict[str, int]:
-        """Nanoseconds since power-on by phase."""
+        """The account: nanoseconds since power-on by phase, such as ``array``, ``transfer``, ``cpu``."""
         return self._native.breakdown_ns()
 
     def read(self, addr: int, length: int) -> bytes:
         """Read `length` bytes at byte `addr`, corrected by the ECC."""
-        return self._native.read(addr, length)
+        if self._observer is None:
+            return self._native.read(addr, length)
+        return self._observed(self._native.read, addr, length)
 
     def readinto(self, addr: int, buffer: Any) -> None:
         """Fill a writable buffer from byte `addr` on."""
-        _fill(buffer, self._native.read(addr, memoryview(buffer).nbytes))
+        _fill(buffer, self.read(addr, memoryview(buffer).nbytes))
 
     def write(self, addr: int, data: Any) -> None:
         """Program a buffer at byte `addr`; both multiples of `geometry.write_bytes`, and erased before."""
-        self._native.write(addr, _plain(data))
+        self._observed(self._native.write, addr, _plain(data))
 
     def erase(self, addr: int, length: Optional[int] = None) -> None:
         """Erase `length` bytes at byte `addr`, whole eraseblocks; one by default."""
-        self._native.erase(addr, self.geometry.erase_bytes if length is None else length)
+        self._observed(self._native.erase, addr, self.geometry.erase_bytes if length is None else length)
+
+    def observe(self, observer: Optional[Observer]) -> None:
+        """Call `observer` after each operation with the `Span` of every activity of a resource; ``None`` ends that.
+
+        Times are virtual, in ns since power-on. An exception of the observer goes to the caller of the operation, which was done.
+
+        Examples
+        --------
+        >>> flash = Mtd("am62a-w35n01jw")
+        >>> seen = []
+        >>> flash.observe(seen.append)
+        >>> flash.erase(0)
+        >>> "tBERS" in [span.what for span in seen]
+        True
+        """
+        self._observer = observer
+        self._native.record(observer is not None)
+
+    def _observed(self, operation: Callable[..., Done], *arguments: Any) -> Done:
+        """Runs an operation, and tells the observer of it, whether it failed or not."""
+        if self._observer is None:
+            return operation(*arguments)
+        try:
+            return operation(*arguments)
+        finally:
+            for span in self._native.take_spans():
+                self._observer(Span(*span))
+
+    def fork(self) -> Mtd:
+        """A copy of flash, driver and clock that goes its own way. Blocks that neither changes are shared.
+
+        The copy has no observer.
+        """
+        copy = object.__new__(type(self))
+        copy._native = self._native.fork()
+        copy._native.record(False)
+        copy.geometry = self.geometry
+        return copy
+
+    def cut(self, operation: Optional[int] = None, share: float = 0.5, *, after_ns: int = 0) -> None:
+        """Order a loss of power. What is going on then is left as far as it had come; all later calls fail until `restart`.
+
+        Parameters
+        ----------
+        operation : int, optional
+            Number of the program or erase in which power goes, 1 for the next one; by default it goes after `after_ns`.
+        share : float
+            Share of that operation that is over, 0 to 1.
+        after_ns : int
+            Virtual nanoseconds from now on.
+        """
+        self._native.order_cut(operation, share, self.now + after_ns)
+
+    @property
+    def powered(self) -> bool:
+        """False from a loss of power until `restart`."""
+        return self._native.is_powered()
+
+    def restart(self, off_ns: int = 100_000_000) -> None:
+        """Power comes back after `off_ns` nanoseconds, and the driver sets the chip up again."""
+        self._observed(self._native.restart, off_ns)
 
     def read_oob(self, addr: int, mode: str = "auto") -> tuple[bytes, bytes]:
         """Data and OOB of the page at byte `addr`.
@@ -97,19 +177,108 @@ class Mtd:
         mode : {"auto", "place", "raw"}
             The free OOB bytes alone; all as on the chip; all as on the chip, without ECC.
         """
-        return self._native.read_oob(addr, mode)
+        return self._observed(self._native.read_oob, addr, mode)
 
     def write_oob(self, addr: int, data: Any, oob: Any, mode: str = "auto") -> None:
         """Program a page with its OOB; `mode` as for `read_oob`."""
-        self._native.write_oob(addr, _plain(data), _plain(oob), mode)
+        self._observed(self._native.write_oob, addr, _plain(data), _plain(oob), mode)
 
     def is_bad(self, addr: int) -> bool:
         """True when the eraseblock at byte `addr` is marked bad."""
         return self._native.is_bad(addr)
 
 
+class SpiBus:
+    """The SPI chip of a setup behind its controller, without a driver: write one.
+
+    The chip speaks its command set alone and is stricter than silicon: an operation that breaks a rule is an `Error`, and so is one
+    that the controller cannot do.
+
+    Parameters
+    ----------
+    setup, set, corner, seed, bad_blocks
+        As for `speed`; the setup's chip is a SPI NAND or a SPI NOR.
+
+    Examples
+    --------
+    >>> bus = SpiBus("stm32-n25q128a")
+    >>> bus.xfer(0x9F, read=3).hex()  # READ ID
+    '20ba18'
+    """
+
+    def __init__(
+        self,
+        setup: Path,
+        set: Optional[Overrides] = None,
+        *,
+        corner: str = "typ",
+        seed: int = 0,
+        bad_blocks: int = 0,
+    ) -> None:
+        self._native = native.NativeSpiBus(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
+
+    @property
+    def now(self) -> int:
+        """Virtual time since power-on in ns."""
+        return self._native.now_ns()
+
+    def wait(self, ns: int) -> None:
+        """Let `ns` nanoseconds pass."""
+        self._native.wait(ns)
+
+    def xfer(
+        self,
+        opcode: int,
+        address: Optional[int] = None,
+        *,
+        address_bytes: int = 3,
+        dummy_cycles: int = 0,
+        data: Any = b"",
+        read: int = 0,
+        mode: str = "1S-1S-1S",
+    ) -> bytes:
+        """Run one operation: CS# low, command, address, dummy cycles, data, CS# high.
+
+        Parameters
+        ----------
+        opcode : int
+            Command byte.
+        address : int, optional
+            Address; none is sent without it.
+        address_bytes : int
+            Bytes of the address, 1 to 4.
+        dummy_cycles : int
+            Clock cycles between address and data.
+        data : buffer
+            Bytes to send.
+        read : int
+            Number of bytes to read; an operation sends or reads.
+        mode : str
+            Lanes and rates of command, address and data.
+
+        Returns
+        -------
+        bytes
+            What the chip has sent.
+        """
+        command = {
+            "opcode": opcode,
+            "address": address or 0,
+            "address_bytes": 0 if address is None else address_bytes,
+            "dummy_cycles": dummy_cycles,
+            "mode": mode,
+        }
+        plain = _plain(data)
+        if plain and read:
+            raise Error("an operation sends or reads, not both", "split it into two operations")
+        if read:
+            return self._native.receive(command, read)
+        self._native.send(command, plain)
+        return b""
+
+
 class BlockDevice:
-    """An SD card or eMMC in virtual time. Each request moves `now` on.
+    """An SD card or eMMC in virtual time, as its host sees it: a fake has the size that it claims. Each request moves `now` on.
 
     Parameters
     ----------
@@ -132,6 +301,17 @@ class BlockDevice:
     def now(self) -> int:
         """Virtual time since power-on in ns."""
         return self._native.now_ns()
+
+    @property
+    def breakdown_ns(self) -> dict[str, int]:
+        """The account: nanoseconds since power-on by phase."""
+        return self._native.breakdown_ns()
+
+    def fork(self) -> BlockDevice:
+        """A copy of the card and its clock that goes its own way."""
+        copy = object.__new__(type(self))
+        copy._native, copy.size_bytes = self._native.fork(), self.size_bytes
+        return copy
 
     def read(self, lba: int, length: int) -> bytes:
         """Read `length` bytes, whole sectors, from sector `lba` on."""

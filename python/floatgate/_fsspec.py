@@ -9,6 +9,8 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem  # type: ignore
 from ._error import Error
 from ._image import FileInfo, Image
 
+READ_ONLY = "images are read-only here; `floatgate.Image.edit` and `floatgate image put` change them"
+
 
 class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     """The files of an image or a dump.
@@ -84,11 +86,20 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], datetime.timezone.utc)
 
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        raise NotImplementedError(READ_ONLY)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        raise NotImplementedError(READ_ONLY)
+
+    def rmdir(self, path: str) -> None:
+        raise NotImplementedError(READ_ONLY)
+
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, cache_options: Any = None, **kwargs: Any
     ) -> ImageFile:
         if mode != "rb":
-            raise NotImplementedError("images are read-only here; `floatgate image put` changes them")
+            raise NotImplementedError(READ_ONLY)
         return ImageFile(self, path, mode, block_size or "default", cache_options=cache_options, **kwargs)
 
 

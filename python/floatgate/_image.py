@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
@@ -88,6 +90,70 @@ class Extracted(ImageInfo):
         return int(self._data["bytes"])
 
 
+class Built(ImageInfo):
+    """Result of `Image.build`: one row a thing that is not in the image bit for bit."""
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of the image."""
+        return int(self._data["image_bytes"])
+
+
+class Edit:
+    """Changes of the files in an image: all are made at the end of the ``with`` block, or none. See `Image.edit`.
+
+    Paths are those in the image, and count from its root.
+    """
+
+    def __init__(self, image: Image, options: dict[str, Any]) -> None:
+        self._image = image
+        self._options = options
+        self._changes: list[dict[str, Any]] = []
+        #: Result after the block: one row a thing that could not be kept.
+        self.result: Optional[ImageInfo] = None
+
+    def _add(self, what: str, path: Union[str, bytes], other: Union[str, bytes] = b"", recursive: bool = False) -> None:
+        change = {"what": what, "path": os.fsencode(path), "other": os.fsencode(other), "recursive": recursive}
+        self._changes.append(change)
+
+    def put(self, source: Path, path: Union[str, bytes]) -> None:
+        """Copy a file or directory of the host to `path`, as ``cp -a`` does."""
+        self._add("put", path, os.fspath(source))
+
+    def remove(self, path: Union[str, bytes], *, recursive: bool = False) -> None:
+        """Remove a file; with `recursive` a directory with all that it holds."""
+        self._add("remove", path, recursive=recursive)
+
+    def mkdir(self, path: Union[str, bytes], *, parents: bool = False) -> None:
+        """Make a directory; with `parents` those above it, and an existing one is no error."""
+        self._add("mkdir", path, recursive=parents)
+
+    def rename(self, path: Union[str, bytes], new: Union[str, bytes]) -> None:
+        """Rename a file; an existing one of the new name is replaced."""
+        self._add("rename", path, new)
+
+    def symlink(self, target: Union[str, bytes], path: Union[str, bytes]) -> None:
+        """Make a symbolic link at `path` that leads to `target`."""
+        self._add("symlink", path, target)
+
+    def chmod(self, path: Union[str, bytes], mode: Union[str, int], *, recursive: bool = False) -> None:
+        """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``."""
+        self._add("chmod", path, mode if isinstance(mode, str) else f"{mode:o}", recursive)
+
+    def chown(self, path: Union[str, bytes], uid: int, gid: int, *, recursive: bool = False) -> None:
+        """Set owner and group."""
+        self._add("chown", path, f"{uid}:{gid}", recursive)
+
+    def __enter__(self) -> Edit:
+        return self
+
+    def __exit__(
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        if kind is None:
+            self.result = self._image._change(self._options, self._changes)
+
+
 class _Reader(io.RawIOBase):
     """A file of an image, read from the image when it is needed."""
 
@@ -119,7 +185,7 @@ class _Reader(io.RawIOBase):
 
 
 class Image:
-    """An image or a dump: UBI, UBIFS or JFFS2, with OOB or without. It is only read.
+    """An image or a dump: UBI, UBIFS or JFFS2, with OOB or without. Only `edit` changes it.
 
     Parameters
     ----------
@@ -138,7 +204,98 @@ class Image:
 
     def __init__(self, path: Path, *, volume: Optional[str] = None, offset: Optional[int] = None) -> None:
         self.path = os.fspath(path)
+        self._selection = (volume, offset)
         self._native = native.NativeImage(self.path, volume, offset)
+
+    @classmethod
+    def build(
+        cls,
+        source: Path,
+        output: Path,
+        *,
+        format: str = "ubi",
+        part: Optional[Path] = None,
+        setup: Optional[Path] = None,
+        sizes: Optional[tuple[int, int]] = None,
+        compress: Optional[str] = None,
+        volume: str = "rootfs",
+        autoresize: bool = False,
+        owner: Optional[tuple[int, int]] = None,
+        latest: Optional[int] = None,
+    ) -> Built:
+        """Build an image (``floatgate image build``). The same input gives the same bytes.
+
+        Parameters
+        ----------
+        source : str or path
+            A directory or a tar.
+        output : str or path
+            The image.
+        format : {"ubi", "ubifs", "jffs2"}
+            Container of the filesystem.
+        part, setup : str or path, optional
+            The chip or the board that the image is for.
+        sizes : tuple of int, optional
+            Bytes of a page and of an eraseblock, instead of either.
+        compress : {"lzo", "zlib", "zstd", "none"}, optional
+            Compression of data; lzo by default, zlib for a JFFS2.
+        volume : str
+            Name of the UBI volume.
+        autoresize : bool
+            Give the volume all free space when it is first attached.
+        owner : tuple of int, optional
+            User and group of all files.
+        latest : int, optional
+            Latest time that a file gets, seconds since 1970.
+
+        Returns
+        -------
+        Built
+            One row a thing that is not in the image bit for bit.
+        """
+        image = {
+            "format": format,
+            "part": None if part is None else os.fspath(part),
+            "setup": None if setup is None else os.fspath(setup),
+            "sizes": sizes,
+            "compress": compress,
+            "volume": volume,
+            "autoresize": autoresize,
+            "owner": owner,
+            "latest": latest,
+        }
+        data = json.loads(native.build_image(os.fspath(source), os.fspath(output), image))
+        return Built(data, data["losses"])
+
+    def edit(self, output: Optional[Path] = None, *, recover: bool = False, grow: bool = False) -> Edit:
+        """Change files in the image: all changes of the ``with`` block at its end, or none.
+
+        Parameters
+        ----------
+        output : str or path, optional
+            Write the changed image there, and leave this one as it is.
+        recover : bool
+            Recover a filesystem that was not unmounted; without, such an image is refused.
+        grow : bool
+            Let the volume grow as far as the changes need.
+
+        Examples
+        --------
+        >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
+        ...     edit.put("hostname", "/etc/hostname")
+        """
+        return Edit(self, {"output": None if output is None else os.fspath(output), "recover": recover, "grow": grow})
+
+    def _change(self, options: dict[str, Any], changes: list[dict[str, Any]]) -> ImageInfo:
+        volume, offset = self._selection
+        image = {"path": self.path, "volume": volume, "offset": offset, "time_ns": time.time_ns(), **options}
+        # An image that somebody reads is not changed, and what was mounted before is another filesystem.
+        del self._native
+        try:
+            data = json.loads(native.edit_image(image, changes))
+        finally:
+            self._native = native.NativeImage(self.path, volume, offset)
+        return ImageInfo(data, data["losses"])
 
     def __repr__(self) -> str:
         return f"Image({self.path!r})"

@@ -6,11 +6,15 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, named, overrides
+from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True)
@@ -251,8 +255,12 @@ class CardRow:
     erases: int
 
 
-class Speed(Result[SpeedRow]):
+class Speed(Plotted[SpeedRow]):
     """Result of `speed`."""
+
+    def _draw(self, ax: Axes) -> None:
+        moved = [test for test in self.rows if test.bytes]
+        bars(ax, [test.name for test in moved], [test.kib_s for test in moved], "KiB/s")
 
     @property
     def title(self) -> str:
@@ -282,8 +290,11 @@ class Speed(Result[SpeedRow]):
         raise KeyError(name)
 
 
-class Trace(Result[Span]):
+class Trace(Plotted[Span]):
     """Result of `trace`."""
+
+    def _draw(self, ax: Axes) -> None:
+        waterfall(ax, [(span.resource, span.phase, span.start_ns, span.end_ns) for span in self.rows])
 
     @property
     def ns(self) -> int:
@@ -296,8 +307,16 @@ class Trace(Result[Span]):
         return dict(self._data["breakdown_ns"])
 
 
-class Papers(Result[PaperRow]):
+class Papers(Plotted[PaperRow]):
     """Result of `papers`."""
+
+    def _draw(self, ax: Axes) -> None:
+        points(
+            ax,
+            [row.published for row in self.rows],
+            [row.simulated for row in self.rows],
+            ("published", "simulated, in the same unit"),
+        )
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -305,12 +324,29 @@ class Papers(Result[PaperRow]):
         return dict(self._data["summary"])
 
 
-class Endurance(Result[EnduranceRow]):
+class Endurance(Plotted[EnduranceRow]):
     """Result of `endurance`; one row a chip."""
 
+    def _draw(self, ax: Axes) -> None:
+        lives = [row.life for row in self.rows]
+        bars(
+            ax,
+            [row.part for row in self.rows],
+            [life["median"] for life in lives],
+            "cycles until a block fails: median, least and most",
+            log=True,
+            errors=[(life["min"], life["max"]) for life in lives],
+        )
 
-class FsComparison(Result[FsRow]):
+
+class FsComparison(Plotted[FsRow]):
     """Result of `fs`."""
+
+    def _draw(self, ax: Axes) -> None:
+        # Figures of one unit share an axis.
+        unit = self.rows[0].unit if self.rows else ""
+        same = [row for row in self.rows if row.unit == unit]
+        bars(ax, [f"{row.subject}: {row.name}" for row in same], [row.value for row in same], unit)
 
     @property
     def advice(self) -> list[str]:
@@ -323,8 +359,13 @@ class FsComparison(Result[FsRow]):
         return list(self._data["refused"])
 
 
-class Age(Result[Life]):
+class Age(Plotted[Life]):
     """Result of `age`; one row a chip."""
+
+    def _draw(self, ax: Axes) -> None:
+        years = float(self._data["years"])
+        lived = [years if life.failed_after_years is None else life.failed_after_years for life in self.rows]
+        bars(ax, [f"seed {life.seed}" for life in self.rows], lived, "years lived")
 
     @property
     def survived(self) -> int:
@@ -338,8 +379,11 @@ class Age(Result[Life]):
         return float(low), float(high)
 
 
-class Powercut(Result[CutRow]):
+class Powercut(Plotted[CutRow]):
     """Result of `powercut`; one row a kind of step."""
+
+    def _draw(self, ax: Axes) -> None:
+        bars(ax, [row.step for row in self.rows], [row.cuts for row in self.rows], "power cuts")
 
     @property
     def cuts(self) -> int:
@@ -357,8 +401,11 @@ class Powercut(Result[CutRow]):
         return int(self._data["failure_count"])
 
 
-class Ecc(Result[CodeRow]):
+class Ecc(Plotted[CodeRow]):
     """Result of `ecc`; one row a code."""
+
+    def _draw(self, ax: Axes) -> None:
+        bars(ax, [row.code for row in self.rows], [row.cycles for row in self.rows], "cycles for which it holds", log=True)
 
     @property
     def needs(self) -> Optional[str]:
@@ -367,8 +414,12 @@ class Ecc(Result[CodeRow]):
         return None if needs is None else str(needs)
 
 
-class CardSpeed(Result[CardRow]):
+class CardSpeed(Plotted[CardRow]):
     """Result of `card`."""
+
+    def _draw(self, ax: Axes) -> None:
+        names = [f"{row.state}, {row.access} {row.operation}, {row.request_bytes} bytes" for row in self.rows]
+        bars(ax, names, [row.mb_s for row in self.rows], "MB/s")
 
 
 class Setups(Result[SetupRow]):

@@ -3,19 +3,20 @@
 use crate::failure::Failure;
 use crate::library;
 use crate::speed::Named;
-use floatgate_card::{Card, CardOptions};
+use floatgate_card::{Card, CardOptions, Fake};
+use floatgate_device::power::PowerCut;
 use floatgate_lab::rig::{self, Device};
-use floatgate_lab::{card, config::Override};
-use floatgate_mtd::{BlockDevice, Instant, OobMode, SECTOR_BYTES};
+use floatgate_lab::{card, config::Override, trace};
+use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Most bytes of one call: more than any eraseblock has, and no burden for the host.
-const CALL_BYTES_MAX: usize = 64 << 20;
+pub(crate) const CALL_BYTES_MAX: usize = 64 << 20;
 
-fn check_len(len: usize) -> Result<(), Failure> {
+pub(crate) fn check_len(len: usize) -> Result<(), Failure> {
     if len <= CALL_BYTES_MAX {
         return Ok(());
     }
@@ -23,9 +24,21 @@ fn check_len(len: usize) -> Result<(), Failure> {
     Err(Failure::new(format!("{len} bytes in one call"), Some(help)))
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Nanoseconds by phase since power-on.
+fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for (phase, time) in breakdown.iter() {
+        all.set_item(phase.name(), time.as_ns())?;
+    }
+    Ok(all)
+}
+
+/// Activity of a resource: its name, phase, start and end in ns, and what it was.
+type SpanTuple = (String, &'static str, u64, u64, &'static str);
 
 /// A flash under its driver, with the clock of the only thread that uses it.
 struct Clocked<D> {
@@ -38,7 +51,14 @@ struct Clocked<D> {
 pub(crate) struct NativeMtd(Mutex<Clocked<Box<dyn Device>>>);
 
 fn flash_failed(error: floatgate_mtd::Error) -> Failure {
-    floatgate_lab::Error::flash("the flash")(error).into()
+    let help = match error.kind {
+        ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => "`geometry` has the sizes of the flash",
+        ErrorKind::NotErased => "erase the block before",
+        ErrorKind::BadBlock => "choose another block: `is_bad` tells which are bad",
+        ErrorKind::PowerLost => "`restart()` switches power on again",
+        _ => return Failure::new(error, None),
+    };
+    Failure::new(error, Some(help.to_owned()))
 }
 
 fn oob_mode(name: &str) -> Result<OobMode, Failure> {
@@ -102,12 +122,53 @@ impl NativeMtd {
     }
 
     fn breakdown_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let breakdown = locked(&self.0).device.breakdown();
-        let all = PyDict::new(py);
-        for (phase, time) in breakdown.iter() {
-            all.set_item(phase.name(), time.as_ns())?;
-        }
-        Ok(all)
+        by_phase(py, &locked(&self.0).device.breakdown())
+    }
+
+    /// A copy that goes its own way; blocks that neither changes are shared.
+    fn fork(&self) -> Self {
+        let clocked = locked(&self.0);
+        Self(Mutex::new(Clocked { device: clocked.device.fork(), now: clocked.now }))
+    }
+
+    /// Orders a loss of power: in the program or erase of this number from now on, when `share` of it is over; or at a time in ns.
+    fn order_cut(&self, operation: Option<u64>, share: f64, at_ns: u64) {
+        let cut = match operation {
+            Some(operation) => PowerCut::During { operation, share },
+            None => PowerCut::At(Instant::from_ns(at_ns)),
+        };
+        locked(&self.0).device.power_mut().order(Some(cut));
+    }
+
+    fn is_powered(&self) -> bool {
+        !locked(&self.0).device.power().is_lost()
+    }
+
+    /// Power is back after `off_ns`, and the driver has set the chip up again.
+    fn restart(&self, py: Python<'_>, off_ns: u64) -> PyResult<()> {
+        Ok(py.detach(|| {
+            let mut clocked = locked(&self.0);
+            let on = clocked.now + Nanos::from_ns(off_ns);
+            clocked.device.host().resume(on);
+            let outcome = clocked.device.restart();
+            clocked.now = clocked.now.max(clocked.device.host().now());
+            outcome.map_err(|why| Failure::new(why, None))
+        })?)
+    }
+
+    /// Starts or stops recording what every resource does.
+    fn record(&self, on: bool) {
+        locked(&self.0).device.host().record(on);
+    }
+
+    /// Activities recorded since the last call, by start.
+    fn take_spans(&self) -> Vec<SpanTuple> {
+        let spans = locked(&self.0).device.host().take_spans();
+        let tuple = |span: floatgate_device::Span| {
+            let (start, end) = (span.start.as_ns(), span.end.as_ns());
+            (trace::resource_name(span.resource), span.phase.name(), start, end, span.what)
+        };
+        spans.into_iter().map(tuple).collect()
     }
 
     fn read<'py>(&self, py: Python<'py>, addr: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
@@ -168,15 +229,15 @@ impl NativeMtd {
     }
 }
 
-/// An SD card or eMMC.
+/// An SD card or eMMC as its host sees it: a fake has the size that it claims.
 #[pyclass(frozen)]
-pub(crate) struct NativeCard(Mutex<Clocked<Card>>);
+pub(crate) struct NativeCard(Mutex<Clocked<Fake<Card>>>);
 
-impl Clocked<Card> {
+impl Clocked<Fake<Card>> {
     /// Runs a request from now on; the clock goes on to its end, or to when its failure was known.
     fn run(
         &mut self,
-        request: impl FnOnce(&mut Card, Instant) -> Result<Instant, floatgate_mtd::BlockError>,
+        request: impl FnOnce(&mut Fake<Card>, Instant) -> Result<Instant, floatgate_mtd::BlockError>,
     ) -> Result<(), Failure> {
         let outcome = request(&mut self.device, self.now);
         self.now = match &outcome {
@@ -193,15 +254,25 @@ impl NativeCard {
     fn open(py: Python<'_>, card: PathBuf, set: Vec<String>, seed: u64) -> PyResult<Self> {
         let device = py.detach(|| -> Result<_, Failure> {
             let loaded = card::load(library(), &card, &Override::parse_all(&set)?)?;
-            let made = Card::new(&loaded.spec, CardOptions { seed, stores: true });
+            let made = Fake::of_spec(&loaded.spec, CardOptions { seed, stores: true });
             made.map_err(|bad| Failure::new(format!("card.{}: {}", bad.key, bad.problem), None))
         })?;
-        let now = device.now();
+        let now = device.device().now();
         Ok(Self(Mutex::new(Clocked { device, now })))
     }
 
     fn now_ns(&self) -> u64 {
         locked(&self.0).now.as_ns()
+    }
+
+    fn breakdown_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        by_phase(py, &locked(&self.0).device.breakdown())
+    }
+
+    /// A copy that goes its own way.
+    fn fork(&self) -> Self {
+        let clocked = locked(&self.0);
+        Self(Mutex::new(Clocked { device: clocked.device.clone(), now: clocked.now }))
     }
 
     fn size_bytes(&self) -> u64 {

@@ -4,11 +4,12 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use floatgate_image::check::check;
 use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions, TarTarget, show_name};
+use floatgate_image::help::Help;
 use floatgate_image::info::selected_info;
+use floatgate_image::list::{Listed, list};
 use floatgate_image::output::Output;
-use floatgate_image::walk::{Walk, WalkError};
 use floatgate_image::{Access, FileRow, Image, ImageError, ImageFs, Selection};
-use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::fs::FileSystem;
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -27,11 +28,14 @@ pub(crate) struct NativeImage {
 
 impl NativeImage {
     fn failure(&self, error: impl Into<ImageError>) -> Failure {
-        Failure::new(format!("{}: {}", self.path.display(), error.into()), None)
+        let error = error.into();
+        Failure::new(format!("{}: {error}", self.path.display()), Some(error.help()))
     }
 
     fn failure_at(&self, path: &[u8], error: impl Into<ImageError>) -> Failure {
-        Failure::new(format!("{}: {}: {}", self.path.display(), show_name(path), error.into()), None)
+        let error = error.into();
+        let message = format!("{}: {}: {error}", self.path.display(), show_name(path));
+        Failure::new(message, Some(error.help()))
     }
 
     /// Runs `work` on the opened file.
@@ -55,45 +59,12 @@ impl NativeImage {
         }
     }
 
-    fn row(&self, fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<FileRow, Failure> {
-        let attributes = fs.attributes(inode).map_err(|error| self.failure(error))?;
-        let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
-        let target =
-            if readable { Some(fs.read_link(inode).map_err(|error| self.failure(error))?) } else { None };
-        let names: Vec<String> = path.iter().map(|name| show_name(name)).collect();
-        Ok(FileRow::new(names.join("/"), &attributes, target.as_deref()))
-    }
-
     fn list(&self, fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Vec<FileRow>, Failure> {
-        let inode = fs.resolve(path).map_err(|error| self.failure_at(path, error))?;
-        let base: Vec<Vec<u8>> =
-            path.split(|&byte| byte == b'/').filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
-        let attributes = fs.attributes(inode).map_err(|error| self.failure_at(path, error))?;
-        if attributes.file_type != FileType::Directory {
-            return Ok(vec![self.row(fs, &base, inode)?]);
+        let listing = list(fs, path, recursive).map_err(|error| self.failure_at(path, error))?;
+        if let Some((path, why)) = listing.refused.into_iter().next() {
+            return Err(self.failure_at(&path.join(&b'/'), ImageError::NoNode(why.to_string())));
         }
-        let mut rows = Vec::new();
-        let mut walk = Walk::new(inode);
-        while let Some(directory) = walk.next(fs) {
-            match directory {
-                Ok(directory) => {
-                    let mut path = [base.clone(), directory.path].concat();
-                    for entry in directory.entries {
-                        path.push(entry.name);
-                        rows.push(self.row(fs, &path, entry.inode)?);
-                        path.pop();
-                    }
-                }
-                Err((_, WalkError::Unreadable(error))) => return Err(self.failure(error)),
-                Err((path, error)) => {
-                    return Err(self.failure_at(&path.join(&b'/'), ImageError::NoNode(error.to_string())));
-                }
-            }
-            if !recursive {
-                break;
-            }
-        }
-        Ok(rows)
+        Ok(listing.files.iter().map(Listed::row).collect())
     }
 }
 
@@ -103,7 +74,8 @@ impl NativeImage {
     fn open(py: Python<'_>, path: PathBuf, volume: Option<String>, offset: Option<u64>) -> PyResult<Self> {
         let selection = Selection { offset, volume, ..Selection::default() };
         let image = py.detach(|| Image::open(&path, Access::Read));
-        let image = image.map_err(|error| Failure::new(format!("{}: {error}", path.display()), None))?;
+        let image = image
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display()), Some(error.help())))?;
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
     }
 
@@ -135,7 +107,8 @@ impl NativeImage {
         Ok(py.detach(|| -> Result<_, Failure> {
             let row = self.with_files(|fs| {
                 let inode = fs.resolve(&path).map_err(|error| self.failure_at(&path, error))?;
-                self.row(fs, std::slice::from_ref(&path), inode)
+                let file = Listed::read(fs, std::slice::from_ref(&path), inode);
+                Ok(file.map_err(|error| self.failure_at(&path, error))?.row())
             })?;
             Ok(serde_json::to_string(&row)?)
         })?)

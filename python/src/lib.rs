@@ -3,10 +3,12 @@
 //! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
 //! package `floatgate` beside this folder makes typed objects of it.
 
+mod bus;
 mod cancel;
 mod devices;
 mod failure;
 mod image;
+mod image_write;
 mod speed;
 mod studies;
 mod sweep;
@@ -23,15 +25,19 @@ fn library() -> &'static Library {
 #[pyo3::pymodule(gil_used = false)]
 mod _floatgate {
     #[pymodule_export]
+    use crate::bus::NativeSpiBus;
+    #[pymodule_export]
     use crate::devices::{NativeCard, NativeMtd};
     #[pymodule_export]
     use crate::image::NativeImage;
     #[pymodule_export]
+    use crate::image_write::{build_image, edit_image};
+    #[pymodule_export]
     use crate::speed::speed;
     #[pymodule_export]
     use crate::studies::{
-        advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, live, parts, setups,
-        trace_operation, wear_out,
+        advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live, parts,
+        probe_card, probe_device, setups, trace_operation, wear_out,
     };
     #[pymodule_export]
     use crate::sweep::{NativeSweep, measure_work};

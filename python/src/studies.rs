@@ -4,12 +4,17 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use crate::speed::{Named, filesystem_kind};
+use floatgate_card::{CardOptions, Fake};
 use floatgate_image::ecc::{Code, EccError};
 use floatgate_lab::config::{Override, Source};
 use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{advise, age, card, catalogue, endurance, fs_compare, papers, trace};
+use floatgate_lab::{advise, age, card, catalogue, endurance, fit, fs_compare, papers, trace};
+use floatgate_probe::partition::Layout;
+use floatgate_probe::{
+    Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
+};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -339,5 +344,86 @@ pub(crate) fn card_speed(
         let card = card::load(library(), &name, &Override::parse_all(&set)?)?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
         Ok(serde_json::to_string(&card::speed::measure(&card, &options)?)?)
+    })
+}
+
+/// A simulated card, probed in virtual time.
+#[pyfunction]
+pub(crate) fn probe_card(
+    py: Python<'_>,
+    name: PathBuf,
+    set: Vec<String>,
+    write: bool,
+    noise: f64,
+    seed: u64,
+) -> PyResult<String> {
+    interruptible(py, move |cancel| {
+        if !(0.0..=100.0).contains(&noise) {
+            return Err(Failure::new("noise is out of range", Some("give 0 to 100".to_owned())));
+        }
+        let spec = card::load(library(), &name, &Override::parse_all(&set)?)?.spec;
+        let make = |stores| {
+            let made = Fake::of_spec(&spec, CardOptions { seed, stores });
+            let made =
+                made.map_err(|bad| Failure::new(format!("card.{}: {}", bad.key, bad.problem), None))?;
+            Ok::<_, Failure>(Simulated::new(made, Some(Noise { seed, scale: noise })))
+        };
+        let (samples, trouble) = probe_simulated(make, seed, write, |_| cancel.is_asked_for())?;
+        if let Some(trouble) = trouble {
+            return Err(Failure::new(format!("{}: {trouble}", name.display()), None));
+        }
+        let report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
+        Ok(serde_json::to_string(&report)?)
+    })
+}
+
+/// A file or block device, which is only read.
+#[pyfunction]
+pub(crate) fn probe_device(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult<String> {
+    interruptible(py, move |cancel| {
+        let failed = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()), None);
+        let users = holders(&path).map_err(|error| failed(&error))?;
+        if !users.is_empty() {
+            let help = "end that first; nothing was read or written".to_owned();
+            return Err(Failure::new(
+                format!("{} is in use: {}", path.display(), users.join("; ")),
+                Some(help),
+            ));
+        }
+        let mut host = Host::open(&path, false).map_err(|error| failed(&error))?;
+        let options = ProbeOptions { seed, usable_bytes: 0 };
+        let mut probe = Probe::new(&mut host, options).watched(|_| cancel.is_asked_for());
+        probe.measure_reads().map_err(|trouble| failed(&trouble))?;
+        let samples = probe.into_samples();
+        let answers = conclude(&samples);
+        let mut report = Report::new(path.display().to_string(), &samples, answers.clone(), true);
+        report.partition = Layout::read(&mut host).ok().flatten();
+        if let Some(layout) = &mut report.partition {
+            layout.judge(&answers, None);
+        }
+        Ok(serde_json::to_string(&report)?)
+    })
+}
+
+/// Report of a fit, and the fitted setup as TOML that is based on `base`.
+#[pyfunction]
+pub(crate) fn fit_results(
+    py: Python<'_>,
+    setup: PathBuf,
+    set: Vec<String>,
+    results: Vec<u8>,
+    free: Vec<String>,
+    base: String,
+) -> PyResult<(String, String)> {
+    interruptible(py, move |_| {
+        if results.len() as u64 > fit::RESULTS_MAX_BYTES {
+            let help = format!("give at most {} MiB", fit::RESULTS_MAX_BYTES >> 20);
+            return Err(Failure::new(format!("results of {} bytes", results.len()), Some(help)));
+        }
+        let sets = Override::parse_all(&set)?;
+        let opened = library().setup(&setup)?;
+        let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free)?;
+        let toml = fit::to_toml(&report, &base, &sets);
+        Ok((serde_json::to_string(&report)?, toml))
     })
 }

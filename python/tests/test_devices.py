@@ -48,7 +48,7 @@ def test_rules_of_flash_are_kept() -> None:
     geometry = flash.geometry
     with pytest.raises(floatgate.Error):
         flash.read(geometry.size_bytes, 1)
-    with pytest.raises(floatgate.Error):
+    with pytest.raises(floatgate.Error, match="help: `geometry` has the sizes"):
         flash.write(1, b"x")
     with pytest.raises(floatgate.Error):
         flash.erase(1)
@@ -74,3 +74,118 @@ def test_cards_are_written_and_read() -> None:
         card.write(0, b"x")
     with pytest.raises(floatgate.Error, match="beyond the device"):
         card.read(card.size_bytes // 512, 512)
+
+
+def test_fakes_have_the_size_that_they_claim() -> None:
+    fake = floatgate.BlockDevice("fake-wraps-32g")
+    assert fake.size_bytes > 30 * 10**9
+    # Its beginning is found again behind its real end.
+    found = floatgate.probe("fake-wraps-32g", write=True, noise=0)
+    real = found["capacity"].value
+    assert isinstance(real, int) and real < fake.size_bytes == found.capacity_bytes
+    fake.write(0, b"a" * 512)
+    assert fake.read(real // 512, 512) == b"a" * 512
+
+
+def test_forks_go_their_own_way() -> None:
+    flash = floatgate.Mtd("am62a-w35n01jw")
+    page = flash.geometry.write_bytes
+    flash.write(0, b"a" * page)
+    copy = flash.fork()
+    assert (copy.now, copy.geometry, copy.read(0, 1)) == (flash.now, flash.geometry, b"a")
+    copy.write(page, b"b" * page)
+    assert (flash.read(page, 1), copy.read(page, 1)) == (b"\xff", b"b")
+    card = floatgate.BlockDevice("kingston-class-10")
+    other = card.fork()
+    other.write(0, b"c" * 512)
+    assert (card.read(0, 512), other.read(0, 512)) == (bytes(512), b"c" * 512)
+    assert card.breakdown_ns != other.breakdown_ns
+
+
+@pytest.mark.parametrize("setup", ["am62a-w35n01jw", "imx6-mx30lf2g18ac", "stm32-n25q128a"])
+def test_power_is_lost_in_a_program_and_comes_back(setup: str) -> None:
+    flash = floatgate.Mtd(setup)
+    block, page = flash.geometry.erase_bytes, max(flash.geometry.write_bytes, 256)
+    flash.write(0, b"\0" * page)
+    flash.cut(2, 0.3)
+    flash.write(block, b"\0" * page)
+    assert flash.powered
+    with pytest.raises(floatgate.Error, match="power"):
+        flash.write(2 * block, b"\0" * page)
+    assert not flash.powered
+    with pytest.raises(floatgate.Error, match="power"):
+        flash.read(0, 1)
+    lost = flash.now
+    flash.restart()
+    assert flash.powered and flash.now >= lost + 100_000_000
+    assert flash.read(0, page) == flash.read(block, page) == b"\0" * page
+    flash.cut()
+    with pytest.raises(floatgate.Error, match="power"):
+        flash.erase(0)
+
+
+def test_an_observer_sees_what_resources_do() -> None:
+    flash = floatgate.Mtd("imx6-mx30lf2g18ac")
+    seen: list[floatgate.Span] = []
+    flash.observe(seen.append)
+    before = flash.now
+    flash.read(0, 2048)
+    assert {"tR"} <= {span.what for span in seen}
+    assert all(before <= span.start_ns < span.end_ns <= flash.now for span in seen)
+    count = len(seen)
+    with pytest.raises(floatgate.Error):
+        flash.erase(1)
+    flash.observe(None)
+    flash.read(0, 2048)
+    assert len(seen) == count
+
+    def fail(span: floatgate.Span) -> None:
+        raise ZeroDivisionError
+
+    flash.observe(fail)
+    with pytest.raises(ZeroDivisionError):
+        flash.erase(0)
+
+
+def _erase_and_program(bus: floatgate.SpiBus, data: bytes) -> bytes:
+    """A driver of a SPI NOR: erases the first sector, programs a page, and reads it."""
+
+    def wait_until_ready() -> None:
+        while bus.xfer(0x05, read=1)[0] & 1:
+            bus.wait(10_000)
+
+    for opcode, payload in ((0xD8, b""), (0x02, data)):
+        bus.xfer(0x06)
+        bus.xfer(opcode, 0, data=payload)
+        wait_until_ready()
+    return bus.xfer(0x03, 0, read=len(data))
+
+
+def test_a_driver_in_python_speaks_the_command_set() -> None:
+    bus = floatgate.SpiBus("stm32-n25q128a")
+    assert bus.xfer(0x9F, read=3).hex() == "20ba18"
+    started = bus.now
+    assert _erase_and_program(bus, bytes(range(256))) == bytes(range(256))
+    # A typical sector erase takes 0.7 s.
+    assert bus.now - started > 10**8
+    with pytest.raises(floatgate.Error, match="refuses"):
+        bus.xfer(0xFE, read=1)
+    with pytest.raises(floatgate.Error, match="sends or reads"):
+        bus.xfer(0x02, 0, data=b"x", read=1)
+    with pytest.raises(floatgate.Error, match="address bytes"):
+        bus.xfer(0x03, 0, address_bytes=5, read=1)
+    with pytest.raises(floatgate.Error, match="help: modes are"):
+        bus.xfer(0x03, 0, read=1, mode="1")
+    with pytest.raises(floatgate.Error, match="help"):
+        bus.xfer(0x03, 0, read=1 << 40)
+    with pytest.raises(floatgate.Error, match="parallel bus"):
+        floatgate.SpiBus("imx6-mx30lf2g18ac")
+
+
+def test_a_spi_nand_is_driven_too() -> None:
+    bus = floatgate.SpiBus("am62a-w35n01jw")
+    assert any(bus.xfer(0x9F, read=4))
+    bus.xfer(0x13, 0, address_bytes=3)
+    while bus.xfer(0x0F, 0xC0, address_bytes=1, read=1)[0] & 1:
+        pass
+    assert bus.xfer(0x03, 0, address_bytes=2, dummy_cycles=8, read=4) == b"\xff" * 4

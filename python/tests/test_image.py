@@ -100,3 +100,68 @@ def test_fsspec_reads_out_of_images(protocol: str, request: pytest.FixtureReques
         fs.open("/etc/passwd", "wb")
     table = pandas.read_csv(f"{protocol}:///data/table.csv", storage_options={"image": path})
     assert table["kib_s"].tolist() == [11015.5, 2000.25]
+
+
+@pytest.mark.parametrize("format", ["ubi", "ubifs", "jffs2"])
+def test_images_are_built_and_changed(format: str, tree: Path, tmp_path: Path) -> None:
+    path, changed = tmp_path / "image", tmp_path / "changed"
+    flash = {"setup": "stm32-n25q128a"} if format == "jffs2" else {"part": "mx30lf2g18ac"}
+    built = floatgate.Image.build(tree, path, format=format, owner=(0, 0), latest=10**9, **flash)  # type: ignore[arg-type]
+    assert (built.rows, built.image_bytes) == ([], path.stat().st_size)
+    (tmp_path / "hostname").write_text("board\n")
+    image = floatgate.Image(path)
+    was = path.read_bytes()
+    with image.edit(changed, grow=format == "jffs2") as edit:
+        edit.put(tmp_path / "hostname", "/etc/hostname")
+        edit.remove("/data", recursive=True)
+        edit.mkdir("/var/lib", parents=True)
+        edit.symlink("../etc/hostname", "/var/name")
+        edit.rename("/etc/passwd", "/etc/users")
+        edit.chmod("/etc/users", 0o600)
+        edit.chown("/etc/users", 3, 4)
+    assert edit.result is not None and edit.result.rows == []
+    assert path.read_bytes() == was
+    new = floatgate.Image(changed)
+    assert {file.path for file in new.ls(recursive=True)} == {
+        "etc", "etc/hostname", "etc/users", "loop", "passwd", "var", "var/lib", "var/name",
+    }
+    assert new.open("/var/name").read() == b"board\n"
+    users = new.stat("/etc/users")
+    assert (users.permissions, users.uid, users.gid) == (0o600, 3, 4)
+    # In place, and seen by the object that has read it before.
+    assert new.check().outcome == "clean"
+    with new.edit() as edit:
+        edit.remove("/var/name")
+    assert not any(file.path == "var/name" for file in new.ls(recursive=True))
+
+
+def test_changes_are_made_together_or_not_at_all(ubi: Path, tmp_path: Path) -> None:
+    path = tmp_path / "image.ubi"
+    path.write_bytes(ubi.read_bytes())
+    image = floatgate.Image(path)
+    with pytest.raises(floatgate.Error, match="nothing") as caught:
+        with image.edit() as edit:
+            edit.remove("/etc/passwd")
+            edit.remove("/nothing")
+    assert caught.value.help is not None
+    with pytest.raises(ZeroDivisionError):
+        with image.edit() as edit:
+            edit.remove("/etc/passwd")
+            raise ZeroDivisionError
+    assert path.read_bytes() == ubi.read_bytes()
+    assert image.open("/etc/passwd").read().startswith(b"root")
+
+
+def test_errors_of_images_have_advice(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"x" * 4096)
+    for attempt in (
+        lambda: floatgate.Image(tmp_path / "x"),
+        lambda: floatgate.Image.build(tmp_path, tmp_path / "out"),
+        lambda: floatgate.Image.build(tmp_path, tmp_path / "out", part="mx30lf2g18ac", format="ext4"),
+        lambda: floatgate.Image.build(tmp_path / "missing", tmp_path / "out", part="mx30lf2g18ac"),
+        lambda: floatgate.Image.build(tmp_path, tmp_path / "no/out", part="mx30lf2g18ac"),
+    ):
+        with pytest.raises(floatgate.Error) as caught:
+            attempt()
+        assert caught.value.help
+    assert not (tmp_path / "out").exists()

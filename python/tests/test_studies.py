@@ -13,6 +13,7 @@ from typing import Any
 
 import floatgate
 import pytest
+from floatgate._plot import Plotted
 from floatgate._result import Result
 
 
@@ -96,13 +97,18 @@ def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.Cap
         floatgate.powercut("imx6-mx30lf2g18ac", mode="linear", cuts=20, steps=30, fast=True),
         floatgate.ecc("mx30lf2g18ac", codes=["bch4/512", "bch8/512"]),
         floatgate.card("kingston-class-10", sizes=[4096], requests=20),
+        floatgate.probe("kingston-class-10", noise=0),
+        floatgate.fit("imx6-mx30lf2g18ac", "page read 227 us"),
+        floatgate.speed("am62a-w35n01jw"),
         floatgate.setups(),
         floatgate.parts(),
     ]
     for study in studies:
         assert len(study) > 0
         assert len(study.to_pandas()) == len(study)
-        assert study._repr_html_().count("<tr>") == 1 + min(len(study), 60)
+        shown = study._repr_html_()
+        assert shown.count("<tr>") == 1 + min(len(study), 60)
+        assert shown.startswith("<img") == isinstance(study, Plotted)
         assert json.dumps(study.to_dict())
     assert capfd.readouterr() == ("", "")
 
@@ -145,3 +151,55 @@ except KeyboardInterrupt:
     run.send_signal(signal.SIGINT)
     _, complaint = run.communicate(timeout=60)
     assert complaint.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_pictures_are_drawn_on_axes_of_ones_own() -> None:
+    from matplotlib.figure import Figure
+
+    run = floatgate.speed("am62a-w35n01jw")
+    ax = Figure().add_subplot()
+    assert run.plot(ax) is ax
+    assert [label.get_text() for label in ax.get_yticklabels()] == [test.name for test in run if test.bytes]
+    widths = [bar.get_width() for bar in ax.patches]  # type: ignore[attr-defined,unused-ignore]
+    assert widths == [test.kib_s for test in run if test.bytes]
+
+
+def test_a_probe_finds_a_fake_and_reads_files(tmp_path: Path) -> None:
+    found = floatgate.probe("fake-limbo-32g", write=True)
+    assert found["fake"].value == "limbo"
+    shown = json.loads(command("probe", "fake-limbo-32g", "--write", "--json"))
+    assert found.to_dict() == shown
+    drive = tmp_path / "drive"
+    drive.write_bytes(bytes(64 << 20))
+    assert floatgate.probe(drive).capacity_bytes == 64 << 20
+    with pytest.raises(floatgate.Error, match="only read"):
+        floatgate.probe(drive, write=True)
+    with pytest.raises(floatgate.Error, match="noise"):
+        floatgate.probe("kingston-class-10", noise=-1)
+
+
+def test_a_fit_is_that_of_the_command(tmp_path: Path) -> None:
+    text = "page read 227 us\neraseblock write 3.4 MiB/s\n"
+    (tmp_path / "results.txt").write_text(text)
+    fitted = floatgate.fit("imx6-mx30lf2g18ac", text)
+    shown = json.loads(command("fit", "imx6-mx30lf2g18ac", str(tmp_path / "results.txt"), "--json"))
+    assert fitted.to_dict() == shown
+    assert all(parameter["low"] <= parameter["value"] for parameter in fitted.parameters)
+    (tmp_path / "fitted.toml").write_text(fitted.toml)
+    us = floatgate.speed(tmp_path / "fitted.toml")["page read"].us
+    assert us == pytest.approx(227, rel=0.05)
+    with pytest.raises(floatgate.Error):
+        floatgate.fit("imx6-mx30lf2g18ac", "nothing of interest")
+
+
+def test_arrow_streams_are_taken_without_pandas() -> None:
+    import duckdb
+    import polars
+    import pyarrow  # type: ignore[import-untyped,unused-ignore]
+
+    run = floatgate.trace("am62a-w35n01jw", "erase")
+    ends = [span.end_ns for span in run]
+    assert pyarrow.table(run)["end_ns"].to_pylist() == ends
+    assert polars.DataFrame(run)["end_ns"].to_list() == ends
+    longest = duckdb.sql("select max(end_ns) from run")
+    assert longest is not None and longest.fetchall() == [(max(ends),)]

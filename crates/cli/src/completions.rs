@@ -1,24 +1,142 @@
-//! `floatgate completions SHELL`.
+//! `floatgate completions SHELL`, and the completions themselves.
+//!
+//! A shell's script calls this command again for each TAB, with the shell's name in [`VARIABLE`], so that names of setups, parts and
+//! keys are those of the installed version.
 
-use crate::common::Outcome;
+use crate::common::{Failure, Outcome};
 use crate::output;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
+use clap_complete::env::{CompleteEnv, Shells};
+use floatgate_lab::catalogue;
+use floatgate_lab::config::{self, Kind, Library};
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::process::ExitCode;
+
+/// Environment variable with the name of the shell that asks for completions.
+const VARIABLE: &str = "FLOATGATE_COMPLETE";
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate completions bash > ~/.local/share/bash-completion/completions/floatgate
   floatgate completions zsh > ~/.zfunc/_floatgate
-  floatgate completions fish > ~/.config/fish/completions/floatgate.fish")]
+  floatgate completions fish > ~/.config/fish/completions/floatgate.fish
+
+Names of setups, chips, cards and keys are completed, too: `floatgate speed am62a<TAB>`, `floatgate speed imx6-mx30lf2g18ac --set bus.<TAB>`.")]
 pub(crate) struct Args {
     /// Shell to write the completions for
     shell: clap_complete::Shell,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut command = crate::Cli::command();
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "floatgate", &mut text);
+    let bug = |error: &dyn std::fmt::Display| {
+        Failure::new(error.to_string(), "this is a bug in floatgate: please report it")
+    };
+    let (shells, mut text) = (Shells::builtins(), Vec::new());
+    let shell = shells.completer(&args.shell.to_string()).ok_or_else(|| bug(&"unknown shell"))?;
+    shell
+        .write_registration(VARIABLE, "floatgate", "floatgate", "floatgate", &mut text)
+        .map_err(|error| bug(&error))?;
     output::print(&String::from_utf8_lossy(&text))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Answers a shell that asks for completions, and ends the process then.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(|| with_names(crate::Cli::command())).var(VARIABLE).complete();
+}
+
+/// Attaches completers to all arguments that take a name or a key.
+fn with_names(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    command
+        .mut_args(|arg| match Names::of(&name, arg.get_id().as_str()) {
+            Some(names) => arg.add(ArgValueCompleter::new(names)),
+            None => arg,
+        })
+        .mut_subcommands(with_names)
+}
+
+/// Names that an argument takes.
+#[derive(Clone, Copy)]
+enum Names {
+    /// Setups, or files.
+    Setups,
+    /// Chips, or files.
+    Chips,
+    /// Cards, devices and files.
+    Cards,
+    /// Chips and cards.
+    Parts,
+    /// Profiles of controllers or hosts.
+    Profiles(Kind),
+    /// Keys of setups with what follows them, `=` or nothing.
+    Keys(&'static str),
+}
+
+impl Names {
+    /// The names that the argument `id` of a subcommand takes.
+    fn of(command: &str, id: &str) -> Option<Self> {
+        Some(match (command, id) {
+            ("setups", "name") | (_, "setup") | ("report", "inputs") => Self::Setups,
+            ("parts", "name") => Self::Parts,
+            ("controllers", "name") => Self::Profiles(Kind::Controller),
+            ("hosts", "name") => Self::Profiles(Kind::Host),
+            (_, "chip" | "part") => Self::Chips,
+            (_, "card") | ("probe", "target") => Self::Cards,
+            (_, "set" | "sweep") => Self::Keys("="),
+            ("setups", "keys") | ("fit", "free") => Self::Keys(""),
+            _ => return None,
+        })
+    }
+
+    /// All names, each with an explanation where there is one.
+    fn all(self) -> Vec<(String, String)> {
+        let library = Library::built_in();
+        let parts = |wanted: fn(&str) -> bool| {
+            let rows = catalogue::parts(&library).unwrap_or_default();
+            rows.into_iter().filter(|row| wanted(&row.kind)).map(|row| (row.part, row.title)).collect()
+        };
+        match self {
+            Self::Setups => {
+                let rows = catalogue::setups(&library).unwrap_or_default();
+                rows.into_iter().map(|row| (row.name, row.title)).collect()
+            }
+            Self::Chips => parts(|kind| !is_card(kind)),
+            Self::Cards => parts(is_card),
+            Self::Parts => parts(|_| true),
+            Self::Profiles(kind) => {
+                library.names(kind).map(|name| (name.to_owned(), String::new())).collect()
+            }
+            Self::Keys(end) => {
+                config::keys().into_iter().map(|key| (key.key + end, key.meaning.clone())).collect()
+            }
+        }
+    }
+
+    const fn may_be_file(self) -> bool {
+        matches!(self, Self::Setups | Self::Chips | Self::Cards)
+    }
+}
+
+/// True for the kinds of managed flash.
+fn is_card(kind: &str) -> bool {
+    matches!(kind, "sd-card" | "emmc")
+}
+
+impl ValueCompleter for Names {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let begun = current.to_string_lossy();
+        let candidate = |(name, help): (String, String)| {
+            CompletionCandidate::new(name).help((!help.is_empty()).then(|| help.into()))
+        };
+        // Several kinds of chips have keys of the same name.
+        let mut seen = BTreeSet::new();
+        let mut all = self.all();
+        all.retain(|(name, _)| name.starts_with(&*begun) && seen.insert(name.clone()));
+        let named = all.into_iter().map(candidate);
+        let files = self.may_be_file().then(|| PathCompleter::file().complete(current));
+        named.chain(files.into_iter().flatten()).collect()
+    }
 }

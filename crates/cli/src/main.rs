@@ -12,7 +12,6 @@ mod ecc;
 mod endurance;
 mod fit;
 mod fs;
-mod help;
 mod image;
 mod keystore;
 mod man;
@@ -36,6 +35,7 @@ mod wrap;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
+use floatgate_image::help;
 use floatgate_lab::config::Kind;
 use std::process::ExitCode;
 
@@ -113,6 +113,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    completions::answer();
     if let Err(no_stdout) = output::require_stdout() {
         return no_stdout.report();
     }

@@ -13,11 +13,10 @@ use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
-    Value, WritePlan, conclude, fio, flashbench, holders, size,
+    Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Report, Samples, Simulated, TargetError,
+    Value, WritePlan, conclude, fio, flashbench, holders, probe_simulated, size,
 };
 use indicatif::ProgressFinish;
-use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -80,23 +79,6 @@ fn noise_factor(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&factor) { Ok(factor) } else { Err("not between 0 and 100".to_owned()) }
 }
 
-/// The report.
-#[derive(Serialize)]
-struct Report<'a> {
-    target: String,
-    capacity_bytes: u64,
-    samples: usize,
-    complete: bool,
-    answers: &'a Answers,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partition: Option<Layout>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    registers: Option<Registers>,
-    /// Statements of the registers that were measured to be otherwise.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    disagreements: Vec<String>,
-}
-
 /// Samples up to the end of a probe, and the reason of an early end.
 struct Measured {
     samples: Samples,
@@ -153,31 +135,10 @@ fn from_file(file: &Path) -> Result<Measured, Failure> {
     Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
 }
 
-/// A simulated card. Its real size is measured on one that stores contents, times on one that does not, which needs no memory.
 fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Failure> {
     let spec = load(&Library::built_in(), name, &Override::parse_all(&args.set)?)?.spec;
-    let mut samples = Samples::default();
-    let mut usable_bytes = 0;
-    if args.write {
-        let mut stored = card(args, &spec, true)?;
-        let mut probe = probe(args, &mut stored, 0, ending);
-        let trouble = probe.measure_capacity().err();
-        samples = probe.into_samples();
-        if trouble.is_some() {
-            return Ok(Measured::new(samples, trouble));
-        }
-        usable_bytes = real_bytes(&samples);
-    }
-    let mut timed = card(args, &spec, false)?;
-    let mut probe = probe(args, &mut timed, usable_bytes, ending);
-    let mut trouble = probe.measure_reads().err();
-    if args.write && trouble.is_none() {
-        let plan = probe.write_plan();
-        trouble = probe.measure_writes(&plan).err();
-    }
-    let timed = probe.into_samples();
-    samples.capacity = timed.capacity;
-    samples.all.extend(timed.all);
+    let make = |stores| card(args, &spec, stores);
+    let (samples, trouble) = probe_simulated(make, args.seed, args.write, watch(ending))?;
     Ok(Measured::new(samples, trouble))
 }
 
@@ -187,18 +148,18 @@ fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Car
     Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise })))
 }
 
-fn probe<'a, T: Target>(args: &Args, target: &'a mut T, usable_bytes: u64, ending: &Ending) -> Probe<'a, T> {
+/// Shows the question of a probe, and ends it when that is asked for.
+fn watch(ending: &Ending) -> impl FnMut(&'static str) -> bool + use<> {
     let ending = ending.clone();
     let bar = progress_bar("{spinner} {elapsed} {msg}").with_finish(ProgressFinish::AndClear);
     let mut last = "";
-    let watch = move |question: &'static str| {
+    move |question: &'static str| {
         if question != last {
             bar.set_message(question);
             last = question;
         }
         ending.is_asked()
-    };
-    Probe::new(target, ProbeOptions { seed: args.seed, usable_bytes }).watched(watch)
+    }
 }
 
 fn real_bytes(samples: &Samples) -> u64 {
@@ -253,7 +214,8 @@ fn not_restored(path: &Path, error: &TargetError) -> Failure {
 }
 
 fn measure_host(args: &Args, host: &mut Host, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
-    let mut probe = probe(args, host, 0, ending);
+    let options = ProbeOptions { seed: args.seed, usable_bytes: 0 };
+    let mut probe = Probe::new(host, options).watched(watch(ending));
     let mut trouble = probe.measure_reads().err();
     if args.write && trouble.is_none() {
         let plan = probe.write_plan();
@@ -330,26 +292,18 @@ pub(crate) fn is_agreed(ending: &Ending) -> bool {
 }
 
 /// What was measured and read, put together.
-fn summary<'a>(args: &Args, target: String, measured: &'a Measured) -> Result<Report<'a>, Failure> {
+fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, Failure> {
     let Measured { samples, answers, layout, trouble } = measured;
-    let capacity_bytes = samples.capacity;
-    let registers = stated(args)?;
-    let disagreements =
-        registers.as_ref().map_or_else(Vec::new, |stated| stated.disagreements(capacity_bytes, answers));
-    let mut partition = layout.clone();
-    if let Some(layout) = &mut partition {
-        layout.judge(answers, registers.as_ref().and_then(|stated| stated.status.as_ref()));
+    let mut report = Report::new(target, samples, answers.clone(), trouble.is_none());
+    report.registers = stated(args)?;
+    if let Some(registers) = &report.registers {
+        report.disagreements = registers.disagreements(report.capacity_bytes, answers);
     }
-    Ok(Report {
-        target,
-        capacity_bytes,
-        samples: samples.all.len(),
-        complete: trouble.is_none(),
-        answers,
-        partition,
-        registers,
-        disagreements,
-    })
+    report.partition.clone_from(layout);
+    if let Some(layout) = &mut report.partition {
+        layout.judge(answers, report.registers.as_ref().and_then(|stated| stated.status.as_ref()));
+    }
+    Ok(report)
 }
 
 fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
@@ -397,7 +351,7 @@ fn stated(args: &Args) -> Result<Option<Registers>, Failure> {
 }
 
 /// The partitions in words.
-fn partitions(report: &Report<'_>) -> String {
+fn partitions(report: &Report) -> String {
     let Some(layout) = &report.partition else { return String::new() };
     let mut text = match layout.table {
         PartitionTable::Mbr => "\npartition table: MBR\n".to_owned(),
@@ -431,7 +385,7 @@ fn partition_text(partition: &Partition) -> String {
 }
 
 /// The registers in words.
-fn statements(report: &Report<'_>) -> String {
+fn statements(report: &Report) -> String {
     let Some(stated) = &report.registers else { return String::new() };
     let mut words = Vec::new();
     if let Some(card) = &stated.identification {
@@ -455,7 +409,7 @@ fn statements(report: &Report<'_>) -> String {
     text
 }
 
-fn text(report: &Report<'_>) -> String {
+fn text(report: &Report) -> String {
     let mut table = Table::new(["question", "answer", "confidence", "reason"]).numbers(2..3);
     for (name, answer) in report.answers.all() {
         let confidence = format!("{:.0} %", answer.confidence * 100.0);

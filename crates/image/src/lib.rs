@@ -58,8 +58,10 @@ pub mod extract;
 mod file_row;
 mod format;
 pub mod fuzzing;
+pub mod help;
 pub mod history;
 pub mod info;
+pub mod list;
 mod lock;
 #[cfg(feature = "mount")]
 pub mod mount;

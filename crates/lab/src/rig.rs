@@ -14,7 +14,7 @@ use floatgate_device::raw_nand::{
 };
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiBus;
-use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiProfile};
+use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiMem, SpiProfile};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
 use floatgate_device::wire;
@@ -124,6 +124,27 @@ pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<R
     };
     let device = partition::apply(config, device)?;
     Ok(Rig { device, chip: config.part().name.clone(), maker: config.part().maker.clone() })
+}
+
+/// A SPI chip behind its controller, without a driver: for drivers of one's own.
+///
+/// # Errors
+/// When a value is wrong or missing, or the chip is none on a SPI bus.
+pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiMem + Send>, RigError> {
+    config.only_keys(&KEYS)?;
+    check_controller(config)?;
+    check_cells(config)?;
+    let chip = config.chip()?;
+    check_bad_blocks(config, &chip, options.bad_blocks)?;
+    match chip {
+        ChipSpec::SpiNand(spec) => Ok(Box::new(spi_nand_bus(config, *spec, options)?.0)),
+        ChipSpec::SpiNor(spec) => Ok(Box::new(spi_nor_bus(config, *spec, options)?.0)),
+        _ => {
+            let message = format!("{} is on a parallel bus", config.part().name);
+            let help = "name a setup with a SPI NAND or a SPI NOR";
+            Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
+        }
+    }
 }
 
 /// Refuses more factory bad blocks than the maker allows.
@@ -309,12 +330,22 @@ fn spi_nand(
     spec: SpiNandSpec,
     options: RigOptions,
 ) -> Result<Box<dyn Device>, RigError> {
-    spec.check().map_err(|bad| config.impossible(&bad))?;
-    let (profile, bus, host) = spi_parts(config)?;
+    let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
+    let (controller, host) = spi_nand_bus(config, spec, options)?;
     let ecc = ecc_engine(config, &host)?;
     let driver: spi_nand::Options = config.extract_or_default("driver")?;
+    wire::spi_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
+}
+
+/// A SPI NAND behind its controller.
+fn spi_nand_bus(
+    config: &Config,
+    spec: SpiNandSpec,
+    options: RigOptions,
+) -> Result<(SpiController<SpiNand>, HostProfile), RigError> {
+    spec.check().map_err(|bad| config.impossible(&bad))?;
+    let (profile, bus, host) = spi_parts(config)?;
     let limit = spec.sdr_hz;
-    let parts = database(&library.digest(Catalogue::read)?.spi_nand, &spec, |s| &s.id);
     let chip_options = floatgate_device::spi_nand::ChipOptions {
         seed: options.seed,
         stores: options.stores,
@@ -324,7 +355,7 @@ fn spi_nand(
     let chip = SpiNand::new(Arc::new(spec), chip_options);
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
-    wire::spi_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
+    Ok((controller, host))
 }
 
 fn spi_nor(
@@ -333,14 +364,24 @@ fn spi_nor(
     spec: SpiNorSpec,
     options: RigOptions,
 ) -> Result<Box<dyn Device>, RigError> {
-    let (profile, bus, host) = spi_parts(config)?;
-    let driver: spi_nor::Options = config.extract_or_default("driver")?;
-    let limit = spec.max_sdr_hz;
     let parts = database(&library.digest(Catalogue::read)?.spi_nor, &spec, |s| &s.id);
+    let (controller, host) = spi_nor_bus(config, spec, options)?;
+    let driver: spi_nor::Options = config.extract_or_default("driver")?;
+    wire::spi_nor(controller, &parts, host, driver).map_err(|e| probe_error(config, e))
+}
+
+/// A SPI NOR behind its controller.
+fn spi_nor_bus(
+    config: &Config,
+    spec: SpiNorSpec,
+    options: RigOptions,
+) -> Result<(SpiController<SpiNor>, HostProfile), RigError> {
+    let (profile, bus, host) = spi_parts(config)?;
+    let limit = spec.max_sdr_hz;
     let chip = SpiNor::new(spec, options.seed, options.stores).map_err(|bad| config.impossible(&bad))?;
     let controller = SpiController::new(profile, bus, chip);
     check_clock(config, &controller, limit)?;
-    wire::spi_nor(controller, &parts, host, driver).map_err(|e| probe_error(config, e))
+    Ok((controller, host))
 }
 
 fn raw_nand(

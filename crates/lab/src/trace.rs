@@ -96,7 +96,7 @@ struct SpanJson {
 
 fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> {
     s.collect_seq(spans.iter().map(|span| SpanJson {
-        resource: resource(span.resource),
+        resource: resource_name(span.resource),
         phase: span.phase.name(),
         start_ns: span.start.as_ns(),
         end_ns: span.end.as_ns(),
@@ -104,7 +104,8 @@ fn spans<S: serde::Serializer>(spans: &[Span], s: S) -> Result<S::Ok, S::Error> 
     }))
 }
 
-fn resource(resource: Resource) -> String {
+/// Name of a resource in JSON: `cpu`, `bus`, `die 0`.
+pub fn resource_name(resource: Resource) -> String {
     match resource {
         Resource::Cpu => "cpu".to_owned(),
         Resource::Controller => "controller".to_owned(),

@@ -6,6 +6,7 @@
 //!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, and restores it.
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
+//! - [`probe_simulated`] does both for a simulated card; a [`Report`] is what was found.
 //! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
 //! - [`mtd`] reads raw flash behind an MTD character device: speeds, bad and weak blocks.
@@ -38,7 +39,9 @@ pub mod mtd;
 pub mod partition;
 mod probe;
 pub mod registers;
+mod report;
 mod sample;
+mod simulated;
 mod stats;
 mod target;
 
@@ -46,5 +49,7 @@ pub use analysis::conclude;
 pub use answer::{Alternative, Answer, Answers, Value, size};
 pub use host::{Host, holders};
 pub use probe::{Probe, ProbeError, ProbeOptions, WritePlan};
+pub use report::Report;
 pub use sample::{BadSamples, HEAD, Kind, Sample, Samples, Test};
+pub use simulated::probe_simulated;
 pub use target::{Noise, Simulated, Target, TargetError};

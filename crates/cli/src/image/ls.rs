@@ -7,8 +7,7 @@ use crate::common::Outcome;
 use crate::output::{ReportFormat, tell};
 use floatgate_image::FileRow;
 use floatgate_image::extract::{show_name, show_path};
-use floatgate_image::walk::{Walk, WalkError};
-use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
+use floatgate_image::list::{Listed, list};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -48,84 +47,26 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// A file that was listed.
-struct Listed {
-    path: String,
-    attributes: Attributes,
-    target: Option<Vec<u8>>,
-}
-
 pub(crate) fn run(args: &Args) -> Outcome {
     if args.history {
         return history::list(&args.image, args.path.as_bytes(), args.old, &args.format);
     }
     let mut fs = args.image.mount()?;
     let path = args.path.as_bytes();
-    let inode = fs.resolve(path).map_err(|error| args.image.failed_at(path, error))?;
-    let parts = path.split(|&byte| byte == b'/').filter(|part| !part.is_empty());
-    let base = parts.map(<[u8]>::to_vec).collect();
-    let mut refused = Vec::new();
-    let listed = list(&mut *fs, inode, base, args.recursive, &mut refused);
-    let listed = listed.map_err(|error| args.image.failed(error))?;
-    let files: Vec<FileRow> = listed.iter().map(Listed::json).collect();
-    args.format.print(&files, "", || text(&listed))?;
-    refused.iter().for_each(|why| tell(why));
-    Ok(if refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let listing = list(&mut *fs, path, args.recursive).map_err(|error| args.image.failed_at(path, error))?;
+    let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
+    args.format.print(&rows, "", || text(&listing.files))?;
+    for (path, why) in &listing.refused {
+        tell(&format!("not listed: {}: {why}", show_path(path)));
+    }
+    Ok(if listing.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Lists a file or a directory; with `recursive` all directories below, but for those in `refused`.
-fn list(
-    fs: &mut dyn FileSystem,
-    inode: u32,
-    base: Vec<Vec<u8>>,
-    recursive: bool,
-    refused: &mut Vec<String>,
-) -> Result<Vec<Listed>, Error> {
-    if fs.attributes(inode)?.file_type != FileType::Directory {
-        return Ok(vec![listed(fs, &base, inode)?]);
-    }
-    let mut out = Vec::new();
-    let mut walk = Walk::new(inode);
-    while let Some(directory) = walk.next(fs) {
-        match directory {
-            Ok(directory) => {
-                let mut path = [base.clone(), directory.path].concat();
-                for entry in directory.entries {
-                    path.push(entry.name);
-                    out.push(listed(fs, &path, entry.inode)?);
-                    path.pop();
-                }
-            }
-            Err((_, WalkError::Unreadable(error))) => return Err(error),
-            Err((path, error)) => {
-                refused.push(format!("not listed: {}: {error}", show_path(&[base.clone(), path].concat())));
-            }
-        }
-        if !recursive {
-            break;
-        }
-    }
-    Ok(out)
-}
-
-fn listed(fs: &mut dyn FileSystem, path: &[Vec<u8>], inode: u32) -> Result<Listed, Error> {
-    let attributes = fs.attributes(inode)?;
-    let readable = attributes.file_type == FileType::Symlink && !attributes.is_encrypted();
-    let target = if readable { Some(fs.read_link(inode)?) } else { None };
-    let path: Vec<String> = path.iter().map(|name| show_name(name)).collect();
-    Ok(Listed { path: path.join("/"), attributes, target })
-}
-
-impl Listed {
-    fn json(&self) -> FileRow {
-        FileRow::new(self.path.clone(), &self.attributes, self.target.as_deref())
-    }
-
-    fn size(&self) -> String {
-        match self.attributes.device {
-            Some(device) => format!("{}, {}", device.major, device.minor),
-            None => self.attributes.size.to_string(),
-        }
+/// Size of a file in bytes, or the numbers of a device.
+fn size_text(file: &Listed) -> String {
+    match file.attributes.device {
+        Some(device) => format!("{}, {}", device.major, device.minor),
+        None => file.attributes.size.to_string(),
     }
 }
 
@@ -135,7 +76,7 @@ fn text(listed: &[Listed]) -> String {
     let links = width(|file| file.attributes.links.to_string());
     let uid = width(|file| file.attributes.uid.to_string());
     let gid = width(|file| file.attributes.gid.to_string());
-    let size = width(Listed::size);
+    let size = width(size_text);
     let mut text = String::new();
     for file in listed {
         let a = &file.attributes;
@@ -149,7 +90,7 @@ fn text(listed: &[Listed]) -> String {
             a.links,
             a.uid,
             a.gid,
-            file.size(),
+            size_text(file),
             file.path
         );
         text.push_str(&line);

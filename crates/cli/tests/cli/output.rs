@@ -409,12 +409,50 @@ fn every_command_is_in_the_help_and_explains_its_arguments() {
     }
 }
 
+/// What bash offers for the last word of a line, by the script that `completions bash` prints.
+fn offered_by_bash(words: &[&str]) -> Vec<String> {
+    let script = r#"
+        . <("$1" completions bash)
+        PATH=${1%/*}:$PATH
+        shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+        _clap_complete_floatgate floatgate "${!#}" x
+        printf '%s\n' "${COMPREPLY[@]}"
+    "#;
+    let mut bash = Command::new("bash");
+    bash.args(["-c", script, "bash", env!("CARGO_BIN_EXE_floatgate")]).args(words);
+    finish(&mut bash).out.lines().map(str::to_owned).collect()
+}
+
 #[test]
-fn completions_name_every_command() {
+fn bash_completes_commands_names_and_keys() {
+    let commands = offered_by_bash(&["floatgate", ""]);
+    for command in subcommands() {
+        assert!(commands.contains(&command), "{command} is not offered: {commands:?}");
+    }
+    for (line, expected) in [
+        ("floatgate speed am62a", "am62a-w35n01jw"),
+        ("floatgate report imx6-mx30", "imx6-mx30lf2g18ac"),
+        ("floatgate parts w35", "w35n01jw"),
+        ("floatgate ecc advise mx30lf2", "mx30lf2g18ac"),
+        ("floatgate card speed kingston-class", "kingston-class-10"),
+        ("floatgate probe fake-wraps", "fake-wraps-32g"),
+        ("floatgate speed am62a-w35n01jw --set bus.clock", "bus.clock_hz="),
+        ("floatgate setups --keys bus.clock", "bus.clock_hz"),
+        ("floatgate controllers cadence", "cadence-qspi-am62a"),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let offered = offered_by_bash(&words);
+        assert!(offered.iter().any(|name| name == expected), "{line}: {offered:?}");
+        let begun = words.last().copied().unwrap_or_default();
+        assert!(offered.iter().all(|name| name.starts_with(begun)), "{line}: {offered:?}");
+    }
+    assert!(offered_by_bash(&["floatgate", "parts", "nosuch"]).concat().is_empty());
+}
+
+#[test]
+fn completions_of_every_shell_ask_the_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = stdout(&format!("completions {shell}"));
-        for command in subcommands() {
-            assert!(script.contains(&command), "{shell} does not complete {command}");
-        }
+        assert!(stdout(&format!("completions {shell}")).contains("FLOATGATE_COMPLETE"), "{shell}");
     }
 }

@@ -6,7 +6,7 @@ use floatgate_mtd::Phase;
 use serde_json::{Map, Value};
 
 /// Help for JSON that cannot be shown.
-pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, card speed or replay";
+pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed or replay";
 
 /// A kind of result: the command that prints it, keys by which it is known, and the lists that become tables.
 struct Kind {
@@ -15,7 +15,7 @@ struct Kind {
     tables: &'static [(&'static str, &'static str)],
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 14] = [
     Kind {
         command: "sweep",
         keys: &["measure", "designs", "rows"],
@@ -59,6 +59,16 @@ const KINDS: [Kind; 12] = [
         keys: &["with_delays", "without_delays"],
         tables: &[("with_delays", "With delays"), ("without_delays", "Without delays")],
     },
+    Kind {
+        command: "fit",
+        keys: &["understood", "parameters", "rows"],
+        tables: &[
+            ("parameters", "Costs, as stated and as fitted"),
+            ("rows", "Measured figures"),
+            ("hypotheses", "What may be wrong on the board"),
+        ],
+    },
+    Kind { command: "ecc advise", keys: &["use", "codes"], tables: &[("codes", "Codes")] },
     Kind { command: "probe", keys: &["answers"], tables: &[("answers", "Answers")] },
 ];
 
@@ -86,7 +96,8 @@ fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
     let is = |kind: &&Kind| kind.keys.iter().all(|key| result.contains_key(*key));
     let kind = KINDS.iter().find(is).ok_or_else(|| no_result(name))?;
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(plain);
-    let title = ["title", "card", "chip"].into_iter().find_map(text).filter(|title| !title.is_empty());
+    let title =
+        ["title", "card", "chip", "target"].into_iter().find_map(text).filter(|title| !title.is_empty());
     let mut section = Section {
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
@@ -124,11 +135,10 @@ fn table(
     let found = keys.try_fold(first, |value, key| Some(value?.get(key))).flatten();
     let rows = match found {
         None | Some(Value::Null) => return Ok(None),
-        Some(value) => {
-            rows(value).ok_or_else(|| wrong(name, kind.command, &format!("`{path}` is no list of rows")))?
-        }
+        Some(value) => named_rows(value)
+            .ok_or_else(|| wrong(name, kind.command, &format!("`{path}` is no list of rows")))?,
     };
-    let cells = rows.into_iter().map(flat).collect();
+    let cells = rows.into_iter().map(|(name, row)| named(name, flat(row))).collect();
     let mut table = Table::of_keyed(caption, cells);
     // Rows of other lists are different tests, which are not to be compared with each other.
     table.plot &= PLOTTED.contains(&kind.command) && path == "rows" || kind.command == "card speed";
@@ -137,6 +147,24 @@ fn table(
 
 fn rows(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     value.as_array()?.iter().map(Value::as_object).collect()
+}
+
+/// Rows of a list, or those of an object with their keys.
+fn named_rows(value: &Value) -> Option<Vec<(Option<&str>, &Map<String, Value>)>> {
+    match value {
+        Value::Object(all) => {
+            all.iter().map(|(key, row)| Some((Some(key.as_str()), row.as_object()?))).collect()
+        }
+        list => Some(rows(list)?.into_iter().map(|row| (None, row)).collect()),
+    }
+}
+
+/// Cells with the name of their row before them.
+fn named(name: Option<&str>, mut cells: Vec<(String, Cell)>) -> Vec<(String, Cell)> {
+    if let Some(name) = name {
+        cells.insert(0, ("name".to_owned(), Cell::Text(plain(&heading(name)))));
+    }
+    cells
 }
 
 /// Cells of a row by heading. Breakdowns are drawn instead, and lists of objects have no place in a cell.

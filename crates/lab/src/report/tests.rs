@@ -86,6 +86,20 @@ fn what_is_no_result_is_refused_with_its_name() {
 }
 
 #[test]
+fn rows_of_an_object_have_their_keys() {
+    let probe = json!({
+        "target": "card", "capacity_bytes": 5, "samples": 1, "complete": true,
+        "answers": { "erase_block": { "value": 4_194_304, "unit": "B", "confidence": 0.9, "reason": "a <b>" } },
+    });
+    let mut report = Report::new("", "");
+    report.add_json("probe.json", &probe.to_string()).unwrap();
+    let page = report.html().unwrap();
+    for text in ["erase block", "4194304", "a &lt;b&gt;"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
 fn rows_are_left_out_of_a_large_table_but_not_those_of_the_front() {
     let rows = 200_000;
     let line = |i: usize| format!("{i},{},{}\n", rows - i, if i % 1000 == 7 { "true" } else { "" });

@@ -2,19 +2,19 @@
 
 use std::io;
 
-use floatgate_image::ImageError;
-use floatgate_image::build::BuildError;
-use floatgate_image::ecc::{CodeError, EccError};
-use floatgate_image::edit::EditError;
+use crate::ImageError;
+use crate::build::BuildError;
+use crate::ecc::{CodeError, EccError};
+use crate::edit::EditError;
 #[cfg(feature = "mount")]
-use floatgate_image::mount::MountError;
-use floatgate_image::output::{OutputError, is_stdout};
-use floatgate_image::ubinize::UbinizeError;
+use crate::mount::MountError;
+use crate::output::{OutputError, is_stdout};
+use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
 use floatgate_stack::{fs, ubi, ubifs};
 
 /// An error that a user can do something about.
-pub(crate) trait Help {
+pub trait Help {
     /// Advice, as what follows `help:`.
     fn help(&self) -> String;
 }

@@ -1,0 +1,46 @@
+//! What a probe found, as JSON has it.
+
+use crate::partition::Layout;
+use crate::registers::Registers;
+use crate::{Answers, Samples};
+use serde::Serialize;
+
+/// Answers of a probe with what they were compared with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Name of the device, file or card.
+    pub target: String,
+    /// Size that it claims, in bytes.
+    pub capacity_bytes: u64,
+    /// Number of requests.
+    pub samples: usize,
+    /// False when the probe ended early.
+    pub complete: bool,
+    /// The answers.
+    pub answers: Answers,
+    /// Partitions of a file or block device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<Layout>,
+    /// What the card states about itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registers: Option<Registers>,
+    /// Statements of the registers that were measured to be otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disagreements: Vec<String>,
+}
+
+impl Report {
+    /// The report of a target without partitions and registers.
+    pub fn new(target: String, samples: &Samples, answers: Answers, complete: bool) -> Self {
+        Self {
+            target,
+            capacity_bytes: samples.capacity,
+            samples: samples.all.len(),
+            complete,
+            answers,
+            partition: None,
+            registers: None,
+            disagreements: Vec::new(),
+        }
+    }
+}

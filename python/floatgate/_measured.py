@@ -1,0 +1,224 @@
+"""Studies of devices and boards that were measured: `probe` and `fit`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _floatgate as native
+from ._arguments import Overrides, Path, overrides
+from ._error import Error
+from ._plot import Plotted, bars
+from ._result import row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of a probe to one question.
+
+    Attributes
+    ----------
+    question : str
+        ``erase_block``, ``page``, ``open_aus_linear``, ``capacity``, ``fake`` and so on.
+    value : int, float, str or None
+        The answer in `unit`; ``None`` when nothing is visible.
+    unit : str
+        ``B``, ``AUs``, ``us``, ``MB/s`` or nothing.
+    confidence : float
+        Probability that the answer is right.
+    alternatives : list of dict
+        Other values with their probabilities.
+    reason : str
+        Reason in words.
+    """
+
+    question: str
+    value: Union[int, float, str, None]
+    unit: str
+    confidence: float
+    alternatives: list[dict[str, Any]]
+    reason: str
+
+
+class Probe(Plotted[Answer]):
+    """Result of `probe`; one row a question."""
+
+    @property
+    def target(self) -> str:
+        """The card, device or file."""
+        return str(self._data["target"])
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Bytes that it claims to have; the real size is the answer to ``capacity``."""
+        return int(self._data["capacity_bytes"])
+
+    def __getitem__(self, question: str) -> Answer:
+        """The answer to a question."""
+        for answer in self.rows:
+            if answer.question == question:
+                return answer
+        raise KeyError(question)
+
+    def _title(self) -> str:
+        return self.target
+
+    def _draw(self, ax: Axes) -> None:
+        names = [f"{answer.question}: {_shown(answer)}" for answer in self.rows]
+        bars(ax, names, [answer.confidence for answer in self.rows], "confidence")
+        ax.set_xlim(0, 1)
+
+
+def _shown(answer: Answer) -> str:
+    return "?" if answer.value is None else f"{answer.value} {answer.unit}".strip()
+
+
+@dataclass(frozen=True)
+class FitRow:
+    """A measured figure beside the simulated one.
+
+    Attributes
+    ----------
+    line : int
+        Its line in the results, from 1.
+    name, measured : str
+        Name of the test, and the figure as it was printed.
+    set : list of str
+        Overrides under which it was measured.
+    ns_per_byte, fitted_ns_per_byte : float
+        Time of the board, and of the fitted setup, in ns per byte.
+    residual, residual_before : float
+        Simulated over measured time minus 1, as fitted and as the setup states its costs.
+    left_out : float or None
+        The residual when all other figures predict this one.
+    fitted : bool
+        False where the chip decides the figure, and no cost of the host does.
+    """
+
+    line: int
+    name: str
+    measured: str
+    set: list[str]
+    ns_per_byte: float
+    fitted_ns_per_byte: float
+    residual: float
+    residual_before: float
+    left_out: Optional[float]
+    fitted: bool
+
+
+class Fit(Plotted[FitRow]):
+    """Result of `fit`; one row a measured figure."""
+
+    #: The fitted setup, as a file for `speed` and the command.
+    toml: str
+
+    def __getitem__(self, name: str) -> FitRow:
+        """The first figure of a test."""
+        for figure in self.rows:
+            if figure.name == name:
+                return figure
+        raise KeyError(name)
+
+    @property
+    def parameters(self) -> list[dict[str, Any]]:
+        """Costs of host and controller: ``path``, ``before``, ``value``, and the interval ``low`` to ``high``."""
+        return list(self._data["parameters"])
+
+    @property
+    def hypotheses(self) -> list[dict[str, Any]]:
+        """What may be wrong on the board: ``what``, the overrides ``set``, and the worst residual with them."""
+        return list(self._data["hypotheses"])
+
+    @property
+    def unknown(self) -> list[dict[str, Any]]:
+        """Lines that were not understood, with the reasons."""
+        return list(self._data["unknown"])
+
+    def _draw(self, ax: Axes) -> None:
+        names = [f"{figure.name}, {figure.measured}" for figure in self.rows]
+        bars(ax, names, [100 * figure.residual for figure in self.rows], "simulated over measured time, minus 1, in %")
+
+
+def probe(
+    target: Path,
+    set: Optional[Overrides] = None,
+    *,
+    write: bool = False,
+    noise: float = 1.0,
+    seed: int = 0,
+) -> Probe:
+    """Measure a card or drive that nobody knows: erase block, page, open allocation units, caches, real size.
+
+    Parameters
+    ----------
+    target : str or path
+        Name of a built-in card, or the path of its TOML file: it is simulated. Or a block device or a file, which is only read.
+    set : mapping, optional
+        Overrides of a simulated card.
+    write : bool
+        Ask what only writes show, too, of a simulated card.
+    noise : float
+        Jitter of a simulated card: 1 as on real ones, 0 for none.
+    seed : int
+        Seed of the order of the requests, and of a simulated card.
+
+    Examples
+    --------
+    >>> answers = probe("fake-wraps-32g", write=True)
+    >>> answers["fake"].value
+    'wraps'
+    """
+    name = os.fspath(target)
+    if not os.path.exists(name) or name.endswith(".toml"):
+        data = json.loads(native.probe_card(name, overrides(set), write, noise, seed))
+    elif write or set:
+        raise Error(
+            f"{name}: a device or a file is only read here, and has no settings",
+            "`floatgate probe --write` says what it overwrites, asks before, and restores it",
+        )
+    else:
+        data = json.loads(native.probe_device(name, seed))
+    answers = data["answers"].items()
+    return Probe(data, [row(Answer, {"question": question, **answer}) for question, answer in answers])
+
+
+def fit(
+    setup: Path,
+    results: Union[str, bytes],
+    set: Optional[Overrides] = None,
+    *,
+    free: Sequence[str] = (),
+) -> Fit:
+    """Fit the costs of host and controller to figures measured on a board.
+
+    Parameters
+    ----------
+    setup, set
+        As for `speed`.
+    results : str or bytes
+        What ``flash_speed``, ``dd`` or U-Boot printed, or lines such as ``page read 227 us``. The text itself: of a file,
+        ``Path("flash_speed.txt").read_bytes()``.
+    free : sequence of str
+        Further numbers of the setup to fit: ``"chip.timing.t_prog_us.typ"``.
+
+    Examples
+    --------
+    >>> fit("imx6-mx30lf2g18ac", "page read 227 us")["page read"].fitted
+    True
+    """
+    name = os.fspath(setup)
+    is_file = "/" in name or name.endswith(".toml")
+    text = results.encode() if isinstance(results, str) else results
+    base = os.path.abspath(name) if is_file else name
+    printed, toml = native.fit_results(name, overrides(set), text, list(free), base)
+    data = json.loads(printed)
+    fitted = Fit(data, [row(FitRow, figure) for figure in data["rows"]])
+    fitted.toml = toml
+    return fitted

@@ -1,0 +1,206 @@
+//! Images built and changed.
+
+use crate::cancel::interruptible;
+use crate::failure::Failure;
+use crate::library;
+use floatgate_image::Selection;
+use floatgate_image::build::{BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build};
+use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit};
+use floatgate_image::help::Help;
+use floatgate_image::output::Output;
+use floatgate_lab::part_sizes;
+use floatgate_stack::fs::{Compression, Rename, Timestamp};
+use floatgate_stack::ubifs::FormatOptions;
+use pyo3::prelude::*;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// LEBs that files can still take in an image whose volume is no larger than its filesystem, as `image build` leaves them.
+const ROOM_LEBS: u32 = 2;
+
+/// Options of a new image.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct NewImage {
+    format: String,
+    part: Option<PathBuf>,
+    setup: Option<PathBuf>,
+    sizes: Option<(u32, u32)>,
+    compress: Option<String>,
+    volume: String,
+    autoresize: bool,
+    owner: Option<(u32, u32)>,
+    latest: Option<i64>,
+}
+
+impl NewImage {
+    fn shape(&self) -> Result<FlashShape, Failure> {
+        match (&self.part, &self.setup, self.sizes) {
+            (Some(part), None, None) => Ok(part_sizes::shape_of_part(library(), part)?),
+            (None, Some(setup), None) => Ok(part_sizes::shape_of_setup(library(), setup)?),
+            (None, None, Some((page_bytes, peb_bytes))) => Ok(FlashShape {
+                page_bytes,
+                sub_page_bytes: page_bytes,
+                peb_bytes,
+                vid_header_offset: None,
+                pebs: None,
+            }),
+            _ => {
+                let help = "give one of `part`, `setup` and `sizes=(page_bytes, peb_bytes)`";
+                Err(Failure::new("the sizes of the flash are not known", Some(help.to_owned())))
+            }
+        }
+    }
+
+    fn container(&self) -> Result<Container, Failure> {
+        match self.format.as_str() {
+            "ubi" => {
+                Ok(Container::Ubi { name: self.volume.clone(), autoresize: self.autoresize, image_seq: None })
+            }
+            "ubifs" => Ok(Container::None),
+            "jffs2" => {
+                Ok(Container::Jffs2(Jffs2Options { big_endian: false, summaries: false, pad_bytes: None }))
+            }
+            other => Err(Failure::new(
+                format!("no format is called {other:?}"),
+                Some("there are `ubi`, `ubifs` and `jffs2`".to_owned()),
+            )),
+        }
+    }
+
+    fn compression(&self) -> Result<Compression, Failure> {
+        match self.compress.as_deref() {
+            None if self.format == "jffs2" => Ok(Compression::Zlib),
+            None | Some("lzo") => Ok(Compression::Lzo),
+            Some("zlib") => Ok(Compression::Zlib),
+            Some("zstd") => Ok(Compression::Zstd),
+            Some("none") => Ok(Compression::None),
+            Some(other) => Err(Failure::new(
+                format!("no compression is called {other:?}"),
+                Some("there are `lzo`, `zlib`, `zstd` and `none`".to_owned()),
+            )),
+        }
+    }
+
+    fn options(&self) -> Result<BuildOptions, Failure> {
+        let format = FormatOptions {
+            room_lebs: if self.autoresize { 0 } else { ROOM_LEBS },
+            compression: self.compression()?,
+            ..FormatOptions::default()
+        };
+        Ok(BuildOptions {
+            shape: self.shape()?,
+            container: self.container()?,
+            format,
+            uuid: None,
+            volume_bytes: None,
+            overrides: Overrides { owner: self.owner, latest: self.latest },
+            device_table: None,
+        })
+    }
+}
+
+/// An error with its advice.
+fn helped(error: impl Help + std::fmt::Display) -> Failure {
+    let help = error.help();
+    Failure::new(error, Some(help))
+}
+
+/// Builds an image of a directory or a tar.
+#[pyfunction]
+pub(crate) fn build_image(
+    py: Python<'_>,
+    source: PathBuf,
+    output: PathBuf,
+    image: NewImage,
+) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let options = image.options()?;
+        let metadata = std::fs::metadata(&source).map_err(|error| {
+            let help = "name a directory or a tar".to_owned();
+            Failure::new(format!("{}: {error}", source.display()), Some(help))
+        })?;
+        let files =
+            if metadata.is_dir() { Source::Directory(source.clone()) } else { Source::Tar(source.clone()) };
+        let out = Output::create(&output, &[&source]).map_err(helped)?;
+        let file = out.file().try_clone().map_err(|error| helped(out.failed(error)))?;
+        let built = build(&files, file, &options).map_err(helped)?;
+        out.finish().map_err(helped)?;
+        Ok(serde_json::to_string(&built)?)
+    })
+}
+
+/// One change of the files in an image.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Change {
+    what: String,
+    /// The file in the image.
+    path: Vec<u8>,
+    /// Files of the host, the new name, the target of a link, permissions or owner.
+    other: Vec<u8>,
+    recursive: bool,
+}
+
+impl Change {
+    fn make(&self, editor: &mut Editor<'_>) -> Result<(), EditError> {
+        let path = ImagePath::new(self.path.clone())?;
+        let refused =
+            |what| EditError::Refused { path: String::from_utf8_lossy(&self.path).into_owned(), what };
+        let text = || std::str::from_utf8(&self.other).map_err(|_| refused("the value is no text"));
+        match self.what.as_str() {
+            "put" => {
+                let source = PathBuf::from(OsString::from_vec(self.other.clone()));
+                editor.put(&[source], &path, PutOptions { owner: Owner::default(), time_max: None })
+            }
+            "remove" => editor.remove(&path, self.recursive),
+            "mkdir" => editor.make_dir(&path, self.recursive, 0o755, Owner::default()),
+            "rename" => editor.rename(&path, &ImagePath::new(self.other.clone())?, Rename::Replace),
+            "symlink" => editor.symlink(&self.other, &path, Owner::default()),
+            "chmod" => {
+                let permissions = text()?.parse().map_err(|_| refused("these are no permissions"))?;
+                editor.chmod(&path, &permissions, self.recursive)
+            }
+            "chown" => {
+                let owner = text()?.parse().map_err(|_| refused("this is no owner"))?;
+                editor.chown(&path, owner, self.recursive)
+            }
+            _ => Err(refused("no change is called so")),
+        }
+    }
+}
+
+/// An image to change, and where the result goes.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Changed {
+    path: PathBuf,
+    volume: Option<String>,
+    offset: Option<u64>,
+    output: Option<PathBuf>,
+    recover: bool,
+    grow: bool,
+    /// Time that changed files get, in ns since 1970.
+    time_ns: i64,
+}
+
+/// Makes all changes of an image, or none. Returns what could not be kept as JSON.
+#[pyfunction]
+pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let Changed { path, volume, offset, output, recover, grow, time_ns } = image;
+        let nanoseconds = u32::try_from(time_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
+        let options = EditOptions {
+            selection: Selection { offset, volume, ..Selection::default() },
+            recover,
+            time: Timestamp { seconds: time_ns.div_euclid(1_000_000_000), nanoseconds },
+            output,
+            growth: if grow { GrowTo::Needed } else { GrowTo::Keep },
+        };
+        let all = |editor: &mut Editor<'_>| changes.iter().try_for_each(|change| change.make(editor));
+        let (_, edited) = edit(&path, &options, &all)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display()), Some(error.help())))?;
+        Ok(serde_json::to_string(&edited)?)
+    })
+}

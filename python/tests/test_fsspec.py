@@ -1,0 +1,129 @@
+"""fsspec's own tests of reading, and tables that pandas, duckdb and Dask read out of images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import floatgate
+import fsspec  # type: ignore[import-untyped,unused-ignore]
+import pandas
+import pytest
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped,unused-ignore]
+from fsspec.tests.abstract import AbstractFixtures, AbstractGetTests  # type: ignore[import-untyped,unused-ignore]
+
+#: The scenarios of fsspec's tests, which make them on a filesystem that can be written to.
+SCENARIOS = (
+    "_bulk_operations_scenario_0",
+    "_glob_edge_cases_files",
+    "_dir_and_file_with_same_name_prefix",
+    "_10_files_with_hashed_names",
+)
+
+
+def _join(*parts: str) -> str:
+    return "/".join(parts)
+
+
+@pytest.fixture(scope="session")
+def scenarios(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with each scenario in a folder of its name."""
+    root = tmp_path_factory.mktemp("scenarios")
+    for scenario in SCENARIOS:
+        getattr(AbstractFixtures(), scenario)(LocalFileSystem(auto_mkdir=True), _join, str(root / scenario))
+    return root
+
+
+@pytest.fixture(scope="session", params=["ubifs", "jffs2"])
+def files(request: pytest.FixtureRequest, scenarios: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The scenarios in an image."""
+    path = tmp_path_factory.mktemp("image") / "scenarios"
+    if request.param == "ubifs":
+        floatgate.Image.build(scenarios, path, part="mx30lf2g18ac")
+    else:
+        floatgate.Image.build(scenarios, path, format="jffs2", setup="stm32-n25q128a")
+    return fsspec.filesystem(request.param, image=str(path))
+
+
+class TestGet(AbstractFixtures, AbstractGetTests):  # type: ignore[misc,unused-ignore]
+    """All of fsspec's tests that copy from a filesystem; the others write to it."""
+
+    # This one makes its files itself; `test_directories_are_copied_whole` is the same on an image.
+    test_get_directory_recursive = None
+
+    @pytest.fixture
+    def fs(self, files: Any) -> Any:
+        return files
+
+    @pytest.fixture
+    def fs_path(self) -> str:
+        return ""
+
+    @pytest.fixture
+    def fs_bulk_operations_scenario_0(self) -> str:
+        return "/_bulk_operations_scenario_0/source"
+
+    @pytest.fixture
+    def fs_glob_edge_cases_files(self) -> str:
+        return "/_glob_edge_cases_files/source"
+
+    @pytest.fixture
+    def fs_dir_and_file_with_same_name_prefix(self) -> str:
+        return "/_dir_and_file_with_same_name_prefix/source"
+
+    @pytest.fixture
+    def fs_10_files_with_hashed_names(self) -> str:
+        return "/_10_files_with_hashed_names/source"
+
+
+def test_directories_are_copied_whole(files: Any, scenarios: Path, tmp_path: Path) -> None:
+    files.get("/_bulk_operations_scenario_0", str(tmp_path / "target"), recursive=True)
+    expected = scenarios / "_bulk_operations_scenario_0"
+    copied = {path.relative_to(tmp_path / "target") for path in (tmp_path / "target").rglob("*")}
+    assert copied == {path.relative_to(expected) for path in expected.rglob("*")}
+
+
+def test_writing_is_refused(files: Any) -> None:
+    writes: list[Callable[[], Any]] = [lambda: files.pipe("/x", b""), lambda: files.open("/x", "xb"), lambda: files.touch("/x"), lambda: files.mkdir("/x"), lambda: files.makedirs("/x")]
+    for write in writes:
+        with pytest.raises(NotImplementedError):
+            write()
+
+
+@pytest.fixture(scope="module")
+def dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A raw NAND dump with a CSV and a Parquet file in a UBIFS."""
+    folder = tmp_path_factory.mktemp("tables")
+    (folder / "log").mkdir()
+    table = pandas.DataFrame({"at": range(5000), "celsius": [20.5 + at % 7 for at in range(5000)]})
+    table.to_csv(folder / "log/sensor.csv", index=False)
+    table.to_parquet(folder / "log/sensor.parquet")
+    path = folder / "image.ubi"
+    floatgate.Image.build(folder / "log", path, part="mx30lf2g18ac")
+    # Onto the simulated chip and off it again, as a programmer and a reader do.
+    flash = floatgate.Mtd("imx6-mx30lf2g18ac")
+    size, block = path.stat().st_size, flash.geometry.erase_bytes
+    whole = path.read_bytes().ljust(-(-size // block) * block, b"\xff")
+    for addr in range(0, len(whole), block):
+        flash.write(addr, whole[addr : addr + block])
+    path.write_bytes(flash.read(0, len(whole)))
+    return path
+
+
+def test_pandas_and_duckdb_read_out_of_a_dump(dump: Path) -> None:
+    options = {"image": str(dump)}
+    table = pandas.read_csv("ubifs:///sensor.csv", storage_options=options)
+    assert (len(table), table["at"].sum()) == (5000, 5000 * 4999 // 2)
+    assert pandas.read_parquet("ubifs:///sensor.parquet", storage_options=options).equals(table)
+    with duckdb.connect() as connection:
+        connection.register_filesystem(fsspec.filesystem("ubifs", image=str(dump)))
+        found = connection.execute("select count(*), max(celsius) from 'ubifs:///sensor.parquet'").fetchone()
+    assert found == (5000, 26.5)
+
+
+def test_dask_reads_out_of_a_dump(dump: Path) -> None:
+    bag = pytest.importorskip("dask.bag")
+    lines = bag.read_text("ubifs:///sensor.csv", storage_options={"image": str(dump)})
+    assert lines.count().compute(scheduler="synchronous") == 5001
