@@ -8,11 +8,13 @@ use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::plot::{Curve, Panel, panels};
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
+use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target, TargetError,
-    Value, WritePlan, conclude, fio, flashbench, holders, size,
+    Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Samples, Simulated, Target,
+    TargetError, Value, WritePlan, conclude, fio, flashbench, holders, size,
 };
 use indicatif::ProgressFinish;
 use serde::Serialize;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate probe kingston-class-10
   floatgate probe sandisk-extreme --write --set card.open_aus=4
+  floatgate probe sandisk-su04g --write --plot probe.svg
   floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
 
 A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
@@ -53,6 +56,10 @@ pub(crate) struct Args {
     /// Write all samples as CSV
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Write pictures of what the answers rest on, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 
     /// Folder with the registers of the card: the files cid, csd, scr and ssr as sysfs has them. That of a block device is found
     #[arg(long, value_name = "DIR")]
@@ -116,6 +123,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(file) = args.from.as_ref().or(args.target.as_ref()) else {
         return Err(Failure::new("no target", "name a device, a file or a card"));
     };
+    common::check_plot(args.plot.as_deref())?;
     report(args, file.display().to_string(), &measured(args, file)?)
 }
 
@@ -138,6 +146,10 @@ fn from_file(file: &Path) -> Result<Measured, Failure> {
     let of_flashbench = || flashbench::Log::parse(&text).map(|log| log.conclude());
     if let Some(answers) = of_fio().or_else(of_flashbench) {
         return Ok(Measured::of_log(answers));
+    }
+    if !text.starts_with(HEAD) {
+        let why = "no samples, no log of flashbench, and no result of fio";
+        return Err(Failure::new(format!("{}: {why}", file.display()), what));
     }
     let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
     Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
@@ -345,6 +357,9 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
     }
+    if let Some(plot) = &args.plot {
+        draw(plot, &report, samples)?;
+    }
     match trouble {
         None => Ok(ExitCode::SUCCESS),
         Some(trouble) => {
@@ -352,6 +367,30 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
             Ok(ExitCode::from(1))
         }
     }
+}
+
+/// Writes pictures of the samples.
+fn draw(path: &Path, report: &Report<'_>, samples: &Samples) -> Result<(), Failure> {
+    let panel = |picture: Picture| Panel {
+        title: picture.title.to_owned(),
+        axes: picture.axes,
+        is_log: picture.is_log,
+        is_joined: picture.is_joined,
+        series: picture
+            .series
+            .into_iter()
+            .map(|(name, points)| Curve { name: name.to_owned(), points })
+            .collect(),
+    };
+    let all: Vec<Panel> = pictures(samples, report.answers).into_iter().map(panel).collect();
+    if all.is_empty() {
+        return Err(Failure::new("--plot: there are no samples", "logs of other tools have none; use --raw"));
+    }
+    let count = samples.all.len();
+    common::write_picture(
+        path,
+        &panels(&format!("Probe of {}", report.target), &format!("{count} samples"), &all),
+    )
 }
 
 /// Registers of the card, decoded.

@@ -7,6 +7,7 @@
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
+//! - [`picture`] has what the answers rest on as points of pictures.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
 //! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
 //!
@@ -34,6 +35,7 @@ pub mod fio;
 pub mod flashbench;
 mod host;
 pub mod partition;
+pub mod picture;
 mod probe;
 pub mod registers;
 mod sample;
