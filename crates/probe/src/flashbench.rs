@@ -145,11 +145,11 @@ impl Log {
             us(fit.step)
         );
         let most = if period < USUAL_MIN { UNUSUAL } else { MEANS };
-        let confidence = confidence.min(most) * (1.0 - fit.unexplained).max(0.3);
+        let explained = (1.0 - fit.unexplained).max(0.3);
+        let confidence = confidence.min(most) * explained;
+        let others = fit.periods[1..].iter().map(|(other, weight)| (*other, weight * explained));
         let odd = (period < USUAL_MIN).then_some((3 * period, UNUSUAL * confidence));
-        Answer::found(Value::Count(period), "B", confidence, reason)
-            .or(odd)
-            .or(fit.periods[1..].iter().copied())
+        Answer::found(Value::Count(period), "B", confidence, reason).or(odd).or(others)
     }
 
     fn page(&self, erase_block: Option<u64>) -> Answer {
@@ -162,10 +162,17 @@ impl Log {
                 Answer::unknown("B", fit.nothing.min(0.9), reason)
             }
             Some((period, confidence)) => {
+                // Where a smaller alignment shows a part of the step, all of it shows from the next one on.
+                let larger = fit
+                    .periods
+                    .iter()
+                    .copied()
+                    .find(|(other, weight)| *other > period && 2.0 * weight > confidence);
+                let (period, confidence) = larger.unwrap_or((period, confidence));
                 let reason =
                     format!("reads across borders of {} and more take {} longer", size(period), us(fit.step));
-                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason)
-                    .or(fit.periods[1..].iter().copied())
+                let others = fit.periods.iter().copied().filter(|(other, _)| *other != period);
+                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason).or(others)
             }
         }
     }

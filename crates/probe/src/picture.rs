@@ -60,7 +60,11 @@ fn levels(samples: &Samples) -> Picture {
         axes: ("alignment, KiB", "longer, us"),
         is_log: (true, false),
         is_joined: true,
-        series: vec![("reads of 4 KiB", curve(Test::Border)), ("reads of 1 KiB", curve(Test::Page))],
+        series: vec![
+            ("reads of 4 KiB", curve(Test::Border)),
+            ("reads of 1 KiB", curve(Test::Page)),
+            ("reads of 1 KiB where the probe has written", curve(Test::PageWritten)),
+        ],
     }
 }
 

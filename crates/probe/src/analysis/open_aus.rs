@@ -4,7 +4,7 @@ use super::caches::cache;
 use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
-use crate::stats::median;
+use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 
 /// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
@@ -73,11 +73,18 @@ fn longest_pause(times: &[f64]) -> f64 {
     rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).fold(f64::INFINITY, f64::min)
 }
 
-/// Longest pause, ns, of a cache behind which one unit is written in order: nothing is closed for it.
+/// Factor of the median from which on a write is a pause, and the share of pauses that are usual: some close what was open before.
+const PAUSE: f64 = 3.0;
+const USUAL: f64 = 0.8;
+
+/// Usual pause, ns, of a cache behind which one unit is written in order: nothing is closed for it.
 fn usual_pause(samples: &Samples) -> Option<f64> {
     cache(samples)?;
     let alone = samples.of(Test::OpenLinear).filter(|sample| in_turn(sample.about) == 1);
-    alone.map(|sample| sample.ns as f64).reduce(f64::max)
+    let mut times: Vec<f64> = alone.map(|sample| sample.ns as f64).collect();
+    let middle = median(&mut times);
+    let usual = quantile(times.into_iter().filter(|ns| *ns > PAUSE * middle), USUAL);
+    (usual > 0.0).then_some(usual)
 }
 
 /// Progress of a search for the cliff.
