@@ -9,12 +9,14 @@ use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::plot::{Curve, Panel, panels};
 use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
+use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, Host, Noise, Probe, ProbeError, ProbeOptions, Report, Samples, Simulated, TargetError,
-    Value, WritePlan, conclude, fio, flashbench, holders, probe_simulated, size,
+    Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Report, Samples, Simulated,
+    TargetError, Value, WritePlan, conclude, fio, flashbench, holders, probe_simulated, size,
 };
 use indicatif::ProgressFinish;
 use std::io::{self, IsTerminal};
@@ -25,6 +27,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate probe kingston-class-10
   floatgate probe sandisk-extreme --write --set card.open_aus=4
+  floatgate probe sandisk-su04g --write --plot probe.svg
   floatgate probe samsung-evo-16g --noise 2 --seed 7 --json
   floatgate probe /dev/mtd0
 
@@ -57,6 +60,10 @@ pub(crate) struct Args {
     /// Write all samples as CSV
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Write pictures of what the answers rest on, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
 
     /// Folder with the registers of the card: the files cid, csd, scr and ssr as sysfs has them. That of a block device is found
     #[arg(long, value_name = "DIR")]
@@ -108,6 +115,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
         return probe_mtd::run(&asked);
     }
+    common::check_plot(args.plot.as_deref())?;
     report(args, file.display().to_string(), &measured(args, file)?)
 }
 
@@ -130,6 +138,10 @@ fn from_file(file: &Path) -> Result<Measured, Failure> {
     let of_flashbench = || flashbench::Log::parse(&text).map(|log| log.conclude());
     if let Some(answers) = of_fio().or_else(of_flashbench) {
         return Ok(Measured::of_log(answers));
+    }
+    if !text.starts_with(HEAD) {
+        let why = "no samples, no log of flashbench, and no result of fio";
+        return Err(Failure::new(format!("{}: {why}", file.display()), what));
     }
     let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
     Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
@@ -316,6 +328,9 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
     }
+    if let Some(plot) = &args.plot {
+        draw(plot, &report, samples)?;
+    }
     match trouble {
         None => Ok(ExitCode::SUCCESS),
         Some(trouble) => {
@@ -336,6 +351,30 @@ pub(crate) fn json(path: &Path, saved: bool) -> Result<serde_json::Value, Failur
     let report = summary(&args, path.display().to_string(), &measured)?;
     serde_json::to_value(&report)
         .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))
+}
+
+/// Writes pictures of the samples.
+fn draw(path: &Path, report: &Report, samples: &Samples) -> Result<(), Failure> {
+    let panel = |picture: Picture| Panel {
+        title: picture.title.to_owned(),
+        axes: picture.axes,
+        is_log: picture.is_log,
+        is_joined: picture.is_joined,
+        series: picture
+            .series
+            .into_iter()
+            .map(|(name, points)| Curve { name: name.to_owned(), points })
+            .collect(),
+    };
+    let all: Vec<Panel> = pictures(samples, &report.answers).into_iter().map(panel).collect();
+    if all.is_empty() {
+        return Err(Failure::new("--plot: there are no samples", "logs of other tools have none; use --raw"));
+    }
+    let count = samples.all.len();
+    common::write_picture(
+        path,
+        &panels(&format!("Probe of {}", report.target), &format!("{count} samples"), &all),
+    )
 }
 
 /// Registers of the card, decoded.

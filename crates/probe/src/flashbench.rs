@@ -95,15 +95,17 @@ impl Log {
         }
     }
 
-    /// Each alignment counts once, with the median of all tables: they read the same positions again, so that what a position has of its own does not
-    /// go away with more tables.
+    /// Each alignment counts with the median of all tables, twice when there are several: they read the same positions again, so that what a position
+    /// has of its own does not go away with more tables.
     fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64]) -> Fit {
         let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for (align, diff, _) in self.borders.iter().filter(|(align, ..)| rows.contains(align)) {
             tries.entry(*align).or_default().push(*diff);
         }
-        let points: Vec<Point> =
-            tries.iter_mut().map(|(align, diffs)| Point { at: *align, value: median(diffs) }).collect();
+        let row = |(align, diffs): (&u64, &mut Vec<f64>)| {
+            vec![Point { at: *align, value: median(diffs) }; diffs.len().min(2)]
+        };
+        let points: Vec<Point> = tries.iter_mut().flat_map(row).collect();
         let usual_max = self.usual_max();
         let usual = |period| prior(period) * if period > usual_max { RARE } else { 1.0 };
         fit_usual(&points, periods, FLOOR * self.base_ns(), |_| vec![0], usual)
@@ -131,6 +133,11 @@ impl Log {
             let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
             return Answer::unknown("B", fit.nothing.min(0.9), reason);
         };
+        let has_rival = fit.periods.get(1).is_some_and(|other| other.1 > confidence / 3.0);
+        if has_rival && fit.step < CLEAR_STEP * fit.sigma {
+            let reason = "a step of the size of the noise: several erase blocks explain the table";
+            return Answer::unknown("B", 1.0 - confidence, reason).or(fit.periods.iter().copied());
+        }
         let reason = format!(
             "reads across borders of {} and more take {} longer than across smaller ones; a block of 3 or 5 times a power of two \
              would look the same",
@@ -138,11 +145,11 @@ impl Log {
             us(fit.step)
         );
         let most = if period < USUAL_MIN { UNUSUAL } else { MEANS };
-        let confidence = confidence.min(most) * (1.0 - fit.unexplained).max(0.3);
+        let explained = (1.0 - fit.unexplained).max(0.3);
+        let confidence = confidence.min(most) * explained;
+        let others = fit.periods[1..].iter().map(|(other, weight)| (*other, weight * explained));
         let odd = (period < USUAL_MIN).then_some((3 * period, UNUSUAL * confidence));
-        Answer::found(Value::Count(period), "B", confidence, reason)
-            .or(odd)
-            .or(fit.periods[1..].iter().copied())
+        Answer::found(Value::Count(period), "B", confidence, reason).or(odd).or(others)
     }
 
     fn page(&self, erase_block: Option<u64>) -> Answer {
@@ -155,10 +162,17 @@ impl Log {
                 Answer::unknown("B", fit.nothing.min(0.9), reason)
             }
             Some((period, confidence)) => {
+                // Where a smaller alignment shows a part of the step, all of it shows from the next one on.
+                let larger = fit
+                    .periods
+                    .iter()
+                    .copied()
+                    .find(|(other, weight)| *other > period && 2.0 * weight > confidence);
+                let (period, confidence) = larger.unwrap_or((period, confidence));
                 let reason =
                     format!("reads across borders of {} and more take {} longer", size(period), us(fit.step));
-                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason)
-                    .or(fit.periods[1..].iter().copied())
+                let others = fit.periods.iter().copied().filter(|(other, _)| *other != period);
+                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason).or(others)
             }
         }
     }
@@ -230,6 +244,8 @@ const PAGES: f64 = 0.6;
 /// two of the seven positions of each row are borders of such a block.
 const USUAL_MIN: u64 = 2 << 20;
 const UNUSUAL: f64 = 0.5;
+/// Step, in deviations of a row, below which an erase block with a rival is no answer.
+const CLEAR_STEP: f64 = 4.0;
 /// Largest first alignment of a card of 32 GB or less, B. Such cards have allocation units of 4 MiB at most (SD Physical Layer Specification, AU_SIZE).
 const LARGEST_SDHC: u64 = 8 << 30;
 /// Probability of an erase block beyond that, as a factor.
@@ -263,7 +279,8 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, base: Option<&BTreeMap<u
         Some((pair[0].0, pair[1].0, after / before)).filter(|cliff| cliff.2 > CLIFF)
     });
     let Some((good, bad, factor)) = cliffs.max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        let reason = format!("at least {most}: so many erase blocks written in turn are about as fast as one");
+        let reason =
+            format!("at least {most}: so many erase blocks written in turn are about as fast as one");
         return Answer::unknown("AUs", 0.7, reason);
     };
     let is_repeated = bad < *most;

@@ -8,6 +8,7 @@
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`probe_simulated`] does both for a simulated card; a [`Report`] is what was found.
 //! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
+//! - [`picture`] has what the answers rest on as points of pictures.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
 //! - [`mtd`] reads raw flash behind an MTD character device: speeds, bad and weak blocks.
 //! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
@@ -37,6 +38,7 @@ pub mod flashbench;
 mod host;
 pub mod mtd;
 pub mod partition;
+pub mod picture;
 mod probe;
 pub mod registers;
 mod report;

@@ -102,7 +102,7 @@ fn what_cannot_be_probed_is_refused() {
         (&["/dev/null"], "neither a file nor a block device"),
         (&["."], "neither a file nor a block device"),
         (&["nosuch"], "nosuch"),
-        (&["--from", "samples.csv"], "line 1: no capacity in bytes"),
+        (&["--from", "samples.csv"], "no samples, no log of flashbench, and no result of fio"),
         (&["kingston-class-10", "--noise", "-1"], "not between 0 and 100"),
         (&["kingston-class-10", "--yes"], "--write"),
         (&[], "TARGET"),

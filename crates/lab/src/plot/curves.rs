@@ -62,7 +62,7 @@ pub fn curves(all: &[Curve], chart: &Chart<'_>) -> String {
 }
 
 /// Smallest and largest of what is above 0, or 1 and 1 of nothing.
-fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let above = values.filter(|v| *v > 0.0);
     let (low, high) = above.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     if low <= high { (low, high) } else { (1.0, 1.0) }

@@ -5,6 +5,7 @@
 //! - [`addresses`]: requests of a device, address over time.
 //! - [`bars`]: one stacked bar per test or sweep combination.
 //! - [`curves`]: curves on logarithmic axes.
+//! - [`panels`]: several small pictures with their own axes.
 //! - [`heatmap`]: a matrix of ratios.
 //! - [`comparisons`]: published figures over simulated ones.
 //! - [`wear_figures`]: how long chips live, and how their times change.
@@ -23,6 +24,7 @@ mod heatmap;
 mod lanes;
 mod legend;
 mod palette;
+mod panels;
 mod pen;
 mod scale;
 mod share;
@@ -38,6 +40,7 @@ pub use comparison::{Compared, Comparison, Published, comparisons};
 pub use curves::{Chart, Curve, curves};
 pub use heatmap::{Heatmap, heatmap};
 pub use palette::{Ink, ink};
+pub use panels::{Panel, panels};
 pub use share::{breakdown_text, percentages};
 pub use terminal::waterfall_text;
 pub use waterfall::waterfall_svg;

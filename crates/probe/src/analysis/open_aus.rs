@@ -4,7 +4,7 @@ use super::caches::cache;
 use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
-use crate::stats::median;
+use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 
 /// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
@@ -13,8 +13,8 @@ pub(crate) const MOST: u64 = 32;
 pub(crate) const REPEAT: u64 = 1 << 16;
 /// Factor by which writes slow down when units are closed. Cliffs of real cards: 2 (SanDisk) to 34.
 const CLIFF: f64 = 1.7;
-/// As `CLIFF`, of the longest pauses behind a cache.
-const CACHED_CLIFF: f64 = 1.35;
+/// As `CLIFF`, of the longest pause behind a cache: other pauses are hardly longer than usual.
+const CACHED_CLIFF: f64 = 1.2;
 /// Factor from which on a cliff is beyond doubt.
 const CLEAR_CLIFF: f64 = 2.5;
 /// Allocation units that are tested for being kept for FAT.
@@ -47,6 +47,16 @@ const fn in_turn(about: u64) -> u64 {
     about % REPEAT
 }
 
+/// Time of a write, ns, by the number of allocation units written in turn; the shorter one where a number was measured twice.
+pub(crate) fn costs_by_number(samples: &Samples, test: Test) -> BTreeMap<u64, f64> {
+    let mut least = BTreeMap::new();
+    for (about, cost) in costs(samples, test, in_turn) {
+        let least = least.entry(in_turn(about)).or_insert(cost);
+        *least = cost.min(*least);
+    }
+    least
+}
+
 /// Longest of the shortest times of the units that were written in turn.
 fn slowest(times: &[f64], units: u64) -> f64 {
     let units = (units.max(1) as usize).min(times.len().max(1));
@@ -63,37 +73,54 @@ fn longest_pause(times: &[f64]) -> f64 {
     rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).fold(f64::INFINITY, f64::min)
 }
 
+/// Factor of the median from which on a write is a pause, and the share of pauses that are usual: some close what was open before.
+const PAUSE: f64 = 3.0;
+const USUAL: f64 = 0.8;
+
+/// Usual pause, ns, of a cache behind which one unit is written in order: nothing is closed for it.
+fn usual_pause(samples: &Samples) -> Option<f64> {
+    cache(samples)?;
+    let alone = samples.of(Test::OpenLinear).filter(|sample| in_turn(sample.about) == 1);
+    let mut times: Vec<f64> = alone.map(|sample| sample.ns as f64).collect();
+    let middle = median(&mut times);
+    let usual = quantile(times.into_iter().filter(|ns| *ns > PAUSE * middle), USUAL);
+    (usual > 0.0).then_some(usual)
+}
+
 /// Progress of a search for the cliff.
 pub(crate) struct Search {
     /// Most allocation units that can be written in turn, as far as is known, and the cost of a write, ns.
     pub(crate) good: Option<(u64, f64)>,
     /// Fewest that cannot.
     pub(crate) bad: Option<(u64, f64)>,
+    /// Cost of a write from which on units are closed, ns, where something else than the numbers around the cliff tells it.
+    limit: Option<f64>,
     costs: BTreeMap<u64, f64>,
 }
 
 impl Search {
     pub(crate) fn new(samples: &Samples, test: Test) -> Self {
         let costs = costs(samples, test, in_turn);
+        let limit = usual_pause(samples).map(|pause| pause * CACHED_CLIFF);
         // A single unit in random order is compared with one in order.
-        let mut base = (test == Test::OpenRandom)
-            .then(|| self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied());
-        let mut base = base.take().flatten();
-        let is_cached = cache(samples).is_some();
-        let cliff = if is_cached { CACHED_CLIFF } else { CLIFF };
+        let alone = |_| self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied();
+        let mut base = Some(()).filter(|()| test == Test::OpenRandom).and_then(alone);
         let (mut good, mut bad) = (None, None);
-        for (aus, first) in costs.range(..REPEAT) {
-            // What delays a card now and then only makes a number look worse than it is.
-            let cost = costs.get(&(aus + REPEAT)).map_or(*first, |again| first.min(*again));
-            if base.is_some_and(|base| cost > base * cliff) {
-                bad = Some((*aus, cost));
+        // What delays a card now and then only makes a number look worse than it is.
+        for (aus, cost) in costs_by_number(samples, test) {
+            if limit.or(base.map(|base| base * CLIFF)).is_some_and(|limit| cost > limit) {
+                bad = Some((aus, cost));
                 break;
             }
-            // Behind a cache, as much is copied for any number that stay open.
-            base = Some(base.map_or(cost, |base| if is_cached { base } else { base.max(cost) }));
-            good = Some((*aus, cost));
+            base = Some(base.map_or(cost, |base| base.max(cost)));
+            good = Some((aus, cost));
         }
-        Self { good, bad, costs }
+        Self { good, bad, limit, costs }
+    }
+
+    /// Cost of a write, ns, above which units are closed.
+    fn limit(&self) -> Option<f64> {
+        self.limit.or(Some((self.good?.1 * self.bad?.1).sqrt()))
     }
 
     /// The number of allocation units to measure next, with [`REPEAT`] added when it was measured before; `None` when all is known.
@@ -114,7 +141,7 @@ impl Search {
     fn confidence(&self) -> f64 {
         let (Some((good, low)), Some((bad, high))) = (self.good, self.bad) else { return 0.8 };
         let again = |aus: u64| self.costs.get(&(aus + REPEAT)).copied();
-        let limit = (low * high).sqrt();
+        let Some(limit) = self.limit() else { return 0.8 };
         let agrees =
             again(good).is_none_or(|cost| cost < limit) && again(bad).is_none_or(|cost| cost > limit);
         let is_repeated = again(bad).is_some();
@@ -129,8 +156,9 @@ impl Search {
 
 /// Allocation units that can be written beside as many others as can be open.
 pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
-    let (Some((good, low)), Some((_, high))) = (linear.good, linear.bad) else { return Vec::new() };
-    let limit = (low * high).sqrt();
+    let (Some((good, _)), Some(_), Some(limit)) = (linear.good, linear.bad, linear.limit()) else {
+        return Vec::new();
+    };
     costs(samples, Test::Fat, |_| good + 1)
         .into_iter()
         .filter(|(_, cost)| *cost < limit)

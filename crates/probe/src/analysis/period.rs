@@ -56,7 +56,7 @@ const GROUP_MIN: usize = 3;
 /// Probability before any measurement that nothing is visible.
 const NOTHING: f64 = 0.3;
 /// Factor by which losses count less than they would for independent points: neighbours share causes.
-const TEMPER: f64 = 2.0;
+const TEMPER: f64 = 1.3;
 
 /// Probability of a period before any measurement: powers of two are usual, three times one is TLC.
 pub(crate) fn prior(period: u64) -> f64 {

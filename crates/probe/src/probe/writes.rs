@@ -132,7 +132,8 @@ impl<T: Target> Probe<'_, T> {
         ];
         let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (layout.fill.1 / 4);
         let sparse = SPARSE_STEPS.len() as u64 * layout.fill.1 / 2;
-        let bytes_max = 2 * layout.fill.1 + sparse + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
+        let bytes_max =
+            2 * layout.fill.1 + sparse + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
         WritePlan { ranges, bytes_max }
     }
 
@@ -204,7 +205,8 @@ impl<T: Target> Probe<'_, T> {
             for write in 0..writes {
                 self.write_through(Test::Sparse, step, layout.fill.0 + write * step, TURN_BYTES)?;
             }
-            if sparse_fit(&self.samples).is_some_and(|(fit, _)| fit.best().is_some_and(|best| best.1 > CLEAR)) {
+            if sparse_fit(&self.samples).is_some_and(|(fit, _)| fit.best().is_some_and(|best| best.1 > CLEAR))
+            {
                 return Ok(true);
             }
         }

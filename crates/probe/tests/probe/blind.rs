@@ -182,10 +182,15 @@ fn what_is_stated_about_random_cards_is_true() {
     }
 }
 
+/// If an answer is right on nine of ten cards, it is right on fewer than five of twelve once in 300,000 runs.
 #[test]
-fn nothing_wrong_is_sure_about_cards_that_nobody_has_seen() {
+fn cards_that_nobody_has_seen_are_recovered() {
     let first = fresh_seed();
-    assert_honest(&campaign(first..first + 12));
+    let sums = campaign(first..first + 12);
+    assert_honest(&sums);
+    for (question, tally) in sums.questions.iter().filter(|(question, _)| **question != "page") {
+        assert!(tally.right >= 5, "{question}: {tally:?}, FLOATGATE_PROBE_SEED={first}");
+    }
 }
 
 #[test]
@@ -195,7 +200,7 @@ fn slow_what_is_stated_about_many_random_cards_is_true() {
     let sums = campaign(first..first + cards(500));
     assert_honest(&sums);
     for (question, least) in
-        [("erase_block", 91), ("open_aus_linear", 85), ("open_aus_random", 85), ("page", 80)]
+        [("erase_block", 94), ("open_aus_linear", 88), ("open_aus_random", 88), ("page", 78)]
     {
         let percent = sums.questions[question].right * 100 / sums.cards;
         assert!(percent >= least, "{question}: {percent} %");

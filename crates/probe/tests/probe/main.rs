@@ -10,3 +10,4 @@ mod blind;
 mod fakes;
 mod generator;
 mod hostile;
+mod logs;
