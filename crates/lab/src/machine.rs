@@ -437,6 +437,9 @@ impl UbifsLayers {
         let mut ubi = Ubi::attach(mtd, &attach).map_err(|error| error.fault.to_string())?;
         let volumes = if self.second_volume { 2 } else { 1 };
         let lebs = lebs.min(ubi.info().available_lebs / volumes);
+        if lebs == 0 {
+            return Err("the flash is too small for UBI: what it keeps for itself and for eraseblocks that go bad leaves no LEB for a volume".to_owned());
+        }
         if self.second_volume {
             let second = self.format(ubi, SECOND_VOLUME, lebs)?;
             ubi = second.unmount().map_err(|(error, _)| error.to_string())?.into_ubi();

@@ -144,6 +144,30 @@ fn nodes_that_newer_ones_replace_are_marked_on_nor_when_asked_to() {
     assert_eq!(marked(&Geometry::nand_512(28), true).0, 0);
 }
 
+/// Small writes leave eraseblocks of nodes that the whole page at its end has replaced. Linux's thread collects them when there are many,
+/// although space is not short: `jffs2_thread_should_wake`, `vdirty_blocks_gctrigger`.
+#[test]
+fn many_very_dirty_eraseblocks_are_collected_in_the_background() {
+    let options = MountOptions { compressors: Vec::new(), ..MountOptions::default() };
+    let mut fs = fresh(&Geometry::nand_512(128), &options);
+    while fs.work_in_background().unwrap() {}
+    let file = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+    let root = FileSystem::root(&fs);
+    let inode = FileSystem::create(&mut fs, root, b"log", &file).unwrap();
+    for piece in 0..4096_u64 {
+        FileSystem::write(&mut fs, inode, piece * 16, &[piece as u8; 16]).unwrap();
+    }
+    let (before, space) = (tree(&mut fs).unwrap(), FileSystem::space(&fs));
+    let mut steps = 0;
+    while fs.work_in_background().unwrap() {
+        steps += 1;
+    }
+    assert!(steps > 15, "{steps}: some 25 eraseblocks are dirty, and 6 may remain so");
+    assert_eq!(FileSystem::check(&mut fs).unwrap(), Vec::<String>::new());
+    assert!(before == tree(&mut fs).unwrap());
+    assert!(FileSystem::space(&fs).free_blocks + 8 > space.free_blocks, "dirt counts as free already");
+}
+
 /// Linux writes a node of a hole where a file grows, and readers that look at nodes alone depend on it.
 #[test]
 fn each_byte_of_a_file_that_is_put_in_has_a_node() {

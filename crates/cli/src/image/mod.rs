@@ -74,7 +74,7 @@ enum Command {
     /// Mount an image as a folder, through FUSE
     #[cfg(feature = "mount")]
     Mount(mount::Args),
-    /// Check an image for damage: UBI, UBIFS, the data of files
+    /// Check an image for damage: UBI, UBIFS, JFFS2, the data of files
     Check(check::Args),
     /// Compare two images, entry by entry
     Diff(diff::Args),

@@ -115,6 +115,7 @@ impl Blocks {
             draw: 1,
         };
         blocks.totals = blocks.sum();
+        blocks.very_dirty = blocks.count_very_dirty();
         blocks
     }
 
@@ -188,6 +189,10 @@ impl Blocks {
     /// A full eraseblock of which at least half is dirt (Linux: `VERYDIRTY`).
     fn is_very_dirty(&self, block: &Block) -> bool {
         block.state == State::Full && self.dirt(block) >= u64::from(self.erase_bytes / 2)
+    }
+
+    fn count_very_dirty(&self) -> u32 {
+        self.list.iter().filter(|block| self.is_very_dirty(block)).count() as u32
     }
 
     fn dirt(&self, block: &Block) -> u64 {
@@ -403,6 +408,13 @@ impl Blocks {
                     block.live
                 ));
             }
+        }
+        let very_dirty = self.count_very_dirty();
+        if very_dirty != self.very_dirty {
+            wrong.push(format!(
+                "{very_dirty} eraseblocks are half dirt or more, {} are believed to be",
+                self.very_dirty
+            ));
         }
         if sum != self.totals {
             wrong.push(format!("{:?} are believed, {sum:?} are there", self.totals));
