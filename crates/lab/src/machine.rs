@@ -270,7 +270,7 @@ pub struct Filesystem {
     pub sync: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`); of UBIFS.
     pub bulk_read: bool,
-    /// `df` of an empty UBIFS counts LEBs as free that are kept back once something is written (Linux 2.6.27).
+    /// `df` shows all of an empty UBIFS as free, and LEBs less once something is written (Linux 2.6.27).
     pub empty_is_total: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,

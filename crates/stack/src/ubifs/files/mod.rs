@@ -48,7 +48,7 @@ pub struct Behaviour {
     pub budget: bool,
     /// Blocks of a file that stand one behind the other are read at once (`-o bulk_read`).
     pub bulk_read: bool,
-    /// `df` of an empty filesystem counts LEBs as free that are kept back once something is written (Linux 2.6.27).
+    /// `df` shows all of an empty filesystem as free, and LEBs less once something is written (Linux 2.6.27).
     pub empty_is_total: bool,
     /// Limits of memory and effort.
     pub limits: Limits,

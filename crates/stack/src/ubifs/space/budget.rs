@@ -255,7 +255,14 @@ impl Space {
     ///
     /// Empty LEBs lose only what large data nodes leave at their end, not all dark bytes.
     pub(crate) fn free_bytes(&self) -> u64 {
-        self.free_bytes_of(self.available(self.min_index_lebs()))
+        let layout = self.layout();
+        let promised = self.budget.promised.data.saturating_add(self.budget.promised.dirty);
+        let lebs = i64::from(self.reusable_lebs()) - i64::from(self.lebs_kept_for_index());
+        let better = i64::from(layout.dark_bytes) - i64::from(layout.leb_overhead);
+        let available = i64::try_from(self.available(self.min_index_lebs())).unwrap_or(i64::MAX);
+        let available = available.saturating_add(lebs.saturating_mul(better));
+        let space = u64::try_from(available).unwrap_or(0).saturating_sub(promised);
+        reported(layout, space)
     }
 
     /// No more than the inode of the root directory is there, and nothing waits to be written.
@@ -263,36 +270,22 @@ impl Space {
         self.totals().used <= INODE_BYTES && self.budget.promised.is_nothing()
     }
 
-    fn free_bytes_of(&self, available: u64) -> u64 {
-        let layout = self.layout();
-        let promised = self.budget.promised.data.saturating_add(self.budget.promised.dirty);
-        let lebs = i64::from(self.reusable_lebs()) - i64::from(self.lebs_kept_for_index());
-        let better = i64::from(layout.dark_bytes) - i64::from(layout.leb_overhead);
-        let available = i64::try_from(available).unwrap_or(i64::MAX);
-        let available = available.saturating_add(lebs.saturating_mul(better));
-        let space = u64::try_from(available).unwrap_or(0).saturating_sub(promised);
-        reported(layout, space)
-    }
-
     /// Size and free space of the filesystem (`statfs`).
     ///
-    /// `empty_is_total`: an empty filesystem has all but two LEBs of its main area free, also those that are kept back once something is
-    /// written, as in the first versions of UBIFS (Linux 2.6.27: `ubifs_calc_available`).
+    /// `empty_is_total`: all of an empty filesystem is free, and the journal heads are not left out of its size, as in 2008 (Linux 2.6.27,
+    /// `ubifs_calc_available`, with the size in LEBs that commit 7dad181bbe58 brought).
     pub(crate) fn report(&self, empty_is_total: bool) -> crate::fs::Space {
         let layout = self.layout();
         let block = u64::from(BLOCK_BYTES);
-        let kept = 1 + 1 + MIN_INDEX_LEBS + layout.limits.heads;
+        let heads = if empty_is_total { 0 } else { layout.limits.heads };
+        let kept = 1 + 1 + MIN_INDEX_LEBS + heads;
         let lebs = layout.limits.main_lebs().saturating_sub(kept);
         let per_leb = u64::from(layout.leb_bytes() - layout.leb_overhead);
-        let free = if empty_is_total && self.is_empty() {
-            let lebs = u64::from(layout.limits.main_lebs().saturating_sub(2));
-            self.free_bytes_of(lebs * u64::from(layout.leb_bytes() - layout.dark_bytes))
-        } else {
-            self.free_bytes()
-        };
+        let total = reported(layout, u64::from(lebs) * per_leb);
+        let free = if empty_is_total && self.is_empty() { total } else { self.free_bytes() };
         let reserved = reported(layout, layout.superblock.reserved_bytes);
         crate::fs::Space {
-            blocks: reported(layout, u64::from(lebs) * per_leb) / block,
+            blocks: total / block,
             free_blocks: free / block,
             available_blocks: free.saturating_sub(reserved) / block,
         }
