@@ -171,7 +171,9 @@ impl FrontEnd {
 
     fn ended(self) -> Result<(Ram, Punctuality), MountError> {
         drop(self.socket);
-        self.served.join().unwrap()
+        let ended = self.served.join().unwrap();
+        self.folder.close().unwrap();
+        ended
     }
 }
 
