@@ -544,7 +544,7 @@ fn life_point(
     Point::new(
         "life",
         format!(
-            "about {terabytes:.1} TB can be written by {}, {years:.0} years at {} a day, {level}",
+            "about {terabytes:.1} TB can be written by {}, {years:.1} years at {} a day, {level}",
             fs.name(),
             size(wish.write_bytes_per_day)
         ),

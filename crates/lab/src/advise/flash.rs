@@ -373,7 +373,7 @@ fn write_point(
     let mut point = Point::new(
         "speed and life",
         format!(
-            "expect {:.2} {} for writes{}; about {terabytes:.1} TB can be written, {years:.0} years at {} a day",
+            "expect {:.2} {} for writes{}; about {terabytes:.1} TB can be written, {years:.1} years at {} a day",
             write.value,
             write.unit,
             read.map_or_else(String::new, |read| format!(" and {:.2} {} for reads", read.value, read.unit)),

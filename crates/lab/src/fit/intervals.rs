@@ -19,8 +19,8 @@ const FIRST_STEP: f64 = 0.2;
 /// Distance of an end from the last value with which all figures agree, as a share of it or of the cost's scale.
 const CLOSE: f64 = 0.1;
 
-/// A refit begins near its end; one that improves slowly does not come to agree.
-const REFIT: Effort = Effort { rounds: 6, enough: 0.1 };
+/// A refit begins near its end.
+const REFIT: Effort = Effort { rounds: 6, enough: 1e-4 };
 
 /// Weight of the place where a refit starts: it decides what the figures do not.
 const PULL: f64 = 0.02;
