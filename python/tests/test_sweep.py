@@ -31,6 +31,9 @@ def test_rows_stand_in_the_order_of_the_grid() -> None:
     assert [row["bus.mode"] for row in table if row["refused"]] == ["8S"] * 4
     assert table.columns[:2] == ["bus.mode", "bus.clock_hz"]
     assert table.rows[0].keys() == set(table.columns)
+    copy = pickle.loads(pickle.dumps(table))
+    assert copy == table
+    assert len(copy) == len(table) == 12
 
 
 @pytest.mark.parametrize("setup", [row.name for row in floatgate.setups()])
