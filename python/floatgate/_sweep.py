@@ -40,12 +40,25 @@ class Table(Tabular):
     Rows stay in a file until they are asked for.
     """
 
-    def __init__(self, results: native.NativeSweep) -> None:
-        self._results = results
+    def __init__(self, columns: Mapping[str, Sequence[Any]], results: Optional[native.NativeSweep] = None) -> None:
+        self._given = columns
+        self._native = results
+
+    @property
+    def _results(self) -> native.NativeSweep:
+        if self._native is None:
+            raise Error("these rows are not those of a sweep in this process", "use `to_pandas()`, or `rows`")
+        return self._native
 
     @functools.cached_property
     def _data(self) -> dict[str, list[Any]]:
-        return self._results.columns()
+        if self._native is not None:
+            return self._native.columns()
+        return {name: list(column) for name, column in self._given.items()}
+
+    def __reduce__(self) -> tuple[type[Table], tuple[dict[str, list[Any]]]]:
+        """A pickle has the columns."""
+        return Table, (self._data,)
 
     def _columns(self) -> dict[str, list[Any]]:
         return self._data
@@ -84,7 +97,7 @@ class Table(Tabular):
         return self._data[column]
 
     def __len__(self) -> int:
-        return self._results.done()
+        return self._native.done() if self._native is not None else len(self._data["refused"])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self._data, values)) for values in zip(*self._data.values()))
@@ -220,7 +233,7 @@ def sweep(
     refused = results.first_refused()
     if refused is not None and results.counts()[2] == results.designs():
         raise Error(refused, "all designs are refused, this is the first")
-    table = Table(results)
+    table = Table({}, results)
     if output is not None:
         table.write(output)
     return table
