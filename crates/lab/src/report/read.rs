@@ -149,8 +149,11 @@ fn rows(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     value.as_array()?.iter().map(Value::as_object).collect()
 }
 
+/// A row, and its key where it is that of an object.
+type NamedRow<'a> = (Option<&'a str>, &'a Map<String, Value>);
+
 /// Rows of a list, or those of an object with their keys.
-fn named_rows(value: &Value) -> Option<Vec<(Option<&str>, &Map<String, Value>)>> {
+fn named_rows(value: &Value) -> Option<Vec<NamedRow<'_>>> {
     match value {
         Value::Object(all) => {
             all.iter().map(|(key, row)| Some((Some(key.as_str()), row.as_object()?))).collect()
