@@ -7,7 +7,7 @@ use super::names::{DIRECTORY_MODE, Directory, Named};
 use super::{Cached, FILES_KEPT, Jffs2, NodeRef};
 use crate::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileType, FilledFile,
-    Name, NewFile, NewKind, Rename, Result, SetXattr, Space, Timestamp, Work,
+    LINK_TARGET, Name, NewFile, NewKind, Rename, Result, SetXattr, Space, Timestamp, Work,
 };
 use floatgate_media::jffs2::{
     Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, ROOT_INODE, Xattr, XattrNode, XattrPrefix,
@@ -20,8 +20,12 @@ use std::ops::Range;
 /// Links that Linux shows of the root directory beside those of its subdirectories.
 const ROOT_LINKS: u32 = 3;
 
-/// Longest target of a symbolic link, bytes (Linux: `PATH_MAX`).
-const TARGET_MAX: u32 = 4096;
+/// Longest target of a symbolic link that is read, bytes (Linux: `PATH_MAX`).
+const TARGET_READ_MAX: u32 = 4096;
+
+/// Longest target of a symbolic link that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`, in `jffs2_symlink` and
+/// `jffs2_do_read_inode_internal`).
+pub const TARGET_MAX: usize = 254;
 
 /// Longest name, bytes.
 const NAME_MAX: usize = 254;
@@ -279,7 +283,7 @@ impl Jffs2<dyn Mtd> {
         if of_type != FileType::Symlink {
             return Err(Error::Invalid("not a symbolic link"));
         }
-        if newest.file_len > TARGET_MAX {
+        if newest.file_len > TARGET_READ_MAX {
             return Err(Error::Damaged(format!("inode {inode}: a target of {} bytes", newest.file_len)));
         }
         self.attached(inode)
@@ -534,8 +538,8 @@ impl Jffs2<dyn Mtd> {
     /// What a new file has attached.
     fn attachment(&self, kind: &NewKind<'_>) -> Result<Vec<u8>> {
         Ok(match kind {
-            NewKind::Symlink(target) if target.is_empty() || target.len() >= TARGET_MAX as usize => {
-                return Err(Error::TooLarge { what: "target of a symbolic link", len: target.len() as u64 });
+            NewKind::Symlink(target) if target.is_empty() || target.len() > TARGET_MAX => {
+                return Err(Error::TooLarge { what: LINK_TARGET, len: target.len() as u64 });
             }
             NewKind::Symlink(target) => target.to_vec(),
             NewKind::BlockDevice(number) | NewKind::CharacterDevice(number) => {
