@@ -24,6 +24,7 @@ use crate::ImageError;
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
+use crate::words::count;
 
 /// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
 const ROUNDS: usize = 8;
@@ -141,6 +142,12 @@ impl Wrong {
                 (wrong.names, wrong.gaps) = (names, gaps);
                 for damage in fs.damaged_nodes() {
                     wrong.take(damage);
+                }
+                if let Some(first) = fs.counts().first_foreign {
+                    let nodes = count(fs.counts().foreign_nodes, "node");
+                    saved.lose("/", format!("{nodes} of the other byte order, the first at byte {first:#x}"));
+                    let erase = shape.erase_bytes;
+                    wrong.places.extend((first..found.len).step_by(erase as usize));
                 }
             }
             Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
