@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use floatgate_stack::fs::FileType;
-use floatgate_stack::ubifs::Behaviour;
 
 use super::source::{FileSystemSource, without_inode};
 use super::{
@@ -14,6 +13,7 @@ use super::{
 };
 use crate::check::open_volume;
 use crate::detect::Content;
+use crate::format::jffs2;
 use crate::format::ubifs::check::has_filesystem;
 use crate::history::At;
 use crate::open::choose_volume;
@@ -51,8 +51,11 @@ impl Extractions {
     /// # Errors
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
-        if let Content::Jffs2(_) = image.choose(selection)?.content {
-            return Ok(Self(Parts::Jffs2(image.mount(selection, false, Behaviour::default())?, Vec::new())));
+        let found = image.choose(selection)?;
+        if let Content::Jffs2(shape) = &found.content {
+            let mut fs = jffs2::mount(image.store()?, &found, shape)?;
+            let losses = jffs2::losses(&mut fs, "have no node");
+            return Ok(Self(Parts::Jffs2(Box::new(fs), losses)));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -95,7 +98,7 @@ impl Extractions {
         let found = image.choose(selection)?;
         Ok(Self(match &found.content {
             Content::Jffs2(shape) => {
-                let (fs, losses) = crate::format::jffs2::history::at(image, &found, shape, at)?;
+                let (fs, losses) = jffs2::history::at(image, &found, shape, at)?;
                 Parts::Jffs2(Box::new(fs), losses)
             }
             _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),

@@ -1,11 +1,11 @@
 //! Errors of the filesystem as numbers of the host.
 
-use floatgate_stack::fs::Error;
+use floatgate_stack::fs::{Error, LINK_TARGET};
 use rustix::io::Errno;
 
 /// Error number that a program on the host receives.
 #[must_use]
-pub const fn errno(error: &Error) -> Errno {
+pub fn errno(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::NOENT,
         Error::Exists => Errno::EXIST,
@@ -13,6 +13,7 @@ pub const fn errno(error: &Error) -> Errno {
         Error::IsDirectory => Errno::ISDIR,
         Error::NotEmpty => Errno::NOTEMPTY,
         Error::BadName | Error::Invalid(_) => Errno::INVAL,
+        Error::TooLarge { what: LINK_TARGET, len: 1.. } => Errno::NAMETOOLONG,
         Error::TooLarge { .. } => Errno::FBIG,
         Error::NotPermitted => Errno::PERM,
         Error::TooManyLinks => Errno::MLINK,

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::{IMAGES, Random, contents, text};
 
-const ERASE: usize = 16 << 10;
+pub(crate) const ERASE: usize = 16 << 10;
 const BLOCKS: usize = 40;
 const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
 

@@ -12,7 +12,7 @@ use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{KINDS, image, image_with_removed, noise};
+use super::edited::{ERASE, KINDS, image, image_with_removed, noise};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -94,6 +94,10 @@ fn damaged_images_become_clean() {
             for (path, data) in before {
                 match (&data, after.get(&path)) {
                     (Some(data), Some(Some(now))) => assert!(data == now, "{name}: {path}"),
+                    // Its damaged name is written again.
+                    (Some(_), None) if path.starts_with("/lost-") => {
+                        assert!(after.values().any(|now| *now == data), "{name}: {path}");
+                    }
                     (None, now) => assert!(!matches!(now, Some(None)), "{name}: {path}"),
                     (_, now) => panic!("{name}: {path} was there, and now {now:?}"),
                 }
@@ -274,4 +278,27 @@ fn a_node_that_must_be_known_is_taken_out() {
     let (report, new) = repaired("unknown", &bytes).unwrap();
     assert!(report.losses.iter().any(|loss| loss.what.contains("0xe055")), "{:?}", report.losses);
     assert!(contents(&mut *mounted(&new), "/data") == noise(1, 100_000));
+}
+
+/// An eraseblock of an image as made that is erased is found out: what it held is named, and what is left has a name again.
+#[test]
+fn a_lost_eraseblock_is_told() {
+    for kind in KINDS {
+        let whole = image(kind);
+        let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE;
+        for block in 0..used {
+            let name = format!("{kind:?} {block}");
+            let mut bytes = whole.clone();
+            bytes[block * ERASE..(block + 1) * ERASE].fill(0xFF);
+            let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+            assert_eq!(report.outcome, Outcome::Damaged, "{name}: {:?}", report.findings);
+            match repaired(&name, &bytes) {
+                Ok((repair, _)) => assert!(!repair.losses.is_empty(), "{name}"),
+                // All names of the root directory were in the first one.
+                Err(error) => {
+                    assert!(block == 0 && matches!(error, ImageError::Truncated(_)), "{name}: {error}")
+                }
+            }
+        }
+    }
 }

@@ -14,6 +14,9 @@ pub use work::{Codec, Through, Work};
 /// Bytes of a block of a file: blocks are what holes and compression are counted in.
 pub const BLOCK_BYTES: usize = 4096;
 
+/// What [`Error::TooLarge`] calls the target of a symbolic link.
+pub const LINK_TARGET: &str = "target of a symbolic link";
+
 /// A mounted filesystem.
 ///
 /// Files are named by inode numbers. An inode without a name stays as long as it is open.

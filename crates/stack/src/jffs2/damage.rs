@@ -45,13 +45,21 @@ pub enum Fault {
         /// The name.
         name: String,
     },
-    /// No name leads to a directory that has names in it: the part of the flash with the root directory is not there.
-    #[error("the name of directory {inode} is not there: it is shown as {name:?}")]
+    /// No name leads to an inode, and it was not removed: the eraseblock with its name is lost.
+    #[error("the name of inode {inode} is not there: it is shown as {name:?}")]
     NoName {
         /// Inode number.
         inode: u32,
         /// Name that it gets in the root directory.
         name: String,
+    },
+    /// Neither a node nor a name of some inodes is there, and nothing says that files were removed: their eraseblock is lost.
+    #[error("inodes {first} to {last}: neither nodes nor names are there, and nothing else was ever removed")]
+    Missing {
+        /// The first inode number that is missing.
+        first: u32,
+        /// The last one.
+        last: u32,
     },
     /// Its data do not fit its fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]

@@ -19,8 +19,12 @@ use std::ops::Range;
 /// Links that Linux shows of the root directory beside those of its subdirectories.
 const ROOT_LINKS: u32 = 3;
 
-/// Longest target of a symbolic link, bytes (Linux: `PATH_MAX`).
-const TARGET_MAX: u32 = 4096;
+/// Longest target of a symbolic link that is read, bytes (Linux: `PATH_MAX`).
+const TARGET_READ_MAX: u32 = 4096;
+
+/// Longest target of a symbolic link that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`, in `jffs2_symlink` and
+/// `jffs2_do_read_inode_internal`).
+pub const TARGET_MAX: usize = 254;
 
 /// Longest name, bytes.
 const NAME_MAX: usize = 254;
@@ -278,7 +282,7 @@ impl Jffs2<dyn Mtd> {
         if of_type != FileType::Symlink {
             return Err(Error::Invalid("not a symbolic link"));
         }
-        if newest.file_len > TARGET_MAX {
+        if newest.file_len > TARGET_READ_MAX {
             return Err(Error::Damaged(format!("inode {inode}: a target of {} bytes", newest.file_len)));
         }
         self.attached(inode)

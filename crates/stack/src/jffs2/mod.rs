@@ -3,7 +3,7 @@
 //! In the order of a mount and a write:
 //!
 //! - `scan` reads the summary of each eraseblock, or all of it, and keeps the place and version of each node; `names` and `xattrs` have
-//!   the directories and attributes that come of it, `blocks` has how much of each eraseblock is of use.
+//!   the directories and attributes that come of it, `lost` what has lost its name, `blocks` how much of each eraseblock is of use.
 //! - `file` reads a file's nodes when it is first asked for, checks their CRCs, and maps its bytes to nodes; `compress` has the compressors.
 //! - `files` has what programs do; each change is a node or two, which `log` puts behind what was written before.
 //! - `collect` moves live nodes out of an eraseblock, so that it can be erased (Linux: garbage collector).
@@ -27,12 +27,14 @@ mod files;
 mod filesystem;
 mod flash;
 mod log;
+mod lost;
 mod names;
 mod scan;
 mod xattrs;
 
 pub use compress::CompressFault;
 pub use damage::{Damage, Fault, MountError};
+pub use files::TARGET_MAX;
 
 use crate::fs;
 use blocks::{Blocks, State};
@@ -164,8 +166,9 @@ pub struct Jffs2<M: ?Sized> {
     highest_inode: u32,
     /// Time of day, seconds since 1970.
     time: u32,
-    /// Directories whose names are lost, of a mount for reading.
+    /// Inodes whose names are lost, of a mount for reading.
     adopted: BTreeSet<u32>,
+    is_without_root: bool,
     /// How often an inode is open.
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
@@ -223,6 +226,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             highest_inode: scan.highest_inode,
             time: 0,
             adopted: BTreeSet::new(),
+            is_without_root: false,
             open: BTreeMap::new(),
             pending: BTreeMap::new(),
             filling: BTreeMap::new(),
@@ -271,12 +275,12 @@ impl Jffs2<dyn Mtd> {
     /// Puts in order what the scan has found.
     fn start(&mut self) -> Result<(), MountError> {
         self.nodes.entry(ROOT_INODE).or_default();
+        let mut useless = self.collector.take_losers();
         if self.options.read_only {
-            self.adopt_nameless();
+            self.adopt_nameless(!useless.is_empty());
         }
         let out = self.names.remove_orphans(&self.nodes);
         self.damage.extend(out.damage);
-        let mut useless = self.collector.take_losers();
         useless.extend(out.dirents);
         for inode in out.inodes {
             let cached = self.nodes.remove(&inode).unwrap_or_default();
@@ -308,18 +312,9 @@ impl Jffs2<dyn Mtd> {
         Ok(())
     }
 
-    /// Where the root directory has no names at all, the flash begins in the middle of the filesystem: directories without a name get one.
-    fn adopt_nameless(&mut self) {
-        let nameless = self.names.nameless(&self.nodes);
-        self.counts.nameless_directories = nameless.len() as u64;
-        if self.names.directory(ROOT_INODE).is_some() {
-            return;
-        }
-        for directory in nameless {
-            self.nodes.entry(directory.0).or_default();
-            self.adopted.insert(directory.0);
-            self.damage.push(self.names.adopt(directory));
-        }
+    /// True when the root directory has no names: the flash begins in the middle of the filesystem. Of a mount for reading.
+    pub const fn is_without_root(&self) -> bool {
+        self.is_without_root
     }
 
     /// Byte order.

@@ -4,7 +4,7 @@ use super::Cached;
 use super::damage::{Damage, Fault};
 use crate::fs::FileType;
 use floatgate_media::crc;
-use floatgate_media::jffs2::{ROOT_INODE, dirent_type, file_type};
+use floatgate_media::jffs2::{ROOT_INODE, file_type};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Mode of a directory of which no node is there.
@@ -197,9 +197,7 @@ impl Names {
     /// Directories with names in them to which no name leads, by inode, with the place of one of these names: they were removed and are not
     /// erased yet, or their own names are lost.
     pub(super) fn nameless(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32)> {
-        let all = self.directories.values();
-        let named: BTreeSet<u32> =
-            all.flat_map(|directory| directory.names().map(|(_, named)| named.inode)).collect();
+        let named = self.inodes();
         let nameless =
             self.directories.iter().filter(|(inode, _)| **inode != ROOT_INODE && !named.contains(inode));
         let first = |directory: &Directory| {
@@ -208,12 +206,28 @@ impl Names {
         nameless.filter_map(|(&inode, directory)| Some((inode, first(directory)?))).collect()
     }
 
-    /// Gives a directory a name in the root.
-    pub(super) fn adopt(&mut self, (inode, at): (u32, u32)) -> Damage {
-        let name = format!("lost-{inode}");
-        let named = Named { version: 0, inode, dirent_type: dirent_type(DIRECTORY_MODE), at };
+    /// Gives an inode a name in the root.
+    pub(super) fn adopt(&mut self, inode: u32, dirent_type: u8, at: u32) -> Damage {
+        let taken = |name: &String| self.entry(ROOT_INODE, name.as_bytes()).is_some();
+        let mut name = format!("lost-{inode}");
+        while taken(&name) {
+            name.push('~');
+        }
+        let named = Named { version: 0, inode, dirent_type, at };
         self.add(ROOT_INODE, name.as_bytes(), named, None);
         Fault::NoName { inode, name }.at(u64::from(at))
+    }
+
+    /// All inodes that have a name.
+    pub(super) fn inodes(&self) -> BTreeSet<u32> {
+        let all = self.directories.values();
+        all.flat_map(|directory| directory.names().map(|(_, named)| named.inode)).collect()
+    }
+
+    /// True when a dirent node says that a name was removed.
+    pub(super) fn has_removed(&self) -> bool {
+        let mut all = self.directories.values().flat_map(|directory| directory.names.values());
+        all.any(|named| named.inode == 0)
     }
 
     /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that

@@ -1,9 +1,10 @@
 //! What is wrong in a JFFS2: all nodes are found, and the data of all files read.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use floatgate_stack::fs::{Error, FileSystem, FileType};
-use floatgate_stack::jffs2::Counts;
+use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
+use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::{FileJffs2, Jffs2Shape, mount};
@@ -16,6 +17,11 @@ use crate::{Image, ImageError};
 
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 1 << 20;
+
+const TORN: &str =
+    "power went away while the node was written: Linux leaves it out, and what it held is older";
+
+const LOST_BLOCK: &str = "an eraseblock with nodes is lost: Linux deletes what has no name";
 
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
@@ -35,7 +41,7 @@ pub(crate) fn check(
         Ok(mut fs) => {
             checked.mounts = true;
             note_foreign(fs.counts(), origin, report);
-            note_nameless(fs.counts(), report);
+            note_nameless(&fs, report);
             Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
@@ -53,22 +59,26 @@ pub(crate) fn check(
     Ok(ImageCheck { offset: origin.file_byte(0), jffs2: true, ..ImageCheck::bare(found, checked) })
 }
 
-/// Notes the nodes of the other byte order, which Linux leaves out as well: to it they are dirty bytes.
+/// Tells the nodes of the other byte order, which Linux leaves out as well: to it they are dirty bytes. Nothing says whether they are of
+/// this filesystem.
 fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     let Some(first) = counts.first_foreign else { return };
     let what = format!(
         "{} of the other byte order among those of the filesystem",
         count(counts.foreign_nodes, "node")
     );
-    let consequence = "Linux leaves them out: nothing that they hold is there";
-    let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "node", what, consequence);
+    let consequence =
+        "Linux leaves them out: nothing that they hold is there, be it of this filesystem or of an older one";
+    let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "node", what, consequence);
     finding.offset = Some(origin.file_byte(first));
     report.add(finding);
 }
 
-/// Notes directories that a mount leaves out because no name leads to them.
-fn note_nameless(counts: &Counts, report: &mut CheckReport) {
-    if counts.nameless_directories == 0 {
+/// Notes directories that a mount leaves out because no name leads to them, where they may have been removed.
+fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
+    let is_told = fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. }));
+    let counts = fs.counts();
+    if counts.nameless_directories == 0 || is_told {
         return;
     }
     let directories = count(counts.nameless_directories, "directory");
@@ -91,14 +101,20 @@ pub(super) struct LostName {
 pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
     pub(super) names: Vec<LostName>,
+    pub(super) gaps: Gaps,
 }
+
+/// Parts of files that no node has, by inode.
+pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 
 /// Reads all files; what is missing is listed once for each file.
 pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
     let mut report = CheckReport::default();
     let mut check = Check::new(fs, None, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
-    let names = check.lost;
+    let (names, gaps) = (check.lost, check.gaps);
+    // Nothing is lost of a target that only Linux refuses.
+    report.findings.retain(|finding| finding.structure != "symbolic link");
     let is_file = |finding: &Finding| finding.structure != "node";
     let files: BTreeSet<String> = report
         .findings
@@ -115,7 +131,7 @@ pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
             finding.offset.map_or(String::new(), |offset| format!(", at byte {offset:#x} of the filesystem"));
         Loss { path, what: format!("{}{place}", finding.what) }
     });
-    Survey { losses: losses.collect(), names }
+    Survey { losses: losses.collect(), names, gaps }
 }
 
 struct Check<'c> {
@@ -126,11 +142,13 @@ struct Check<'c> {
     report: &'c mut CheckReport,
     /// Names of what cannot be read.
     lost: Vec<LostName>,
+    /// Parts of files that no node has, by inode.
+    gaps: Gaps,
 }
 
 impl<'c> Check<'c> {
     const fn new(fs: &'c mut FileJffs2, origin: Option<&'c Origin>, report: &'c mut CheckReport) -> Self {
-        Self { fs, told: 0, origin, report, lost: Vec::new() }
+        Self { fs, told: 0, origin, report, lost: Vec::new(), gaps: Gaps::new() }
     }
 
     fn run(&mut self, checked: &mut VolumeCheck) {
@@ -154,6 +172,7 @@ impl<'c> Check<'c> {
                     Ok(Some(bytes)) if seen.insert(entry.inode) => {
                         checked.files += 1;
                         checked.bytes = checked.bytes.saturating_add(bytes);
+                        self.tell_gaps(entry.inode, &path);
                     }
                     Ok(_) => {}
                     // The walk comes to directories by itself.
@@ -166,6 +185,39 @@ impl<'c> Check<'c> {
                 self.tell(Some(&path));
             }
         }
+    }
+
+    /// Makes findings of parts of a file that no node has, and of a target that Linux refuses.
+    fn tell_gaps(&mut self, inode: u32, path: &str) {
+        match self.fs.attributes(inode) {
+            Ok(Attributes { file_type: FileType::Regular, .. }) => {
+                for gap in self.fs.gaps(inode).unwrap_or_default() {
+                    let what = format!("bytes {} to {} have no node", gap.start, gap.end);
+                    let consequence = "the node is lost; the bytes read as zeros";
+                    self.add("file", Severity::Damaged, what, consequence, path);
+                    self.gaps.entry(inode).or_default().push(gap);
+                }
+            }
+            Ok(Attributes { file_type: FileType::Symlink, size, .. }) if size > TARGET_MAX as u64 => {
+                let what = format!("target of {size} bytes: Linux's JFFS2 has at most {TARGET_MAX}");
+                // Nothing is damaged: makers of images write it, and it is read here.
+                self.add("symbolic link", Severity::Note, what, "Linux does not open it", path);
+            }
+            _ => {}
+        }
+    }
+
+    fn add(
+        &mut self,
+        structure: &'static str,
+        severity: Severity,
+        what: String,
+        consequence: &'static str,
+        path: &str,
+    ) {
+        let mut finding = Finding::new(Layer::Jffs2, severity, structure, what, consequence);
+        finding.name_paths(std::iter::once(path.to_owned()));
+        self.report.add(finding);
     }
 
     /// Reads all that a file has; its bytes, or nothing of a directory.
@@ -232,11 +284,29 @@ impl<'c> Check<'c> {
         let new: Vec<_> = self.fs.damaged_nodes()[self.told..].to_vec();
         self.told += new.len();
         for damage in new {
+            let is_torn = matches!(damage.fault, Fault::Media(_)) && self.fs.is_torn(damage.at);
+            let severity = if is_torn { Severity::Recoverable } else { Severity::Damaged };
+            let consequence = match damage.fault {
+                Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
+                _ if is_torn => TORN,
+                _ => LEFT_OUT,
+            };
             let what = damage.fault.to_string();
-            let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "node", what, LEFT_OUT);
-            finding.offset = Some(self.origin.map_or(damage.at, |origin| origin.file_byte(damage.at)));
+            let mut finding = Finding::new(Layer::Jffs2, severity, structure(&damage), what, consequence);
+            let has_place = !matches!(damage.fault, Fault::Missing { .. });
+            let place = self.origin.map_or(damage.at, |origin| origin.file_byte(damage.at));
+            finding.offset = has_place.then_some(place);
             finding.name_paths(path.map(str::to_owned).into_iter());
             self.report.add(finding);
         }
+    }
+}
+
+/// Name of what is damaged.
+const fn structure(damage: &Damage) -> &'static str {
+    match damage.fault {
+        Fault::Missing { .. } => "inodes",
+        Fault::NoName { .. } => "name",
+        _ => "node",
     }
 }

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::jffs2::{Endian, Header, ROOT_INODE};
-use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::{Store, StoreError};
 
 use super::nodes::{Body, Piece, pieces};
@@ -15,7 +14,6 @@ use crate::check::Origin;
 use crate::detect::Found;
 use crate::extract::Loss;
 use crate::history::{At, Change, LastNames, Revision};
-use crate::walk::Walk;
 use crate::{Image, ImageError};
 
 /// A node of an inode or a name.
@@ -146,7 +144,7 @@ pub(crate) fn at(
     };
     let store = past.over(image.store()?, found.offset, &nodes, shape.endian());
     let mut fs = mount_as(Box::new(store), found, shape, true)?;
-    let losses = gaps(&mut fs);
+    let losses = super::losses(&mut fs, "were erased since");
     Ok((fs, losses))
 }
 
@@ -260,21 +258,4 @@ impl Store for Marked {
     fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         self.below.write_at(offset, data)
     }
-}
-
-/// Parts of files that no node has. Linux writes a node for a hole, so that there was one.
-fn gaps(fs: &mut FileJffs2) -> Vec<Loss> {
-    let mut losses = Vec::new();
-    let mut walk = Walk::new(fs.root());
-    while let Some(directory) = walk.next(fs) {
-        let Ok(directory) = directory else { continue };
-        for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
-            let path = [directory.path.as_slice(), &[entry.name]].concat();
-            let gaps = fs.gaps(entry.inode).unwrap_or_default();
-            losses.extend(gaps.into_iter().map(|gap| {
-                Loss::new(&path, format!("bytes {} to {} were erased since: zeros", gap.start, gap.end))
-            }));
-        }
-    }
-    losses
 }

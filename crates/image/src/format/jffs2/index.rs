@@ -32,8 +32,8 @@ pub(super) struct Index {
     pub(super) dirents: Vec<Name>,
     /// Those whose header is good and nothing else for sure, with their bytes.
     damaged: Vec<(u64, Vec<u8>)>,
-    /// For each inode the newest version of its nodes, and the mode that this one tells.
-    modes: BTreeMap<u32, (u32, u32)>,
+    /// For each inode the newest of its nodes.
+    newest: BTreeMap<u32, Inode>,
 }
 
 impl Index {
@@ -53,15 +53,22 @@ impl Index {
             Ok(Body::Dirent(DirentNode { dirent, name })) => {
                 self.dirents.push(Name { at, dirent, name: name.to_vec() });
             }
-            Ok(Body::Inode(Inode { inode, version, mode, .. })) => {
-                let newest = self.modes.entry(inode).or_default();
-                *newest = (*newest).max((version, mode));
+            Ok(Body::Inode(inode)) => {
+                let newest = self.newest.entry(inode.inode).or_insert(inode);
+                if newest.version <= inode.version {
+                    *newest = inode;
+                }
             }
             Err(_) if header.node_type == NodeType::Dirent && self.damaged.len() < DAMAGED_MAX => {
                 self.damaged.push((at, node.to_vec()))
             }
             _ => {}
         }
+    }
+
+    /// The newest node of an inode.
+    pub(super) fn inode(&self, inode: u32) -> Option<&Inode> {
+        self.newest.get(&inode)
     }
 
     /// The newest node of a name.
@@ -101,8 +108,8 @@ impl Index {
     /// The most likely form of a damaged name; none if it may have been removed.
     fn restored(&self, at: u64, damaged: &Damaged<'_>) -> Option<Name> {
         let Damaged { parent, version, inode, name, is_name_good } = *damaged;
-        let (_, mode) = *self.modes.get(&inode)?;
-        let is_there = parent == ROOT_INODE || self.modes.contains_key(&parent);
+        let mode = self.newest.get(&inode)?.mode;
+        let is_there = parent == ROOT_INODE || self.newest.contains_key(&parent);
         let is_like = |one: &&Name| {
             one.dirent.parent == parent
                 && if is_name_good {

@@ -11,8 +11,11 @@ pub(crate) mod pages;
 pub(crate) mod repair;
 pub(crate) mod write;
 
+use std::collections::BTreeSet;
+
 use floatgate_media::jffs2::{Endian, NODE_ALIGN};
 use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
@@ -20,6 +23,9 @@ use serde::Serialize;
 
 use crate::ImageError;
 use crate::detect::Found;
+use crate::extract::Loss;
+use crate::walk::Walk;
+use crate::words::count;
 
 /// Largest image that begins in the middle of an eraseblock and is read whole, bytes: it is in memory.
 const AMID_BYTES_MAX: u32 = 256 << 20;
@@ -99,6 +105,32 @@ fn mount_as(
     let ignores_summaries = ignores_summaries || whole.is_some();
     let options = MountOptions { endian, ignores_summaries, ..MountOptions::read_only() };
     mount_flash(flash, &options)
+}
+
+/// What reading the filesystem's files does not tell: parts of files that no node has, of which Linux says nothing either, and nodes of the
+/// other byte order.
+pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    if fs.counts().foreign_nodes > 0 {
+        let nodes = count(fs.counts().foreign_nodes, "node");
+        losses.push(Loss::new(&[], format!("{nodes} of the other byte order left out")));
+    }
+    let mut walk = Walk::new(fs.root());
+    let mut seen = BTreeSet::new();
+    while let Some(directory) = walk.next(fs) {
+        let Ok(directory) = directory else { continue };
+        for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
+            let gaps = if seen.insert(entry.inode) { fs.gaps(entry.inode) } else { continue };
+            let path = [directory.path.as_slice(), &[entry.name]].concat();
+            let gaps = gaps.unwrap_or_default().into_iter();
+            losses.extend(
+                gaps.map(|gap| {
+                    Loss::new(&path, format!("bytes {} to {} {reason}: zeros", gap.start, gap.end))
+                }),
+            );
+        }
+    }
+    losses
 }
 
 fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {

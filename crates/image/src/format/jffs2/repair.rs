@@ -2,19 +2,21 @@
 //!
 //! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A name of a
 //! file of which nothing is left becomes one that was removed. A directory without a good node of its own gets a new one in the room that
-//! damage leaves, and keeps what is in it.
+//! damage or the last eraseblock leaves, and keeps what is in it; so do files without a name, which get one in the root directory, and parts
+//! of files without a node, which become holes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use floatgate_media::jffs2::{
-    Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, Summary, emit_summary,
+    Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary,
+    dirent_type, emit_summary,
 };
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
 use floatgate_stack::jffs2::{CompressFault, Damage, Fault, MountError};
 
-use super::check::{LostName, Survey, survey};
+use super::check::{Gaps, LostName, Survey, survey};
 use super::index::{Index, Name};
 use super::nodes::{Body, Piece, pieces};
 use super::{Jffs2Shape, mount};
@@ -22,9 +24,13 @@ use crate::ImageError;
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
+use crate::words::count;
 
 /// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
 const ROUNDS: usize = 8;
+
+/// Bytes of room for a new node: an inode node without data, which is longer than a dirent node of a made-up name.
+const ROOM: usize = Inode::SIZE;
 
 /// Mode of a directory of which nothing but its name is known.
 const DIRECTORY_MODE: u32 = 0o040_755;
@@ -106,6 +112,12 @@ struct Wrong {
     dangling: BTreeSet<u64>,
     /// Names of files and directories of which no node is good.
     names: Vec<LostName>,
+    /// Inodes whose names are lost, with those that they get in the root directory.
+    nameless: Vec<(u32, String)>,
+    /// Parts of files that have no node.
+    gaps: Gaps,
+    /// The first of the inode numbers that are missing.
+    missing: Option<u32>,
 }
 
 impl Wrong {
@@ -119,15 +131,23 @@ impl Wrong {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
-                if fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. })) {
+                if fs.is_without_root()
+                    && fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. }))
+                {
                     let missing = "the part with the root directory is not there".to_owned();
                     return Err(ImageError::Truncated(missing));
                 }
-                let Survey { losses, names } = survey(&mut fs);
+                let Survey { losses, names, gaps } = survey(&mut fs);
                 saved.losses.extend(losses);
-                wrong.names = names;
+                (wrong.names, wrong.gaps) = (names, gaps);
                 for damage in fs.damaged_nodes() {
                     wrong.take(damage);
+                }
+                if let Some(first) = fs.counts().first_foreign {
+                    let nodes = count(fs.counts().foreign_nodes, "node");
+                    saved.lose("/", format!("{nodes} of the other byte order, the first at byte {first:#x}"));
+                    let erase = shape.erase_bytes;
+                    wrong.places.extend((first..found.len).step_by(erase as usize));
                 }
             }
             Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
@@ -141,13 +161,20 @@ impl Wrong {
     }
 
     fn is_empty(&self) -> bool {
-        self.places.is_empty() && self.dangling.is_empty() && self.names.is_empty()
+        let has_places = !self.places.is_empty() || !self.dangling.is_empty();
+        let has_names = !self.names.is_empty() || !self.nameless.is_empty();
+        !has_places && !has_names && self.gaps.is_empty() && self.missing.is_none()
     }
 
     fn take(&mut self, damage: &Damage) {
-        match damage.fault {
+        match &damage.fault {
             Fault::NoInode { .. } => {
                 self.dangling.insert(damage.at);
+                return;
+            }
+            Fault::NoName { inode, name } => return self.nameless.push((*inode, name.clone())),
+            Fault::Missing { first, .. } => {
+                self.missing.get_or_insert(*first);
                 return;
             }
             // Nothing is wrong with the node.
@@ -173,8 +200,8 @@ struct Mending {
     index: Index,
     /// Dirent nodes that are written again, by their places.
     names: BTreeMap<u64, Name>,
-    /// Directories that get a node: their number, and its version.
-    directories: BTreeMap<u32, u32>,
+    /// New nodes of at most [`ROOM`] bytes each, in the order in which they are written.
+    new: VecDeque<Vec<u8>>,
 }
 
 impl Mending {
@@ -188,7 +215,7 @@ impl Mending {
             endian: shape.endian(),
             index: Index::default(),
             names: BTreeMap::new(),
-            directories: BTreeMap::new(),
+            new: VecDeque::new(),
         };
         for start in mending.blocks() {
             let block = mending.block(start)?;
@@ -212,7 +239,10 @@ impl Mending {
 
     /// Decides which names are written again and which are removed, and which directories get a new node, if there is room for it.
     fn change_names(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
-        for name in self.index.lost_names(self.endian) {
+        let mut directories = BTreeSet::new();
+        let lost_names = self.index.lost_names(self.endian);
+        let named: BTreeSet<u32> = lost_names.iter().map(|name| name.dirent.inode).collect();
+        for name in lost_names {
             let shown = show_name(&name.name);
             saved.lose(
                 "/",
@@ -230,15 +260,76 @@ impl Mending {
                 floatgate_media::jffs2::file_type(dirent.dirent_type) == Some(FileType::Directory);
             let again = wrong.names.iter().any(|lost| lost.is_again && lost.name == name);
             if is_directory && has_room && !again {
-                let version = self.index.highest(dirent.inode).saturating_add(1);
-                self.directories.insert(dirent.inode, version);
+                directories.insert(dirent.inode);
             } else {
                 self.names.insert(at, Name { at, dirent: Dirent { inode: 0, ..dirent }, name });
             }
         }
-        for inode in self.directories.keys() {
+        if has_room {
+            let nameless: Vec<_> =
+                wrong.nameless.iter().filter(|(inode, _)| !named.contains(inode)).collect();
+            directories
+                .extend(nameless.iter().map(|(inode, _)| inode).filter(|i| self.index.inode(**i).is_none()));
+            self.add_directories(&directories, saved);
+            self.add_names(&nameless, wrong.missing);
+            self.fill_gaps(&wrong.gaps);
+        }
+    }
+
+    /// Adds nodes of directories that have none.
+    fn add_directories(&mut self, directories: &BTreeSet<u32>, saved: &mut Saved) {
+        for &inode in directories {
+            let version = self.index.highest(inode).saturating_add(1);
+            self.add_inode(&Inode { inode, version, mode: DIRECTORY_MODE, ..Inode::default() });
             saved.lose("/", format!("owner, permissions and times of directory {inode}"));
         }
+    }
+
+    /// Adds names of inodes that have none to the root directory. Where others are missing as well, a name that was removed says from now on
+    /// that not every number is an inode's.
+    fn add_names(&mut self, nameless: &[&(u32, String)], missing: Option<u32>) {
+        let mut version = self.index.highest(ROOT_INODE);
+        let removed = missing.map(|first| (0, format!("lost-{first}")));
+        for (inode, name) in nameless.iter().copied().chain(&removed) {
+            version = version.saturating_add(1);
+            let mode = self.index.inode(*inode).map_or(DIRECTORY_MODE, |inode| inode.mode);
+            let of_type = if *inode == 0 { 0 } else { dirent_type(mode) };
+            let dirent = Dirent {
+                parent: ROOT_INODE,
+                version,
+                inode: *inode,
+                dirent_type: of_type,
+                ..Dirent::default()
+            };
+            let is_taken = self.index.newest(ROOT_INODE, name.as_bytes()).is_some();
+            let node = DirentNode { dirent, name: name.as_bytes() };
+            if !is_taken && node.size() <= ROOM {
+                let mut bytes = vec![0; node.size()];
+                node.emit(self.endian, &mut bytes);
+                self.new.push_back(bytes);
+            }
+        }
+    }
+
+    /// Adds nodes of holes where a file has none.
+    fn fill_gaps(&mut self, gaps: &Gaps) {
+        for (inode, gaps) in gaps {
+            let Some(newest) = self.index.inode(*inode).copied() else { continue };
+            for (gap, number) in gaps.iter().zip(1..) {
+                // No file has 4 GiB.
+                let (offset, file_len) = (gap.start as u32, (gap.end - gap.start) as u32);
+                let version = newest.version.saturating_add(number);
+                let compressor = Compressor::Zero;
+                let hole = Inode { version, offset, file_len, data_len: 0, compressor, ..newest };
+                self.add_inode(&hole);
+            }
+        }
+    }
+
+    fn add_inode(&mut self, inode: &Inode) {
+        let mut node = vec![0; Inode::SIZE];
+        inode.emit(&[], self.endian, &mut node);
+        self.new.push_back(node);
     }
 
     /// Writes the eraseblocks that change; false if none does.
@@ -256,8 +347,18 @@ impl Mending {
                 self.write_names(start, &mut block);
                 clean(&mut block, self.endian, &bad.collect());
             }
-            self.make_directories(&mut block);
+            self.add_nodes(&mut block, false);
             if block != old {
+                is_changed = true;
+                self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
+            }
+        }
+        for start in self.blocks() {
+            if self.new.is_empty() {
+                break;
+            }
+            let mut block = self.block(start)?;
+            if self.add_nodes(&mut block, true) {
                 is_changed = true;
                 self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
             }
@@ -275,18 +376,19 @@ impl Mending {
         }
     }
 
-    /// Puts nodes of directories where there is padding, or nothing behind the other nodes.
-    fn make_directories(&mut self, block: &mut [u8]) {
+    /// Puts new nodes where there is padding, or nothing behind the other nodes; with `may_begin` also into an eraseblock without any.
+    /// True if some were.
+    fn add_nodes(&mut self, block: &mut [u8], may_begin: bool) -> bool {
         let mut is_changed = false;
-        while let Some((&inode, &version)) = self.directories.first_key_value() {
-            let Some(room) = room(block, self.endian) else { break };
-            let fields = Inode { inode, version, mode: DIRECTORY_MODE, ..Inode::default() };
-            let (node, rest) = block[room].split_at_mut(Inode::SIZE);
-            fields.emit(&[], self.endian, node);
+        while !self.new.is_empty() {
+            let Some(room) = room(block, self.endian, may_begin) else { break };
+            let Some(new) = self.new.pop_front() else { break };
+            let (node, rest) = block[room].split_at_mut(new.len().next_multiple_of(NODE_ALIGN as usize));
+            node.fill(0xFF);
+            node[..new.len()].copy_from_slice(&new);
             if rest.iter().any(|&byte| byte != 0xFF) {
                 pad(rest, self.endian);
             }
-            self.directories.remove(&inode);
             is_changed = true;
         }
         let is_summary = |(at, piece)| match piece {
@@ -296,6 +398,7 @@ impl Mending {
         if is_changed && let Some(at) = pieces(block, self.endian).find_map(is_summary) {
             summarize(block, self.endian, at);
         }
+        is_changed
     }
 }
 
@@ -412,9 +515,9 @@ fn pad(bytes: &mut [u8], endian: Endian) {
     Header::new(NodeType::Padding, len).emit(endian, bytes);
 }
 
-/// Room for a node without data in an eraseblock that has others.
-fn room(block: &[u8], endian: Endian) -> Option<Range<usize>> {
-    let mut has_nodes = false;
+/// Room for a new node in an eraseblock that has others; with `may_begin` also in one that has none.
+fn room(block: &[u8], endian: Endian, may_begin: bool) -> Option<Range<usize>> {
+    let mut has_nodes = may_begin;
     for (at, piece) in pieces(block, endian) {
         let len = match piece {
             Piece::Node(header, node) if header.node_type == NodeType::Padding => node.len(),
@@ -425,7 +528,7 @@ fn room(block: &[u8], endian: Endian) -> Option<Range<usize>> {
             Piece::Erased(len) if has_nodes => len,
             _ => continue,
         };
-        if len >= Inode::SIZE {
+        if len >= ROOM {
             return Some(at..at + len);
         }
     }

@@ -7,8 +7,8 @@ use super::super::names::Directory;
 use super::super::{Cached, Jffs2};
 use super::{TARGET_MAX, VALUE_MAX, check_name, short_id, stored};
 use crate::fs::{
-    AttributeChanges, BLOCK_BYTES, Error, FileFlags, FileType, FilledFile, Name, NewFile, NewKind, Rename,
-    Result, SetXattr,
+    AttributeChanges, BLOCK_BYTES, Error, FileFlags, FileType, FilledFile, LINK_TARGET, Name, NewFile,
+    NewKind, Rename, Result, SetXattr,
 };
 use floatgate_media::jffs2::{
     Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, Xattr, XattrNode, XattrPrefix, Xref,
@@ -47,8 +47,8 @@ impl Jffs2<dyn Mtd> {
     /// What a new file has attached.
     fn attachment(&self, kind: &NewKind<'_>) -> Result<Vec<u8>> {
         Ok(match kind {
-            NewKind::Symlink(target) if target.is_empty() || target.len() >= TARGET_MAX as usize => {
-                return Err(Error::TooLarge { what: "target of a symbolic link", len: target.len() as u64 });
+            NewKind::Symlink(target) if target.is_empty() || target.len() > TARGET_MAX => {
+                return Err(Error::TooLarge { what: LINK_TARGET, len: target.len() as u64 });
             }
             NewKind::Symlink(target) => target.to_vec(),
             NewKind::BlockDevice(number) | NewKind::CharacterDevice(number) => {

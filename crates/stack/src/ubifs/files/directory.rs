@@ -363,7 +363,7 @@ fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
     match kind {
         NewKind::Symlink(b"") => Err(Error::Invalid("a symbolic link to nothing")),
         NewKind::Symlink(target) if target.len() > MAX_TARGET_BYTES => {
-            Err(Error::TooLarge { what: "target of a symbolic link", len: target.len() as u64 })
+            Err(Error::TooLarge { what: crate::fs::LINK_TARGET, len: target.len() as u64 })
         }
         NewKind::Symlink(target) => Ok(target.to_vec()),
         NewKind::BlockDevice(device) | NewKind::CharacterDevice(device) => {

@@ -1,0 +1,111 @@
+//! What a lost eraseblock leaves behind: directories and files without a name, inode numbers without a node.
+//!
+//! On flash that was changed the same is left by removed files: Linux's garbage collector erases their nodes and names in any order. So only
+//! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the
+//! names of the root directory are missing, the flash begins in the middle of the filesystem, and directories tell as well.
+
+use super::damage::Fault;
+use super::names::DIRECTORY_MODE;
+use super::{Cached, Jffs2};
+use floatgate_media::jffs2::{Header, ROOT_INODE, dirent_type};
+use floatgate_mtd::Mtd;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// The smallest page that is programmed at a time, bytes: that of SPI NOR.
+const PAGE_MIN: u64 = 256;
+
+/// Ranges of missing inode numbers that are kept, against an image that has one number in two.
+const RANGES_MAX: usize = 1000;
+
+impl Jffs2<dyn Mtd> {
+    /// True for a damaged node that power has cut short: from the end of one of its pages on, nothing is written up to the end of the
+    /// eraseblock.
+    pub fn is_torn(&mut self, at: u64) -> bool {
+        let erase_bytes = u64::from(self.blocks.erase_bytes);
+        let mut rest = vec![0; (erase_bytes - at % erase_bytes) as usize];
+        if self.flash.read(at, &mut rest).is_err() {
+            return false;
+        }
+        let Ok(header) = Header::parse(&rest, self.endian) else { return false };
+        let written = rest.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last as u64 + 1);
+        let page_end = (at + written).next_multiple_of(PAGE_MIN);
+        page_end < at + u64::from(header.len)
+    }
+
+    /// Gives what has lost its name one in the root directory, and notes inode numbers that are missing.
+    pub(super) fn adopt_nameless(&mut self, has_losers: bool) {
+        let directories = self.names.nameless(&self.nodes);
+        self.counts.nameless_directories = directories.len() as u64;
+        self.is_without_root = self.names.directory(ROOT_INODE).is_none();
+        let is_unchanged = !has_losers && self.counts.obsolete_nodes == 0 && !self.names.has_removed();
+        if !is_unchanged && !self.is_without_root {
+            return;
+        }
+        for (directory, at) in directories {
+            self.nodes.entry(directory).or_default();
+            self.adopt(directory, DIRECTORY_MODE, at);
+        }
+        if is_unchanged {
+            self.adopt_files();
+            if !self.is_without_root {
+                self.note_missing();
+            }
+        }
+    }
+
+    /// Adopts all other inodes without a name.
+    fn adopt_files(&mut self) {
+        let named = self.names.inodes();
+        let is_nameless = |(inode, _): &(&u32, &Cached)| **inode != ROOT_INODE && !named.contains(*inode);
+        let place = |cached: &Cached| cached.refs.last().map(|node| node.at);
+        let nameless = self.nodes.iter().filter(is_nameless);
+        let nameless: Vec<(u32, u32)> =
+            nameless.filter_map(|(&inode, cached)| Some((inode, place(cached)?))).collect();
+        for (inode, at) in nameless {
+            // Of an inode whose nodes are all damaged, these are told.
+            let newest = self.file(inode).ok().and_then(|file| file.newest().map(|node| node.inode.mode));
+            if let Some(mode) = newest {
+                self.adopt(inode, mode, at);
+            }
+        }
+    }
+
+    fn adopt(&mut self, inode: u32, mode: u32, at: u32) {
+        self.adopted.insert(inode);
+        let damage = self.names.adopt(inode, dirent_type(mode), at);
+        self.damage.push(damage);
+    }
+
+    /// Notes the numbers up to the highest of which there is neither a node nor a name.
+    fn note_missing(&mut self) {
+        let named = self.names.inodes();
+        let known: BTreeSet<u32> = self.nodes.keys().copied().chain(named).collect();
+        for missing in gaps(&known).take(RANGES_MAX) {
+            let (first, last) = (*missing.start(), *missing.end());
+            self.damage.push(Fault::Missing { first, last }.at(0));
+        }
+    }
+}
+
+/// The numbers between the first inode and the last of a set that are not in it.
+fn gaps(known: &BTreeSet<u32>) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let known = || known.range(ROOT_INODE..);
+    known()
+        .zip(known().skip(1))
+        .filter(|(one, next)| **next - **one > 1)
+        .map(|(one, next)| one + 1..=next - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_missing_are_found() {
+        let known = BTreeSet::from([1, 2, 5, 6, 8]);
+        assert_eq!(gaps(&known).collect::<Vec<_>>(), [3..=4, 7..=7]);
+        assert_eq!(gaps(&BTreeSet::from([1])).count(), 0);
+        assert_eq!(gaps(&BTreeSet::new()).count(), 0);
+    }
+}
