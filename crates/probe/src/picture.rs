@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A picture, without its look.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// What is shown.
+    /// Title of the panel.
     pub title: &'static str,
     /// Quantities with their units on the axes: x, then y.
     pub axes: (&'static str, &'static str),

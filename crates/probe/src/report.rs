@@ -21,7 +21,7 @@ pub struct Report {
     /// Partitions of a file or block device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<Layout>,
-    /// What the card states about itself.
+    /// Registers of the card, decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<Registers>,
     /// Statements of the registers that were measured to be otherwise.

@@ -84,7 +84,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let seconds = started.elapsed().as_secs_f64();
         output::tell(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
-    args.format.print(&report, "failures", || text(args, &report))?;
+    // As CSV the report is one row.
+    args.format.print(&report, "", || text(args, &report))?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 

@@ -127,7 +127,7 @@ fn what_cannot_be_advised_on_says_why() {
         (&["broken.json"], "no JSON of a probe"),
         (&["w25n01gx"], "did you mean `w25n01gv`"),
         (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),
-        (&["kingston-class-10", "--workload", "x"], "there are create, kernel-build, postmark"),
+        (&["kingston-class-10", "--workload", "x"], "there are create, dbench, kernel-build, postmark"),
         (&["imx6-mx30lf2g18ac", "--fs", "ext4"], "raw flash has UBIFS or JFFS2"),
         (&["list.json", "--set", "card.open_aus=3"], "is measured, not simulated"),
     ] {

@@ -25,7 +25,7 @@ pub struct Evidence {
     pub confidence: f64,
     /// Other values and their probabilities.
     pub alternatives: Vec<(u64, f64)>,
-    /// Where it comes from, in words.
+    /// Origin of the value, in words.
     pub reason: String,
 }
 
@@ -212,7 +212,7 @@ fn findings(json: &Value) -> Vec<String> {
     all.into_iter().flatten().filter_map(|finding| Some(finding.as_str()?.to_owned())).collect()
 }
 
-/// What is asked beside the device.
+/// Options of advice on a card or block device.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Traces of the filesystems and workloads that come into question.

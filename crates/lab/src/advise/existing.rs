@@ -58,7 +58,7 @@ impl Existing {
         None
     }
 
-    /// What of it does not fit the flash below `place`, which begins at `start`; none when all does.
+    /// Sentence on what does not fit the flash below `place`; none when all of the filesystem does.
     pub fn judge(&self, name: &str, place: &Place) -> Option<String> {
         let unit = self.unit_blocks * self.block_bytes;
         let fits = unit > 0 && (unit.is_multiple_of(place.au_bytes) || place.au_bytes.is_multiple_of(unit));

@@ -15,7 +15,7 @@ use floatgate_mtd::Geometry;
 use rayon::prelude::*;
 use std::path::Path;
 
-/// What is asked beside the board.
+/// Options of advice on raw flash.
 #[derive(Clone, Debug)]
 pub struct Wish {
     /// Size of the partition in bytes; none for that of the setup.

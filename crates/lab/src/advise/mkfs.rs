@@ -63,7 +63,7 @@ pub struct Place {
     pub open_aus: u64,
 }
 
-/// How a filesystem is made and mounted.
+/// Commands that make and mount a filesystem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recipe {
     /// Program and options, without the device.

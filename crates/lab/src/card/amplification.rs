@@ -45,6 +45,9 @@ const PASSES: (u64, u64) = (4, 2);
 /// Most units of the card: it is written six times.
 const UNITS_MAX: u64 = 1 << 24;
 
+/// Fewest blocks of which the analysis, which is of many, says something.
+const BLOCKS_MIN: u32 = 16;
+
 /// Simulates each collector at each over-provisioning.
 ///
 /// # Errors
@@ -75,8 +78,8 @@ fn row(
             "ask for 1 to 100 %, and for more blocks",
         )
     };
-    // Below 1 % it takes more than fifty writes for each one of the host.
-    if logical == 0 || logical >= blocks || percent < 1.0 || !percent.is_finite() {
+    // Below 1 % it takes more than fifty writes for each one of the host, and with few blocks the share of a block is no more than a guess.
+    if blocks < BLOCKS_MIN || logical == 0 || logical >= blocks || percent < 1.0 || !percent.is_finite() {
         return Err(impossible());
     }
     let spec = spec(options, collector, logical);

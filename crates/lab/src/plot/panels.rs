@@ -9,7 +9,7 @@ use super::scale::Scale;
 /// One of the pictures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What is shown.
+    /// Title of the panel.
     pub title: String,
     /// Quantities on the axes: x, then y.
     pub axes: (&'static str, &'static str),

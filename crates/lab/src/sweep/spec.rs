@@ -27,7 +27,7 @@ pub struct Spec {
     /// Overrides of all designs.
     #[serde(default)]
     pub set: Vec<String>,
-    /// What is measured.
+    /// Measurement that each design goes through.
     #[serde(default)]
     pub measure: MeasureKind,
     /// The tests of the measurement that become columns; by default those of [`Measure::default_tests`].

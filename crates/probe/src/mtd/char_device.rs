@@ -135,7 +135,7 @@ pub fn give_priority() -> Vec<String> {
 /// Load above which times are not the flash's alone.
 const LOAD_MAX: f64 = 0.5;
 
-/// What of the machine makes times wrong, a sentence each: the governor of the CPU's clock, and other work.
+/// Conditions of the machine that make times wrong, a sentence each: the governor of the CPU's clock, and other work.
 pub fn conditions() -> Vec<String> {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");

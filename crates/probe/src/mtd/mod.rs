@@ -125,7 +125,7 @@ pub struct Found {
     pub weak_blocks: Vec<Weak>,
     /// Longest time of the reading of an eraseblock, ns, and its number.
     pub slowest_block: Option<(u64, u64)>,
-    /// Speeds.
+    /// Speeds of the tests, in the order in which they ran.
     pub speeds: Vec<Speed>,
     /// False when it was ended early.
     pub complete: bool,

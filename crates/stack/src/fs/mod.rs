@@ -14,7 +14,7 @@ pub use work::{Codec, Through, Work};
 /// Bytes of a block of a file: blocks are what holes and compression are counted in.
 pub const BLOCK_BYTES: usize = 4096;
 
-/// What [`Error::TooLarge`] calls the target of a symbolic link.
+/// Name of the target of a symbolic link in [`Error::TooLarge`].
 pub const LINK_TARGET: &str = "target of a symbolic link";
 
 /// A mounted filesystem.
