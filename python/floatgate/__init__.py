@@ -15,7 +15,7 @@ from __future__ import annotations
 from ._device import BlockDevice, Geometry, Mtd, SpiBus
 from ._error import Error
 from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
-from ._measured import Answer, Fit, FitRow, Probe, fit, probe
+from ._measured import Advice, Answer, Fit, FitRow, Point, Probe, advise, fit, probe
 from ._studies import (
     Age,
     CardSpeed,
@@ -44,6 +44,7 @@ from ._studies import (
 from ._sweep import Table, sweep
 
 __all__ = [
+    "Advice",
     "Age",
     "Answer",
     "BlockDevice",
@@ -65,6 +66,7 @@ __all__ = [
     "Mtd",
     "Papers",
     "Parts",
+    "Point",
     "Powercut",
     "Probe",
     "Setups",
@@ -73,6 +75,7 @@ __all__ = [
     "SpiBus",
     "Table",
     "Trace",
+    "advise",
     "age",
     "card",
     "ecc",

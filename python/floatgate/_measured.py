@@ -1,4 +1,4 @@
-"""Studies of devices and boards that were measured: `probe` and `fit`."""
+"""Studies of devices and boards that were measured: `probe`, `advise` and `fit`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _floatgate as native
 from ._arguments import Overrides, Path, overrides
 from ._error import Error
 from ._plot import Plotted, bars
-from ._result import row
+from ._result import Result, row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,6 +187,83 @@ def probe(
         data = json.loads(native.probe_device(name, seed))
     answers = data["answers"].items()
     return Probe(data, [row(Answer, {"question": question, **answer}) for question, answer in answers])
+
+
+@dataclass(frozen=True)
+class Point:
+    """Advice on one question.
+
+    Attributes
+    ----------
+    topic : str
+        ``partition start``, ``filesystem`` and so on.
+    advice : str
+        The advice in a sentence.
+    commands : list of str
+        Shell commands and kernel parameters that do it.
+    rests_on : list of str
+        Numbers that it rests on.
+    would_change : list of str
+        Findings that would change it.
+    """
+
+    topic: str
+    advice: str
+    commands: list[str]
+    rests_on: list[str]
+    would_change: list[str]
+
+
+class Advice(Result[Point]):
+    """Result of `advise`; one row a question."""
+
+    @property
+    def title(self) -> str:
+        """Description of the target in one line."""
+        return str(self._data["title"])
+
+
+def advise(
+    target: Union[Path, Probe],
+    set: Optional[Overrides] = None,
+    *,
+    write_bytes_per_day: Optional[int] = None,
+    partition_bytes: Optional[int] = None,
+    years: float = 10.0,
+    temperature_c: float = 40.0,
+    seed: int = 0,
+) -> Advice:
+    """Say what to do with a card or a chip: partition, filesystem, mkfs and mount options, speed and life.
+
+    Parameters
+    ----------
+    target : str, path or Probe
+        Name of a built-in card, setup or raw flash part, the path of a setup's TOML file, or what `probe` returned.
+    set : mapping, optional
+        Overrides, not for a `Probe`.
+    write_bytes_per_day : int, optional
+        Bytes written in a day; by default 1 GiB to a card and 10 MiB to a chip.
+    partition_bytes : int, optional
+        Size of the partition on raw flash.
+    years, temperature_c : float
+        Years that data on raw flash must last, and its temperature in degrees Celsius.
+    seed : int
+        Seed of chips and cards.
+
+    Examples
+    --------
+    >>> [point.topic for point in advise("kingston-class-10")][:2]
+    ['partition start', 'filesystem']
+    """
+    probed = json.dumps(target.to_dict()) if isinstance(target, Probe) else None
+    if probed is not None and set:
+        raise Error("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
+    name = target.target if isinstance(target, Probe) else os.fspath(target)
+    printed = native.advise_on(
+        name, probed, overrides(set), write_bytes_per_day, partition_bytes, years, temperature_c, seed
+    )
+    data = json.loads(printed)
+    return Advice(data, [row(Point, point) for point in data["points"]])
 
 
 def fit(

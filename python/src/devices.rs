@@ -52,7 +52,9 @@ pub(crate) struct NativeMtd(Mutex<Clocked<Box<dyn Device>>>);
 
 fn flash_failed(error: floatgate_mtd::Error) -> Failure {
     let help = match error.kind {
-        ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => "`geometry` has the sizes of the flash",
+        ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => {
+            "`geometry` has the sizes of the flash"
+        }
         ErrorKind::NotErased => "erase the block before",
         ErrorKind::BadBlock => "choose another block: `is_bad` tells which are bad",
         ErrorKind::PowerLost => "`restart()` switches power on again",

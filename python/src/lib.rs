@@ -36,8 +36,8 @@ mod _floatgate {
     use crate::speed::speed;
     #[pymodule_export]
     use crate::studies::{
-        advise_ecc, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live, parts,
-        probe_card, probe_device, setups, trace_operation, wear_out,
+        advise_ecc, advise_on, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live,
+        parts, probe_card, probe_device, setups, trace_operation, wear_out,
     };
     #[pymodule_export]
     use crate::sweep::{NativeSweep, measure_work};

@@ -6,11 +6,14 @@ use crate::library;
 use crate::speed::{Named, filesystem_kind};
 use floatgate_card::{CardOptions, Fake};
 use floatgate_image::ecc::{Code, EccError};
-use floatgate_lab::config::{Override, Source};
+use floatgate_lab::advise::card::{Known, Wish as CardWish};
+use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
+use floatgate_lab::advise::{self, ecc};
+use floatgate_lab::config::{Kind, Override, Source};
 use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{advise, age, card, catalogue, endurance, fit, fs_compare, papers, trace};
+use floatgate_lab::{age, card, catalogue, endurance, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
 use floatgate_probe::{
     Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
@@ -294,7 +297,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    fn use_(&self) -> Result<advise::Use, Failure> {
+    fn use_(&self) -> Result<ecc::Use, Failure> {
         let rules = [
             ((0.0..=1000.0).contains(&self.years), "years", "0 to 1000"),
             ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
@@ -305,7 +308,7 @@ impl Storage {
             return Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))));
         }
         let Self { years, temperature: temperature_c, reads, uber } = *self;
-        Ok(advise::Use { years, temperature_c, reads, uber })
+        Ok(ecc::Use { years, temperature_c, reads, uber })
     }
 }
 
@@ -326,8 +329,8 @@ pub(crate) fn advise_ecc(
                 Some("codes are `hamming/256`, `hamming/512`, `bch8/512` and the like".to_owned()),
             )
         })?;
-        let chip = advise::Chip::named(library(), &chip, &Override::parse_all(&set)?)?;
-        Ok(serde_json::to_string(&advise::advise(chip, storage.use_()?, &codes))?)
+        let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?)?;
+        Ok(serde_json::to_string(&ecc::advise(chip, storage.use_()?, &codes))?)
     })?)
 }
 
@@ -374,6 +377,46 @@ pub(crate) fn probe_card(
         }
         let report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
         Ok(serde_json::to_string(&report)?)
+    })
+}
+
+/// Advice on a card, on raw flash, or on what a probe has found (its JSON).
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub(crate) fn advise_on(
+    py: Python<'_>,
+    target: PathBuf,
+    probed: Option<String>,
+    set: Vec<String>,
+    write_bytes_per_day: Option<u64>,
+    partition_bytes: Option<u64>,
+    years: f64,
+    temperature_c: f64,
+    seed: u64,
+) -> PyResult<String> {
+    interruptible(py, move |_| {
+        let sets = Override::parse_all(&set)?;
+        let wish = CardWish {
+            traces: card::shipped::traces(),
+            state: card::state::CardState::Used,
+            write_bytes_per_day: write_bytes_per_day.unwrap_or(advise::card::BYTES_PER_DAY),
+            seed,
+        };
+        let name = target.display().to_string();
+        let is_card = || library().names(Kind::Card).any(|card| card.eq_ignore_ascii_case(&name));
+        let advice = if let Some(json) = probed {
+            let known = Known::of_probe(&name, &serde_json::from_str(&json)?)?;
+            advise::card::advise(library(), &known, None, &wish)?
+        } else if is_card() {
+            let card = card::load(library(), &target, &sets)?;
+            advise::card::advise(library(), &Known::of_card(&name, &card), Some(&card), &wish)?
+        } else {
+            let board = Board::named(library(), &target, &sets)?;
+            let write_bytes_per_day = write_bytes_per_day.unwrap_or(advise::flash::BYTES_PER_DAY);
+            let wish = FlashWish { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
+            advise::flash::advise(library(), &board, &wish, &|_| {})?
+        };
+        Ok(serde_json::to_string(&advice)?)
     })
 }
 

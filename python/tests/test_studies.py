@@ -98,6 +98,7 @@ def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.Cap
         floatgate.ecc("mx30lf2g18ac", codes=["bch4/512", "bch8/512"]),
         floatgate.card("kingston-class-10", sizes=[4096], requests=20),
         floatgate.probe("kingston-class-10", noise=0),
+        floatgate.advise(floatgate.probe("kingston-class-10", noise=0)),
         floatgate.fit("imx6-mx30lf2g18ac", "page read 227 us"),
         floatgate.speed("am62a-w35n01jw"),
         floatgate.setups(),

@@ -75,10 +75,6 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-/// Bytes written in a day where nothing else is said: to a card, and to a chip, as `floatgate age` has it.
-const CARD_BYTES_PER_DAY: u64 = 1 << 30;
-const CHIP_BYTES_PER_DAY: u64 = 10 << 20;
-
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?;
     args.format.finish(&advice, "points", || text(&advice))
@@ -127,7 +123,7 @@ fn of_card(
     let wish = card::Wish {
         traces: chosen(args)?,
         state: args.state.of_card(),
-        write_bytes_per_day: args.write_per_day.unwrap_or(CARD_BYTES_PER_DAY),
+        write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
     let bar = progress_bar("{spinner} {elapsed} replaying traces");
@@ -225,7 +221,7 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
         partition_bytes: args.partition,
         years: args.years,
         temperature_c: args.temperature,
-        write_bytes_per_day: args.write_per_day.unwrap_or(CHIP_BYTES_PER_DAY),
+        write_bytes_per_day: args.write_per_day.unwrap_or(flash::BYTES_PER_DAY),
         seed: args.seed,
     };
     let bar = progress_bar("{spinner} {elapsed} {msg}");

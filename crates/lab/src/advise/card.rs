@@ -212,6 +212,9 @@ fn findings(json: &Value) -> Vec<String> {
     all.into_iter().flatten().filter_map(|finding| Some(finding.as_str()?.to_owned())).collect()
 }
 
+/// Bytes written to a card in a day where nothing else is said.
+pub const BYTES_PER_DAY: u64 = 1 << 30;
+
 /// Options of advice on a card or block device.
 #[derive(Clone, Debug)]
 pub struct Wish {

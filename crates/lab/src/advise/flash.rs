@@ -15,6 +15,9 @@ use floatgate_mtd::Geometry;
 use rayon::prelude::*;
 use std::path::Path;
 
+/// Bytes written to raw flash in a day where nothing else is said, as in `floatgate age`.
+pub const BYTES_PER_DAY: u64 = 10 << 20;
+
 /// Options of advice on raw flash.
 #[derive(Clone, Debug)]
 pub struct Wish {
