@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::ImageError;
 use super::content::{HEAD_BYTES, format_of};
 pub use super::format::jffs2::Jffs2Shape;
+use super::format::jffs2::write::with_free;
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -153,7 +154,8 @@ pub(crate) struct Hits {
 /// # Errors
 /// The file cannot be read.
 pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
-    detect_in_pages(store, None)
+    let all = detect_in_pages(store, None)?;
+    all.iter().map(|found| with_free(store, found, |_| Vec::new())).collect()
 }
 
 /// As [`detect`], with the pages that the OOB was taken out of, if there was some.

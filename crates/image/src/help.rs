@@ -197,9 +197,13 @@ impl Help for BuildError {
             Self::Shape(_) => {
                 "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
             }
-            Self::SizeUnknown => {
-                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
+            Self::SizeUnknown { options } => {
+                return format!("say how large the filesystem may become with {options}");
             }
+            Self::PadTooSmall { .. } => {
+                "--pad takes the size of the partition: give a larger one, or fewer files"
+            }
+            Self::Compressor => "take --compress zlib or lzo, or none",
             Self::Parameter { field: "fanout", .. } => {
                 "--fanout takes 3 and more, as many children as a LEB holds"
             }
@@ -209,11 +213,13 @@ impl Help for BuildError {
             Self::Sizes(_) => {
                 "give more LEBs with --volume-size or --max-lebs, or leave them to their defaults"
             }
-            Self::NoSpace => "a larger --volume-size or --max-lebs has more room, and zstd or zlib need less",
+            Self::NoSpace => {
+                "a larger --volume-size or --max-lebs (of a JFFS2 --pad) has more room, and zstd or zlib need less"
+            }
             Self::VolumeTooSmall { .. } => {
                 "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
             }
-            Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_))) => {
+            Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_)) | ImageError::Store(_)) => {
                 "name an output in a folder that can be written to, with room for the image"
             }
             Self::Image(ImageError::Ubifs(_)) => {

@@ -244,12 +244,13 @@ impl Image {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
         let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
         let data = Arc::new(data);
-        let mut found = detect_in_pages(&mut store_of(&data)?, Some(pages))?;
+        let mut store = store_of(&data)?;
+        let mut found = detect_in_pages(&mut store, Some(pages))?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
         for found in &mut found {
-            found.bad_pebs = corrected.bad_pebs(found);
+            *found = jffs2::write::with_free(&store, found, |found| corrected.bad_pebs(found))?;
         }
         let bytes = match (access, &scheme) {
             (Access::Read, _) => Bytes::File(data),

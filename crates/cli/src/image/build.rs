@@ -2,7 +2,7 @@
 
 use super::extract::tell_losses;
 use super::sizes::{self, FlashArgs};
-use crate::common::{self, Failure, Outcome, count, grouped};
+use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::help::Help;
 use crate::output::ReportFormat;
 use floatgate_image::build::{BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build};
@@ -286,10 +286,10 @@ impl Args {
                 }
             };
             format!(
-                "{}: {}, {} bytes, in {} bytes; {blocks}",
+                "{}: {}, {}, in {} bytes; {blocks}",
                 self.output.display(),
                 count(entries, "entry"),
-                grouped(built.bytes),
+                grouped_count(built.bytes, "byte"),
                 grouped(built.image_bytes),
             )
         })?;

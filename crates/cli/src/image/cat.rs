@@ -50,7 +50,8 @@ fn file(args: &Args, path: &OsStr) -> Outcome {
     let mut chunk = vec![0; CHUNK];
     let mut at = 0;
     loop {
-        let len = fs.read(inode, at, &mut chunk).map_err(|error| args.image.failed(error))?;
+        let len =
+            fs.read(inode, at, &mut chunk).map_err(|error| args.image.failed_at(path.as_bytes(), error))?;
         if len == 0 {
             break;
         }

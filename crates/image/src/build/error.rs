@@ -37,7 +37,21 @@ pub enum BuildError {
     Shape(String),
     /// A tar from a pipe does not say how large it is.
     #[error("the size of what comes from stdin is not known")]
-    SizeUnknown,
+    SizeUnknown {
+        /// Options that say it.
+        options: &'static str,
+    },
+    /// The image is larger than it is to be.
+    #[error("the image has {image} bytes, more than the {pad} that it is to be padded to")]
+    PadTooSmall {
+        /// Bytes of the image.
+        image: u64,
+        /// Bytes that it is to have.
+        pad: u64,
+    },
+    /// The format has other compressors.
+    #[error("JFFS2 compresses with zlib or LZO only")]
+    Compressor,
     /// No filesystem has such a parameter.
     #[error("no filesystem can have this number for {field}: {value}")]
     Parameter {

@@ -2,7 +2,7 @@
 
 use floatgate_media::jffs2::{Compressor, Endian};
 use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
-use floatgate_stack::fs::{Compression, FileSystem};
+use floatgate_stack::fs::Compression;
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Store;
 use floatgate_stack::{FileStore, StoreFlash, StoreMode};
@@ -34,21 +34,32 @@ pub(super) fn build(
         stable: true,
     };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;
-    let files = fill_filesystem(source, &mut fs, Compression::None, options)?;
+    let filled = fill_filesystem(source, &mut fs, Compression::None, options);
     let failed = |error| match error {
         floatgate_stack::fs::Error::NoSpace => BuildError::NoSpace,
         error => ImageError::from(error).into(),
     };
-    fs.sync().map_err(failed)?;
-    let mut flash = fs.unmount().map_err(|(error, _)| failed(error))?;
+    let (unmounted, mut flash) = match fs.unmount() {
+        Ok(flash) => (Ok(()), flash),
+        Err((error, flash)) => (Err(failed(error)), flash),
+    };
+    // Of a full disk the filesystem knows only that the flash does not answer.
+    if let Some(host) = flash.host_error() {
+        return Err(ImageError::Store(host.clone()).into());
+    }
+    let FilledFiles { entries, bytes, losses, .. } = filled?;
+    unmounted?;
     flash.fill_last_block().map_err(ImageError::Store)?;
     let erase = u64::from(options.shape.peb_bytes);
     let mut store = flash.into_store();
-    let wanted = own.pad_bytes.unwrap_or(0).next_multiple_of(erase);
-    let image_bytes = wanted.max(store.size_bytes());
+    let image = store.size_bytes();
+    if let Some(pad) = own.pad_bytes.filter(|&pad| pad < image) {
+        return Err(BuildError::PadTooSmall { image, pad });
+    }
+    // An eraseblock of erased flash is a JFFS2 without files.
+    let image_bytes = own.pad_bytes.unwrap_or(0).max(image).max(1).next_multiple_of(erase);
     crate::ubinize::fill(&mut store, image_bytes).map_err(ImageError::Store)?;
     let blocks = super::lebs(image_bytes / erase);
-    let FilledFiles { entries, bytes, losses, .. } = files;
     Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses })
 }
 
@@ -62,7 +73,7 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
         return Err(BuildError::Shape(what));
     }
     let known = options.shape.pebs.map(|blocks| u64::from(blocks) * u64::from(erase)).or(own.pad_bytes);
-    let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown)?;
+    let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { options: "--pad or --part" })?;
     let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
     // Two in a hundred stay free, and a little for each.
     let blocks = blocks + blocks / 20 + SPARE_BLOCKS;
@@ -89,6 +100,6 @@ fn compressors(compression: Compression) -> Result<Vec<Compressor>, BuildError> 
         Compression::None => Vec::new(),
         Compression::Zlib => vec![Compressor::Zlib, Compressor::Rtime],
         Compression::Lzo => vec![Compressor::Lzo],
-        _ => return Err(BuildError::Sizes("JFFS2 compresses with zlib or LZO".to_owned())),
+        _ => return Err(BuildError::Compressor),
     })
 }

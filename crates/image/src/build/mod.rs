@@ -86,7 +86,7 @@ pub struct Jffs2Options {
     pub big_endian: bool,
     /// Eraseblocks end with a summary, as `sumtool` makes them.
     pub summaries: bool,
-    /// Bytes that the image has at least; the rest is erased.
+    /// Bytes that the image has, filled up to whole eraseblocks; the rest is erased.
     pub pad_bytes: Option<u64>,
 }
 
@@ -289,7 +289,9 @@ fn max_lebs(
     if let Some(available) = options.shape.available_lebs() {
         return Ok(available);
     }
-    let bytes = source.estimate().ok_or(BuildError::SizeUnknown)?;
+    let bytes = source
+        .estimate()
+        .ok_or(BuildError::SizeUnknown { options: "--max-lebs, --volume-size or --part" })?;
     let needed = lebs(bytes.div_ceil(u64::from(leb_bytes)));
     let doubled = needed.saturating_mul(2).max(LEAST_MAX_LEBS);
     Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))

@@ -240,6 +240,37 @@ fn an_image_without_free_eraseblocks_grows_if_it_is_told_to() {
     }
 }
 
+/// Free eraseblocks up to both ends of the file belong to the image: Linux may have written the last ones of a partition first.
+#[test]
+fn erased_flash_up_to_the_ends_of_a_file_is_its_own() {
+    for kind in KINDS {
+        let image = image(kind);
+        let written = image.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
+        let written = &image[..written.next_multiple_of(ERASE)];
+        let erased = vec![0xFF; 5 * ERASE];
+        for bytes in [[&erased, written, &erased].concat(), [&erased[..], written].concat()] {
+            let (_folder, file) = folder(&bytes);
+            let found = Image::open(&file, Access::Read).unwrap().found[0].clone();
+            assert_eq!((found.offset, found.len), (0, bytes.len() as u64), "{kind:?}");
+            put(&file, &options(), "new", &noise(12, 20_000)).unwrap();
+            assert_eq!(fs::metadata(&file).unwrap().len(), bytes.len() as u64, "{kind:?}");
+            assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+            assert!(contents(&mut *mount(&file), "/new") == noise(12, 20_000), "{kind:?}");
+            assert!(contents(&mut *mount(&file), "/dir/text") == text(), "{kind:?}");
+        }
+        // Behind something else it is at the end of the file, before something else it may be another partition.
+        let other = noise(13, 2 * ERASE);
+        for (before, after) in [(&other, &erased), (&erased, &other)] {
+            let (_folder, file) = folder(&[before, written, after].concat());
+            let found = Image::open(&file, Access::Read).unwrap().found[0].clone();
+            let end = if before == &other { written.len() + erased.len() } else { written.len() };
+            let start = if before == &other { other.len() } else { 0 };
+            let len = if before == &other { end } else { erased.len() + end };
+            assert_eq!((found.offset, found.len), (start as u64, len as u64), "{kind:?}");
+        }
+    }
+}
+
 /// In a larger dump nothing around the image changes, and erased flash behind it is used only if it is told to grow.
 #[test]
 fn an_image_in_a_dump_stays_in_its_place() {

@@ -8,7 +8,7 @@ use floatgate_stack::{Store, StoreFlash, StoreMode};
 
 use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
 use crate::ImageError;
-use crate::detect::Found;
+use crate::detect::{Content, Found};
 
 /// Largest JFFS2, bytes: places are numbers of 32 bits.
 const BYTES_MAX: u64 = 1 << 32;
@@ -38,8 +38,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// Looks at what is around a JFFS2. Erased flash behind it is its own only where nothing else is in the file: in a larger dump another
-    /// partition may have it.
+    /// Looks at what is behind a JFFS2. Erased flash before something else is not its own: another partition may have it.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -54,8 +53,7 @@ impl Extent {
         let next = first_written(store, found.offset + own, behind, found)?;
         let blocks = |bytes: u64| u32::try_from(bytes.min(BYTES_MAX - erase) / erase).unwrap_or(u32::MAX);
         let most = blocks(next.map_or(u64::MAX, |next| next - found.offset));
-        let is_alone = next.is_none() && first_written(store, 0, found.offset, found)?.is_none();
-        let whole = if is_alone { blocks(behind - found.offset) } else { blocks(own) };
+        let whole = blocks(own);
         Ok(Self { blocks: whole, most: most.max(whole), erase_bytes: shape.erase_bytes, foreign })
     }
 
@@ -78,6 +76,39 @@ fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
     store.read_at(end, &mut bytes).map_err(ImageError::Store)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     Ok(if zeros < Header::SIZE { zeros as u64 } else { 0 })
+}
+
+/// A JFFS2 with the free eraseblocks of its partition: erased flash up to the beginning or the end of the file. Linux writes its first
+/// eraseblocks anywhere in a partition. Erased flash between it and something else may be another partition. `bad_pebs` tells the bad
+/// eraseblocks of a place.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn with_free(
+    store: &dyn Store,
+    found: &Found,
+    bad_pebs: impl Fn(&Found) -> Vec<u32>,
+) -> Result<Found, ImageError> {
+    let mut whole = Found { bad_pebs: bad_pebs(found), ..found.clone() };
+    let Content::Jffs2(shape) = &found.content else { return Ok(whole) };
+    let (erase, size, end) = (u64::from(shape.erase_bytes), store.size_bytes(), found.offset + found.len);
+    if shape.begins_amid_block {
+        return Ok(whole);
+    }
+    if found.offset.is_multiple_of(erase) {
+        let mut longer = Found { offset: 0, len: end, ..found.clone() };
+        longer.bad_pebs = bad_pebs(&longer);
+        if first_written(store, 0, found.offset, &longer)?.is_none() {
+            let nodes_end = found.offset + shape.nodes_end;
+            longer.content = Content::Jffs2(Jffs2Shape { nodes_end, ..*shape });
+            whole = longer;
+        }
+    }
+    let free = size.saturating_sub(end) / erase * erase;
+    if free > 0 && found.len.is_multiple_of(erase) && first_written(store, end, size, &whole)?.is_none() {
+        whole.len += free;
+    }
+    Ok(whole)
 }
 
 /// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.

@@ -154,7 +154,7 @@ fn blocks_that_are_marked_bad_are_not_read() {
         let image = open(&dump);
         assert_eq!(image.found.len(), 1, "{:?}", image.found);
         assert_eq!(image.found[0].bad_pebs, [BAD as u32, 13], "{pages:?}");
-        assert!(info(&image).unwrap().to_string().contains("1 bad\n"), "the last one is behind all nodes");
+        assert!(info(&image).unwrap().to_string().contains("2 bad\n"), "one is behind all nodes");
         assert_eq!(whole(&dump, &Selection::default()), whole(&plain, &Selection::default()), "{pages:?}");
     }
 }
