@@ -30,7 +30,7 @@ pub struct Spec {
     /// Measurement that each design goes through.
     #[serde(default)]
     pub measure: MeasureKind,
-    /// The tests of the measurement that become columns; by default those of [`Measure::default_tests`].
+    /// The tests of the measurement that become columns; by default those that the measurement names.
     #[serde(default, alias = "test", deserialize_with = "one_or_many")]
     pub tests: Vec<String>,
     /// Options of the measurement.
