@@ -197,8 +197,11 @@ impl Help for BuildError {
             Self::Shape(_) => {
                 "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
             }
-            Self::SizeUnknown { options } => {
-                return format!("say how large the filesystem may become with {options}");
+            Self::SizeUnknown { is_jffs2: true } => {
+                "say how large the filesystem may become with --pad or --part"
+            }
+            Self::SizeUnknown { is_jffs2: false } => {
+                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
             }
             Self::PadTooSmall { .. } => {
                 "--pad takes the size of the partition: give a larger one, or fewer files"

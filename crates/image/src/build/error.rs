@@ -38,8 +38,8 @@ pub enum BuildError {
     /// A tar from a pipe does not say how large it is.
     #[error("the size of what comes from stdin is not known")]
     SizeUnknown {
-        /// Options that say it.
-        options: &'static str,
+        /// True for a JFFS2, whose size is that of its partition.
+        is_jffs2: bool,
     },
     /// The image is larger than it is to be.
     #[error("the image has {image} bytes, more than the {pad} that it is to be padded to")]

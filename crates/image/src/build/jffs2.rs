@@ -73,7 +73,7 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
         return Err(BuildError::Shape(what));
     }
     let known = options.shape.pebs.map(|blocks| u64::from(blocks) * u64::from(erase)).or(own.pad_bytes);
-    let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { options: "--pad or --part" })?;
+    let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { is_jffs2: true })?;
     let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
     // Two in a hundred stay free, and a little for each.
     let blocks = blocks + blocks / 20 + SPARE_BLOCKS;

@@ -289,9 +289,7 @@ fn max_lebs(
     if let Some(available) = options.shape.available_lebs() {
         return Ok(available);
     }
-    let bytes = source
-        .estimate()
-        .ok_or(BuildError::SizeUnknown { options: "--max-lebs, --volume-size or --part" })?;
+    let bytes = source.estimate().ok_or(BuildError::SizeUnknown { is_jffs2: false })?;
     let needed = lebs(bytes.div_ceil(u64::from(leb_bytes)));
     let doubled = needed.saturating_mul(2).max(LEAST_MAX_LEBS);
     Ok(doubled.checked_next_power_of_two().unwrap_or(u32::MAX))

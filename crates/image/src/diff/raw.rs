@@ -38,7 +38,7 @@ struct Raw {
 impl Raw {
     fn read(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        found.require_lebs("a comparison of the UBI (--raw)")?;
+        found.require_lebs("a raw comparison of the UBI")?;
         let store = image.store()?;
         let mut store: Box<dyn Store> =
             Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));
