@@ -146,7 +146,7 @@ impl Witness {
     /// Does random requests, `requests` of them, or fewer when power is lost or the card is worn out.
     ///
     /// # Errors
-    /// What does not hold.
+    /// Description of the broken invariant.
     pub fn run(&mut self, requests: u32) -> Result<Ended, String> {
         for _ in 0..requests {
             let (lba, count) = self.place();
@@ -254,7 +254,7 @@ impl Witness {
     /// Power comes back, after `cuts` further losses at a random operation of the recovery: every sector holds what it may hold.
     ///
     /// # Errors
-    /// What does not hold.
+    /// Description of the broken invariant.
     pub fn power_on(&mut self, cuts: u32) -> Result<(), String> {
         for _ in 0..cuts {
             let cut = 1 + self.below(40);
@@ -310,7 +310,7 @@ impl Witness {
     /// Everything reads as written, and the card's own books are right.
     ///
     /// # Errors
-    /// What does not hold.
+    /// Description of the broken invariant.
     pub fn verify(&mut self) -> Result<(), String> {
         let places: Vec<u64> = self.sectors.keys().copied().collect();
         for lba in places {

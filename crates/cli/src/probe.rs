@@ -303,7 +303,7 @@ pub(crate) fn is_agreed(ending: &Ending) -> bool {
     read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
 }
 
-/// What was measured and read, put together.
+/// Report on the samples, the registers and the partition table.
 fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, Failure> {
     let Measured { samples, answers, layout, trouble } = measured;
     let mut report = Report::new(target, samples, answers.clone(), trouble.is_none());

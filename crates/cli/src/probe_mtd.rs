@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What is asked on the command line.
+/// Options of the command for a MTD device.
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a Path,
     pub(crate) writes: bool,
