@@ -31,7 +31,7 @@ const HOST: [(&str, f64); 4] = [
 ];
 
 /// Costs of SPI controllers; those of a table that the setup does not have are left out.
-const SPI: [(&str, &str, f64); 10] = [
+const SPI: [(&str, &str, f64); 14] = [
     ("controller", "exec.setup_us", 10.0),
     ("controller", "exec.finish_us", 10.0),
     ("controller.dirmap", "read_cost.setup_us", 10.0),
@@ -42,6 +42,10 @@ const SPI: [(&str, &str, f64); 10] = [
     ("controller.tx", "ns_per_byte", 0.0),
     ("controller.rx", "dtr_ns_per_byte", 0.0),
     ("controller.tx", "dtr_ns_per_byte", 0.0),
+    ("controller.dirmap.rx", "ns_per_byte", 0.0),
+    ("controller.dirmap.tx", "ns_per_byte", 0.0),
+    ("controller.dirmap.rx", "dtr_ns_per_byte", 0.0),
+    ("controller.dirmap.tx", "dtr_ns_per_byte", 0.0),
 ];
 
 /// Costs of raw NAND controllers. A usual value of 0: fitted only where the setup has it.
