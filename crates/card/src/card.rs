@@ -55,9 +55,9 @@ impl CardStats {
 /// Host memory that a card takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardMemory {
-    /// Bytes of the map: 4 for each map unit.
+    /// Bytes of the map: as many bits for each map unit as the number of a slot has.
     pub map_bytes: usize,
-    /// Bytes for what a real card has in the spare areas of its pages.
+    /// Bytes for the spare areas of pages that are not in the temporary file: those of blocks that are written, and a few bytes for each block.
     pub spare_bytes: usize,
 }
 
@@ -305,6 +305,7 @@ impl Card {
             Ok(()) => return Ok(self.host.now()),
             Err(Fault::PowerLost) => BlockErrorKind::PowerLost,
             Err(Fault::WornOut) => BlockErrorKind::WornOut,
+            Err(Fault::HostFile) => BlockErrorKind::HostFile,
         };
         self.is_worn_out |= kind == BlockErrorKind::WornOut;
         Err(kind.at(lba, self.host.now()))

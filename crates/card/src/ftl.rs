@@ -6,8 +6,12 @@
 
 use crate::nand::{Block, Fault, Kind, Nand, State};
 use crate::open_aus::OpenAus;
+use crate::packed::PackedInts;
+use crate::spare::BlockSpares;
 use crate::spec::{CardSpec, Collector, FatKind, FatSpec, Mapping, RESERVE_BLOCKS};
 use floatgate_mtd::Instant;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Contents of a unit on its way into a slot.
 #[derive(Clone, Copy)]
@@ -41,8 +45,8 @@ pub(crate) struct Units {
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
     pub(crate) nand: Nand,
-    /// Slot + 1 of each logical unit, 0 for none. Zeros cost no memory until they are written.
-    map: Vec<u32>,
+    /// Slot + 1 of each logical unit, 0 for none.
+    map: PackedInts,
     /// Blocks in which nothing is valid.
     free: Vec<u32>,
     /// Erased block that is opened next.
@@ -76,12 +80,13 @@ impl Ftl {
     pub(crate) fn new(spec: &CardSpec, stores: bool, seed: u64) -> Self {
         let nand = Nand::new(spec, stores, seed);
         let slots_per_au = nand.slots_per_block;
+        let slots = slots_per_au * nand.blocks.len() as u32;
         let pages = (spec.buffer_bytes / spec.page_bytes).max(1) as usize;
         let mut ftl = Self {
             free: Vec::with_capacity(nand.blocks.len()),
             standby: None,
             nand,
-            map: vec![0; (spec.capacity_bytes / spec.unit_bytes()) as usize],
+            map: PackedInts::new((spec.capacity_bytes / spec.unit_bytes()) as usize, slots),
             streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 4],
             open: OpenAus::new(spec, slots_per_au),
             now: Instant::ZERO,
@@ -122,7 +127,7 @@ impl Ftl {
     /// Slot of a logical unit, `None` when it was never written or is discarded.
     #[inline]
     pub(crate) fn slot(&self, unit: u32) -> Option<u32> {
-        self.map[unit as usize].checked_sub(1)
+        self.map.get(unit as usize).checked_sub(1)
     }
 
     fn fat_of(&self, unit: u32) -> FatKind {
@@ -199,7 +204,7 @@ impl Ftl {
     #[inline]
     pub(crate) fn put(&mut self, block: u32, unit: u32, source: Source<'_>) -> Result<(), Fault> {
         let (slot, completes_page) = self.nand.take_slot(block, unit);
-        let old = std::mem::replace(&mut self.map[unit as usize], slot + 1).checked_sub(1);
+        let old = self.map.replace(unit as usize, slot + 1).checked_sub(1);
         let ready = match source {
             Source::Host(data) => {
                 self.nand.store(slot, data);
@@ -347,7 +352,7 @@ impl Ftl {
 
     /// Forgets a unit.
     pub(crate) fn discard(&mut self, unit: u32) {
-        if let Some(slot) = std::mem::take(&mut self.map[unit as usize]).checked_sub(1) {
+        if let Some(slot) = self.map.replace(unit as usize, 0).checked_sub(1) {
             self.invalidate(slot);
         }
     }
@@ -392,11 +397,11 @@ impl Ftl {
     fn clean(&mut self, block: u32) -> Result<(), Fault> {
         let kind = self.nand.blocks[block as usize].kind;
         let (first, end) = (self.nand.first_slot(block), self.nand.blocks[block as usize].next);
+        let spares = self.nand.spares(block)?;
         let (mut page, mut ready) = (u32::MAX, self.now);
         for slot in first..first + end {
-            let Some(unit) = self.nand.tag(slot).filter(|unit| self.slot(*unit) == Some(slot)) else {
-                continue;
-            };
+            let unit = spares.unit(slot - first).filter(|unit| self.slot(*unit) == Some(slot));
+            let Some(unit) = unit else { continue };
             if page != self.nand.page_of(slot) {
                 page = self.nand.page_of(slot);
                 ready = self.nand.read_page(self.now, page);
@@ -515,7 +520,7 @@ impl Ftl {
         self.open.clear();
         self.scan();
         self.nand.powered()?;
-        self.rebuild_map();
+        self.rebuild_map()?;
         self.count_blocks();
         self.finish_merges()?;
         for kind in [Kind::Slc, Kind::Log, Kind::Fat] {
@@ -538,25 +543,49 @@ impl Ftl {
         self.now = end;
     }
 
-    /// Of all slots with the same tag, the one that was written last is true.
-    fn rebuild_map(&mut self) {
-        self.map.fill(0);
-        for block in 0..self.nand.blocks.len() as u32 {
-            self.nand.blocks[block as usize].valid = 0;
-            let first = self.nand.first_slot(block);
-            for slot in first..first + self.nand.blocks[block as usize].programmed {
-                let Some(unit) = self.nand.tag(slot) else { continue };
-                let is_newer =
-                    self.slot(unit).is_none_or(|other| self.nand.order(other) < self.nand.order(slot));
-                if is_newer {
-                    self.map[unit as usize] = slot + 1;
-                }
+    /// Goes through all pages in the order in which they were programmed: of the slots of a unit, the one that was written last is true.
+    fn rebuild_map(&mut self) -> Result<(), Fault> {
+        self.map.clear();
+        let mut blocks: Vec<u32> = (0..self.nand.blocks.len() as u32).collect();
+        blocks.retain(|block| self.nand.blocks[*block as usize].programmed > 0);
+        blocks.sort_by_key(|block| Reverse(self.nand.blocks[*block as usize].opened));
+        // Blocks with pages that were programmed at the same time as others', each with its next page.
+        let mut pages: BinaryHeap<Reverse<(u64, u32, u32)>> = BinaryHeap::new();
+        let mut open = BTreeMap::new();
+        loop {
+            let next = pages.peek().map(|Reverse((sequence, ..))| *sequence);
+            let opened = blocks.last().map(|block| self.nand.blocks[*block as usize].opened);
+            if opened.is_some_and(|opened| next.is_none_or(|next| opened <= next))
+                && let Some(block) = blocks.pop()
+            {
+                let spares = self.nand.spares(block)?;
+                pages.push(Reverse((self.nand.sequence(block, 0, &spares), block, 0)));
+                open.insert(block, spares);
+                continue;
+            }
+            let Some(Reverse((_, block, page))) = pages.pop() else { return Ok(()) };
+            let Some(spares) = open.get(&block) else { continue };
+            self.map_page(block, page, spares);
+            if self.nand.slots_of_page(page + 1).start < self.nand.blocks[block as usize].programmed {
+                pages.push(Reverse((self.nand.sequence(block, page + 1, spares), block, page + 1)));
+            } else {
+                open.remove(&block);
+            }
+        }
+    }
+
+    /// Maps the units of a page of a block to its slots.
+    fn map_page(&mut self, block: u32, page: u32, spares: &BlockSpares) {
+        for slot in self.nand.slots_of_page(page) {
+            if let Some(unit) = spares.unit(slot) {
+                self.map.replace(unit as usize, self.nand.first_slot(block) + slot + 1);
             }
         }
     }
 
     /// Counts valid slots, and finds the state of each block.
     fn count_blocks(&mut self) {
+        self.nand.blocks.iter_mut().for_each(|block| block.valid = 0);
         for slot in self.map.iter().filter_map(|entry| entry.checked_sub(1)) {
             let block = self.nand.block_of(slot);
             self.nand.blocks[block as usize].valid += 1;
@@ -620,18 +649,23 @@ impl Ftl {
 
     /// Bytes of host memory of the map, and of what a real card has in spare areas.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
-        (self.map.len() * 4, self.nand.spare_bytes())
+        (self.map.memory_bytes(), self.nand.spare_bytes())
     }
 
     /// Checks what must always hold; the error says what does not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut valid = vec![0u32; self.nand.blocks.len()];
-        for (unit, entry) in (0u32..).zip(&self.map) {
-            let Some(slot) = entry.checked_sub(1) else { continue };
-            if self.nand.tag(slot) != Some(unit) {
-                return Err(format!("unit {unit} is mapped to slot {slot}, whose tag is another"));
-            }
-            valid[self.nand.block_of(slot) as usize] += 1;
+        for (block, valid) in (0u32..).zip(&mut valid) {
+            let (first, taken) = (self.nand.first_slot(block), self.nand.blocks[block as usize].next);
+            let spares = self.nand.spares(block).map_err(|_| "the host's file cannot be read".to_owned())?;
+            let holds =
+                |slot: &u32| spares.unit(*slot).is_some_and(|unit| self.slot(unit) == Some(first + slot));
+            *valid = (0..taken).filter(holds).count() as u32;
+        }
+        let mapped = self.map.iter().filter(|entry| *entry > 0).count();
+        let held: usize = valid.iter().map(|valid| *valid as usize).sum();
+        if mapped != held {
+            return Err(format!("{mapped} units are mapped, and spare areas name {held} of them"));
         }
         let mut is_free = vec![false; self.nand.blocks.len()];
         for block in self.free.iter().chain(&self.standby) {

@@ -17,7 +17,8 @@
 //!   The SLC cache and a page-mapped FAT area are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
-//!   block a last page with a summary of its addresses.
+//!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
+//!   areas of closed blocks are in a temporary file.
 //! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
 //! - [`witness`]: a card and a plain array beside it, for tests and for `floatgate card powercut`.
@@ -58,8 +59,10 @@ mod ftl;
 mod limits;
 mod nand;
 mod open_aus;
+mod packed;
 mod power;
 mod registers;
+mod spare;
 mod spec;
 pub mod witness;
 

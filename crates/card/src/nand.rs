@@ -1,10 +1,11 @@
-//! The NAND inside the card: blocks of pages of units, with what a page's spare area holds (logical address and sequence number), wear,
+//! The NAND inside the card: blocks of pages of units, with the spare areas of pages (logical address and sequence number), wear,
 //! times, and loss of power at any operation.
 //!
 //! A *slot* is the place of a map unit: slots of a block are numbered in the order in which its pages are programmed. What is in slots
 //! that are not programmed yet is in RAM.
 
 use crate::power::{Draw, Supply};
+use crate::spare::{BlockSpares, Spares};
 use crate::spec::{CardSpec, SlcSpec, TimingSpec, WearSpec};
 use floatgate_device::Timeline;
 use floatgate_device::array::Array;
@@ -12,6 +13,7 @@ use floatgate_device::cells::random::{Stream, hash, unit};
 use floatgate_device::cells::rber::Conditions;
 use floatgate_device::cells::{ErrorSpec, tail};
 use floatgate_mtd::{Instant, Nanos};
+use std::ops::Range;
 
 /// An operation that could not be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum Fault {
     PowerLost,
     /// No block is left to write to.
     WornOut,
+    /// The host's file with the spare areas cannot be read.
+    HostFile,
 }
 
 /// Use of a block. It is written into the spare area of each page.
@@ -103,10 +107,8 @@ pub(crate) struct Nand {
     page_shift: u32,
     /// Slots per block in SLC mode.
     slc_slots: u32,
-    /// Logical unit + 1 of each slot, 0 for none. Zeros cost no memory until they are written.
-    tags: Vec<u32>,
-    /// Sequence number of each page, counted from that of its block's first page: 2^32 programs are more than a block stays open for.
-    page_seq: Vec<u32>,
+    /// Spare areas. A page's sequence number is counted from that of its block's first page: 2^32 programs are more than a block stays open for.
+    spares: Spares,
     contents: Array,
     dies: Vec<Timeline>,
     channel: Timeline,
@@ -139,14 +141,12 @@ impl Nand {
         let slots_per_block = (spec.au_bytes / unit) as u32;
         let page_shift = (spec.page_bytes / unit).trailing_zeros();
         let pages = slots_per_block >> page_shift;
-        let slots = blocks * slots_per_block as usize;
         let mut nand = Self {
             blocks: Vec::new(),
             slots_per_block,
             page_shift,
             slc_slots: (pages / u32::from(spec.bits_per_cell)) << page_shift,
-            tags: vec![0; slots],
-            page_seq: vec![0; slots >> page_shift],
+            spares: Spares::new(blocks, slots_per_block, pages),
             contents: Array::new(
                 unit as usize,
                 slots_per_block as usize,
@@ -230,10 +230,19 @@ impl Nand {
         slot >> self.page_shift
     }
 
-    /// Logical unit that a slot was written for.
-    #[inline]
-    pub(crate) fn tag(&self, slot: u32) -> Option<u32> {
-        self.tags[slot as usize].checked_sub(1)
+    /// Slots of a page, both counted within a block.
+    pub(crate) const fn slots_of_page(&self, page: u32) -> Range<u32> {
+        page << self.page_shift..(page + 1) << self.page_shift
+    }
+
+    /// Reads the spare areas of a block.
+    pub(crate) fn spares(&self, block: u32) -> Result<BlockSpares, Fault> {
+        self.spares.read(block)
+    }
+
+    /// Sequence number of a page of a block, whose spare areas these are.
+    pub(crate) fn sequence(&self, block: u32, page: u32, spares: &BlockSpares) -> u64 {
+        self.blocks[block as usize].opened + u64::from(spares.sequence(page))
     }
 
     /// True when the block has a page that is gathered in RAM.
@@ -244,7 +253,8 @@ impl Nand {
 
     /// The slot will be programmed without an address.
     pub(crate) fn forget(&mut self, slot: u32) {
-        self.tags[slot as usize] = 0;
+        let block = self.block_of(slot);
+        self.spares.set_unit(block, slot - self.first_slot(block), None);
     }
 
     /// True when a slot of the block is still in RAM.
@@ -253,22 +263,16 @@ impl Nand {
         slot - self.first_slot(block) >= self.blocks[block as usize].programmed
     }
 
-    /// Order in which slots were written: of two with the same tag the greater holds what is true.
-    pub(crate) fn order(&self, slot: u32) -> (u64, u32) {
-        let opened = self.blocks[self.block_of(slot) as usize].opened;
-        (opened + u64::from(self.page_seq[self.page_of(slot) as usize]), slot)
-    }
-
     /// Takes the next slot of an open block. Returns the slot, and true when it completes a page.
     #[inline]
     pub(crate) fn take_slot(&mut self, block: u32, unit: u32) -> (u32, bool) {
-        let first = block * self.slots_per_block;
+        let slot = self.blocks[block as usize].next;
+        self.spares.set_unit(block, slot, Some(unit));
+        let first = self.first_slot(block);
         let block = &mut self.blocks[block as usize];
-        let slot = first + block.next;
         block.next += 1;
         block.valid += 1;
-        self.tags[slot as usize] = unit + 1;
-        (slot, block.next & ((1 << self.page_shift) - 1) == 0)
+        (first + slot, block.next & ((1 << self.page_shift) - 1) == 0)
     }
 
     /// Leaves slots of an open block empty; they must be whole pages.
@@ -338,19 +342,18 @@ impl Nand {
     #[inline]
     pub(crate) fn program(&mut self, at: Instant, block: u32) -> Result<Instant, Fault> {
         let mask = (1 << self.page_shift) - 1;
-        let first = self.first_slot(block);
+        let (number, first) = (block, self.first_slot(block));
         let block = &mut self.blocks[block as usize];
-        let page = (first + block.programmed) >> self.page_shift;
         block.next = (block.next + mask) & !mask;
         let (kind, opened, old) = (block.kind, block.opened, block.programmed);
         block.programmed = block.next;
-        let programmed = self.program_time(at, page, kind);
+        let programmed = self.program_time(at, (first + old) >> self.page_shift, kind);
         let Ok(end) = programmed else {
             self.tear(first + old);
             return programmed;
         };
         self.operations.programs += 1;
-        self.page_seq[page as usize] = (self.sequence - opened) as u32;
+        self.spares.set_sequence(number, old >> self.page_shift, (self.sequence - opened) as u32);
         self.sequence += 1;
         Ok(end)
     }
@@ -423,6 +426,7 @@ impl Nand {
         let end = self.program_time(at, self.page_of(self.first_slot(block)), kind)?;
         self.operations.summaries += 1;
         self.blocks[block as usize].has_summary = true;
+        self.spares.close(block);
         Ok(end)
     }
 
@@ -468,8 +472,7 @@ impl Nand {
 
     /// Nothing readable is in the block any more.
     fn wipe(&mut self, block: u32) {
-        let first = self.first_slot(block) as usize;
-        self.tags[first..first + self.slots_per_block as usize].fill(0);
+        self.spares.erase(block);
         if self.stores() {
             self.contents.erase(block as usize);
         }
@@ -508,7 +511,7 @@ impl Nand {
     }
 
     fn clear(&mut self, slot: u32) {
-        self.tags[slot as usize] = 0;
+        self.forget(slot);
         if self.stores() {
             self.contents.undo_program(slot as usize);
         }
@@ -595,8 +598,8 @@ impl Nand {
         self.supply.check(reads + retries, programs + summaries + torn_programs, erases)
     }
 
-    /// Bytes of host memory for map tags and sequence numbers, which a real card has in spare areas.
-    pub(crate) const fn spare_bytes(&self) -> usize {
-        (self.tags.len() + self.page_seq.len()) * 4
+    /// Bytes of host memory for the spare areas that are not in the file.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        self.spares.memory_bytes()
     }
 }

@@ -176,7 +176,7 @@ impl Ftl {
     fn close_au(&mut self, au: u32) -> Result<(), Fault> {
         let Some(place) = self.open.find(au) else { return Ok(()) };
         let block = self.open.open[place].block;
-        if !self.is_block_in_order(au, block) {
+        if !self.is_block_in_order(au, block)? {
             return self.merge(au);
         }
         self.open.open.swap_remove(place);
@@ -186,10 +186,10 @@ impl Ftl {
     }
 
     /// True when slot n of the block is that of unit n, or empty.
-    fn is_block_in_order(&self, au: u32, block: u32) -> bool {
-        let (first, units) = (self.nand.first_slot(block), self.open.units_of(au));
+    fn is_block_in_order(&self, au: u32, block: u32) -> Result<bool, Fault> {
+        let (spares, units) = (self.nand.spares(block)?, self.open.units_of(au));
         let written = self.nand.blocks[block as usize].next;
-        (0..written).all(|slot| self.nand.tag(first + slot).is_none_or(|unit| unit == units.start + slot))
+        Ok((0..written).all(|slot| spares.unit(slot).is_none_or(|unit| unit == units.start + slot)))
     }
 
     /// Copies all units of an allocation unit into a new block, in order. The blocks where they were become free.

@@ -48,6 +48,9 @@ pub enum BlockErrorKind {
     /// The host gave up before the device was done. What was written may be there or not.
     #[error("the device takes longer than the host waits")]
     TimedOut,
+    /// A simulated device has part of what it holds in a temporary file, which cannot be read.
+    #[error("the temporary file of the simulation cannot be read")]
+    HostFile,
 }
 
 impl BlockErrorKind {

@@ -216,24 +216,6 @@ fn reads_of_one_place_move_its_block() {
     card.check().unwrap();
 }
 
-/// Host memory in bytes for each 4 KiB of a card of 128 GiB.
-fn memory_per_4_kib(changes: &str) -> f64 {
-    let sizes = "capacity_bytes = '128 GiB'\nau_bytes = '8 MiB'\npage_bytes = '16 KiB'\nspare_blocks = 700";
-    let card = timing_only(&spec(&format!("{sizes}\n{changes}"), ""));
-    let memory = card.memory();
-    (memory.map_bytes + memory.spare_bytes) as f64 / (128_u64 << 30 >> 12) as f64
-}
-
-#[test]
-fn memory_is_that_of_the_map_and_of_the_spare_areas() {
-    // Map, tag and sequence number of each page of 16 KiB, and 4 % spare blocks.
-    let [block, hybrid] = ["", "mapping = 'hybrid'\nlog_blocks = 8"].map(memory_per_4_kib);
-    assert!(block < 3.2 && hybrid < 3.2, "{block} {hybrid}");
-    // Units of 4 KiB have map and tag each; a real card has the latter in the spare areas of its NAND.
-    let page = memory_per_4_kib("mapping = 'page'\nmap_unit_bytes = 4096");
-    assert!((9.0..9.5).contains(&page), "{page}");
-}
-
 #[test]
 fn the_largest_card_holds_what_is_written_at_both_ends() {
     let sizes = "capacity_bytes = '2048 GiB'\nau_bytes = '8 MiB'\npage_bytes = '16 KiB'\nspare_blocks = 8000";

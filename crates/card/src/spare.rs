@@ -1,0 +1,205 @@
+//! Spare areas of the NAND's pages: the logical unit of each slot, and the sequence number of each page.
+//!
+//! A real card has them on the NAND, and reads them when it cleans a block or rebuilds its map. Here those of blocks that are being written are in
+//! memory. Those of closed blocks are in a temporary file without a name, which clones of a card share, so that a card needs little more memory
+//! than its map. A host that cannot write such a file keeps them in memory.
+
+use crate::nand::Fault;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Spare areas of the pages of one block: the logical unit + 1 of each slot, 0 for none, then the sequence number of each page.
+type Words = Box<[u32]>;
+
+/// Spare areas of one block: in memory, in the file, or blank.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    /// Empty when nothing was written since the block was erased, or when they are in the file.
+    words: Words,
+    extent: Option<Arc<Extent>>,
+}
+
+/// Spare areas of all blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct Spares {
+    blocks: Vec<Place>,
+    slots: usize,
+    pages: usize,
+    file: Arc<Mutex<SpareFile>>,
+}
+
+impl Spares {
+    pub(crate) fn new(blocks: usize, slots: u32, pages: u32) -> Self {
+        let (slots, pages) = (slots as usize, pages as usize);
+        let file =
+            SpareFile { file: None, extent_bytes: (slots + pages) * 4, extents: 0, unused: Vec::new() };
+        Self { blocks: vec![Place::default(); blocks], slots, pages, file: Arc::new(Mutex::new(file)) }
+    }
+
+    /// Writes the logical unit of a slot of a block that is being written, `None` for no unit.
+    #[inline]
+    pub(crate) fn set_unit(&mut self, block: u32, slot: u32, unit: Option<u32>) {
+        self.words_mut(block)[slot as usize] = unit.map_or(0, |unit| unit + 1);
+    }
+
+    /// Writes the sequence number of a page of a block that is being written, counted from the block's first page.
+    #[inline]
+    pub(crate) fn set_sequence(&mut self, block: u32, page: u32, sequence: u32) {
+        let at = self.slots + page as usize;
+        self.words_mut(block)[at] = sequence;
+    }
+
+    #[inline]
+    fn words_mut(&mut self, block: u32) -> &mut Words {
+        let Place { words, extent } = &mut self.blocks[block as usize];
+        debug_assert!(extent.is_none(), "a closed block is written");
+        if words.is_empty() {
+            *words = vec![0; self.slots + self.pages].into();
+        }
+        words
+    }
+
+    /// Reads the spare areas of a block.
+    pub(crate) fn read(&self, block: u32) -> Result<BlockSpares, Fault> {
+        let place = &self.blocks[block as usize];
+        let words = match &place.extent {
+            Some(extent) => extent.read().map_err(|_| Fault::HostFile)?,
+            None if place.words.is_empty() => vec![0; self.slots + self.pages].into(),
+            None => place.words.clone(),
+        };
+        Ok(BlockSpares { words, slots: self.slots })
+    }
+
+    /// Moves the spare areas of a closed block out of memory, if the host lets us.
+    pub(crate) fn close(&mut self, block: u32) {
+        let place = &mut self.blocks[block as usize];
+        if place.words.is_empty() {
+            return;
+        }
+        if let Ok(extent) = Extent::write(&self.file, &place.words) {
+            *place = Place { words: Words::default(), extent: Some(Arc::new(extent)) };
+        }
+    }
+
+    /// Forgets the spare areas of a block that is erased.
+    pub(crate) fn erase(&mut self, block: u32) {
+        self.blocks[block as usize] = Place::default();
+    }
+
+    /// Bytes of memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let held: usize = self.blocks.iter().map(|place| place.words.len()).sum();
+        self.blocks.len() * size_of::<Place>() + held * 4
+    }
+}
+
+/// Spare areas of one block, as they were read.
+pub(crate) struct BlockSpares {
+    words: Words,
+    slots: usize,
+}
+
+impl BlockSpares {
+    /// Logical unit that a slot of the block was written for.
+    pub(crate) fn unit(&self, slot: u32) -> Option<u32> {
+        self.words[slot as usize].checked_sub(1)
+    }
+
+    /// Sequence number of a page, counted from that of the block's first page.
+    pub(crate) fn sequence(&self, page: u32) -> u32 {
+        self.words[self.slots + page as usize]
+    }
+}
+
+/// File of a card and its clones, in extents of one block each. It is made when the first block is closed.
+#[derive(Debug)]
+struct SpareFile {
+    file: Option<File>,
+    extent_bytes: usize,
+    /// Number of extents that the file has.
+    extents: u64,
+    /// Extents whose blocks were erased.
+    unused: Vec<u64>,
+}
+
+impl SpareFile {
+    /// The file, at the beginning of an extent.
+    fn at(&mut self, extent: u64) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => tempfile::tempfile()?,
+        };
+        let file = self.file.insert(file);
+        file.seek(SeekFrom::Start(extent * self.extent_bytes as u64))?;
+        Ok(file)
+    }
+}
+
+/// Part of the file that holds the spare areas of one block. It can be used again when no card needs it any more.
+#[derive(Debug)]
+struct Extent {
+    number: u64,
+    file: Arc<Mutex<SpareFile>>,
+}
+
+impl Extent {
+    fn write(shared: &Arc<Mutex<SpareFile>>, words: &[u32]) -> io::Result<Self> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut file = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = file.unused.last().copied().unwrap_or(file.extents);
+        file.at(number)?.write_all(&bytes)?;
+        if file.unused.pop().is_none() {
+            file.extents += 1;
+        }
+        Ok(Self { number, file: Arc::clone(shared) })
+    }
+
+    fn read(&self) -> io::Result<Words> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = vec![0; file.extent_bytes];
+        file.at(self.number)?.read_exact(&mut bytes)?;
+        let (words, _) = bytes.as_chunks();
+        Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).unused.push(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_areas_in_the_file_are_those_that_were_written_and_clones_keep_theirs() {
+        let mut spares = Spares::new(3, 4, 2);
+        let write = |spares: &mut Spares, block: u32, unit: u32| {
+            (0..4).for_each(|slot| spares.set_unit(block, slot, Some(unit + slot)));
+            spares.set_sequence(block, 1, unit + 9);
+            spares.close(block);
+        };
+        let read = |spares: &Spares, block: u32| {
+            let read = spares.read(block).unwrap();
+            (read.unit(0), read.unit(3), read.sequence(1))
+        };
+        (0..3).for_each(|block| write(&mut spares, block, 10 * block));
+        let clone = spares.clone();
+        spares.erase(1);
+        assert_eq!(read(&spares, 1), (None, None, 0));
+        write(&mut spares, 1, 70);
+        let held = |block: u32| (Some(10 * block), Some(10 * block + 3), 10 * block + 9);
+        assert_eq!(read(&spares, 1), (Some(70), Some(73), 79));
+        assert_eq!([0, 1, 2].map(|block| read(&clone, block)), [0, 1, 2].map(held));
+        drop(clone);
+        // What no card needs is used again.
+        spares.erase(0);
+        write(&mut spares, 0, 5);
+        assert_eq!((read(&spares, 0), read(&spares, 2)), ((Some(5), Some(8), 14), held(2)));
+        assert_eq!(spares.file.lock().unwrap().extents, 4);
+        assert_eq!(spares.memory_bytes(), 3 * size_of::<Place>());
+    }
+}
