@@ -213,12 +213,25 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
         answer.confidence = answer.confidence.min(0.4);
     }
     answer.confidence = answer.confidence.min(ONE_FAT);
+    limit_by_order(&answer, &mut random);
     let limited =
         |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
     OpenAus {
         linear: limited(answer),
         random: limited(random),
         fat_area: limited(fat_area(samples, au, &kept, &odd)),
+    }
+}
+
+/// Most confidence in numbers that contradict each other.
+const CONTRADICTION: f64 = 0.4;
+
+/// An allocation unit that can be written in any order can be written in order too: a larger number in any order is doubtful.
+fn limit_by_order(linear: &Answer, random: &mut Answer) {
+    let (Some(in_order), Some(any_order)) = (linear.count(), random.count()) else { return };
+    if any_order > in_order {
+        random.confidence = random.confidence.min(CONTRADICTION);
+        random.reason = format!("{}, which contradicts {in_order} in order", random.reason);
     }
 }
 
@@ -292,4 +305,23 @@ fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Ans
         size(first.saturating_mul(au))
     );
     Answer::found(Value::Count(au.saturating_mul(aus.len() as u64)), "B", 0.85, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_units_in_any_order_than_in_order_are_doubtful() {
+        let found = |aus| Answer::found(Value::Count(aus), "AUs", 0.95, "a cliff".to_owned());
+        let confidence = |linear: &Answer, any_order| {
+            let mut random = found(any_order);
+            limit_by_order(linear, &mut random);
+            (random.confidence * 100.0).round() as u64
+        };
+        assert_eq!(confidence(&found(5), 31), 40);
+        assert_eq!(confidence(&found(5), 5), 95);
+        // Nothing in order was visible: nothing is contradicted.
+        assert_eq!(confidence(&Answer::unknown("AUs", 0.8, "no cliff"), 31), 95);
+    }
 }
