@@ -16,6 +16,7 @@ use std::process::ExitCode;
   floatgate papers octal
   floatgate papers P0 --plot p0.svg
   floatgate papers P3 --seed 7
+  floatgate papers boards --refit
   floatgate papers --json
   floatgate papers my-measurements.toml
 
@@ -32,6 +33,10 @@ pub(crate) struct Args {
     #[arg(long)]
     summary: bool,
 
+    /// Fit the parameters once more to the rows that decided them, from the values that the files state, and print both
+    #[arg(long, conflicts_with_all = ["seed", "summary", "plot"])]
+    refit: bool,
+
     /// Draw published figures over simulated ones, a panel for each table
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
@@ -43,6 +48,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let papers = chosen(args.table.as_deref().unwrap_or(Path::new("")))?;
+    if args.refit {
+        return refit(&papers, args.format);
+    }
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
     if let Some(path) = &args.plot {
         common::write_picture(path, &papers::picture(&papers, &report))?;
@@ -62,6 +70,26 @@ pub(crate) fn run(args: &Args) -> Outcome {
         text
     })?;
     Ok(code)
+}
+
+/// Residuals and values as the files state them, and after fitting once more.
+fn refit(papers: &[Paper], format: ReportFormat) -> Outcome {
+    let fit = papers::refit(&Library::built_in(), papers);
+    format.finish(&fit, "parameters", || {
+        if fit.parameters.is_empty() {
+            return "no parameter was fitted to these rows".to_owned();
+        }
+        let mut parameters = Table::new(["file", "parameter", "stated", "fitted"]).numbers(2..4);
+        for p in &fit.parameters {
+            parameters.row([p.file.clone(), p.path.clone(), figure(p.stated), figure(p.fitted)]);
+        }
+        let mut rows = Table::new(["row", "as stated", "fitted"]).numbers(1..3);
+        for row in &fit.rows {
+            let name = format!("{}/{}", row.paper, row.row);
+            rows.row([name, percent(row.residual_stated), percent(row.residual)]);
+        }
+        format!("{parameters}\n\n{rows}")
+    })
 }
 
 /// The documents that a name means: a paper, a table, or a file.

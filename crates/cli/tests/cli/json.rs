@@ -234,6 +234,7 @@ const LINES: &[(&str, &str)] = &[
     ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),
     ("papers", "papers --json"),
+    ("papers --refit", "papers boards --refit --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
     ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
     ("fs", "fs arm926-nand01gw3b --test read,space --bytes 64KiB --json"),

@@ -9,7 +9,7 @@
 //! - `job`: what a row asks to be simulated.
 //! - `claim`: what the rows on endurance measure.
 //! - `card`: what the rows on cards measure.
-//! - `refit`: each fit once more without the row in question.
+//! - `refit`: each fit once more, and without the row in question.
 //! - `report`: the comparison.
 //! - `picture`: the comparison as a picture.
 
@@ -23,6 +23,7 @@ mod report;
 
 pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in, check, read};
 pub use picture::picture;
+pub use refit::{Refit, RefittedParameter, RefittedRow, refit};
 pub use report::{Report, ReportPrediction, ReportRow, Summary};
 
 use crate::config::{Library, did_you_mean};

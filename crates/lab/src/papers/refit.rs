@@ -1,18 +1,59 @@
-//! Leave-one-out: each fit repeated without the row in question, and that row's residual then.
+//! The fits of a paper once more: to the same rows, or without the row in question (leave-one-out).
 //!
 //! Parameters that share rows are one group. A group is fitted on the logarithms of parameters and figures, by the
 //! least squares that `floatgate fit` uses, too. Rows that are the same run are left out together.
 
-use super::file::{Paper, Row, RowKind, Table, beyond, rows};
+use super::file::{Fit, Paper, Row, RowKind, Table, beyond, rows};
 use super::job::{Job, job, run};
 use crate::config::Library;
 use crate::fit::least_squares::{Bounds, Effort, minimise};
 use rayon::prelude::*;
+use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// The fits of papers once more, from the values that the files state.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Refit {
+    /// The parameters.
+    pub parameters: Vec<RefittedParameter>,
+    /// The rows that decide them.
+    pub rows: Vec<RefittedRow>,
+}
+
+/// A parameter of a [`Refit`].
+#[derive(Clone, Debug, Serialize)]
+pub struct RefittedParameter {
+    /// The document.
+    pub paper: String,
+    /// The file that states it.
+    pub file: String,
+    /// Dotted path.
+    pub path: String,
+    /// Value in the file.
+    pub stated: f64,
+    /// Value after the fit.
+    pub fitted: f64,
+    /// `table/row` of the rows that decide it, together with the other parameters that have the same rows.
+    pub rows: Vec<String>,
+}
+
+/// A row of a [`Refit`].
+#[derive(Clone, Debug, Serialize)]
+pub struct RefittedRow {
+    /// The document.
+    pub paper: String,
+    /// Name of the row, `table/row`.
+    pub row: String,
+    /// Residual with the stated values.
+    pub residual_stated: f64,
+    /// Residual with the fitted ones.
+    pub residual: f64,
+}
 
 /// A number of a setup that was fitted.
 #[derive(Clone, Debug)]
 struct Parameter {
+    file: String,
     path: String,
     value: f64,
 }
@@ -50,6 +91,21 @@ pub(super) fn left_out(
     cases.par_iter().filter_map(residual).collect()
 }
 
+/// Every fit of the papers once more. Fits run on all cores; the result does not depend on their number.
+pub fn refit(library: &Library, papers: &[Paper]) -> Refit {
+    let groups: Vec<(&Paper, Group<'_>)> = papers
+        .iter()
+        .flat_map(|paper| groups(library, paper).into_iter().map(move |group| (paper, group)))
+        .collect();
+    let fits: Vec<Refit> =
+        groups.par_iter().filter_map(|(paper, group)| group.refit(library, &paper.paper)).collect();
+    fits.into_iter().fold(Refit::default(), |mut all, fit| {
+        all.parameters.extend(fit.parameters);
+        all.rows.extend(fit.rows);
+        all
+    })
+}
+
 /// The groups of a paper whose parameters are numbers of setups.
 fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
     let fitted = |name: &String| {
@@ -60,9 +116,7 @@ fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
     for fit in &paper.fits {
         let names: Vec<String> = fit.rows.iter().filter(|name| fitted(name).is_some()).cloned().collect();
         let first = names.first().and_then(&fitted);
-        let Some(parameter) =
-            first.and_then(|(table, row)| parameter(library, &job(table, row), &fit.parameter))
-        else {
+        let Some(parameter) = first.and_then(|(table, row)| parameter(library, &job(table, row), fit)) else {
             continue;
         };
         let (mut joined, others): (Vec<_>, Vec<_>) =
@@ -93,14 +147,21 @@ fn groups<'p>(library: &Library, paper: &'p Paper) -> Vec<Group<'p>> {
 
 /// The parameter as the run's setup has it: a number above 0. Of typical and maximum times it is the typical one, of an
 /// operation's cost what comes after it.
-fn parameter(library: &Library, job: &Job, path: &str) -> Option<Parameter> {
+fn parameter(library: &Library, job: &Job, fit: &Fit) -> Option<Parameter> {
     let config = library.resolve(&library.setup(&job.setup).ok()?, &[]).ok()?;
-    let path = path.strip_prefix("profile.measured.").unwrap_or(path);
+    let path = fit.parameter.strip_prefix("profile.measured.").unwrap_or(&fit.parameter);
     let candidates = [path.to_owned(), format!("{path}.typ"), format!("{path}.finish_us")];
     candidates.into_iter().find_map(|path| {
         let value = config.extract::<f64>(&path).ok().filter(|value| *value > 0.0)?;
-        Some(Parameter { path, value })
+        Some(Parameter { file: fit.file.clone(), path, value })
     })
+}
+
+impl Parameter {
+    /// The value with this logarithm, as the key takes it: costs of 1000 bytes are whole.
+    fn at(&self, log: f64) -> f64 {
+        if self.path.ends_with("_per_kb") { log.exp().round() } else { log.exp() }
+    }
 }
 
 impl Group<'_> {
@@ -114,13 +175,52 @@ impl Group<'_> {
         if jobs.len() < self.parameters.len() {
             return None;
         }
-        let start: Vec<f64> = self.parameters.iter().map(|p| p.value.ln()).collect();
-        let errors = |at: &[f64]| -> Option<Vec<f64>> {
-            others.iter().map(|subject| self.error(library, subject, at)).collect()
+        self.residual(library, out, &self.best(library, &others)?)
+    }
+
+    /// The parameters and residuals after a fit to all subjects.
+    fn refit(&self, library: &Library, paper: &str) -> Option<Refit> {
+        let stated = self.stated();
+        let best = self.best(library, &self.subjects.iter().collect::<Vec<_>>())?;
+        let row = |subject: &Subject<'_>| {
+            Some(RefittedRow {
+                paper: paper.to_owned(),
+                row: subject.name.clone(),
+                residual_stated: self.residual(library, subject, &stated)?,
+                residual: self.residual(library, subject, &best)?,
+            })
         };
-        let best = minimise(start, &vec![Bounds::NONE; self.parameters.len()], Effort::FULL, errors)?;
-        let simulated = self.simulate(library, out, &best)?;
-        Some(beyond(simulated.exact, out.row.says()?.interval(out.table, simulated.kib)))
+        let parameters = self.parameters.iter().zip(&best).map(|(parameter, log)| RefittedParameter {
+            paper: paper.to_owned(),
+            file: parameter.file.clone(),
+            path: parameter.path.clone(),
+            stated: parameter.value,
+            fitted: parameter.at(*log),
+            rows: self.subjects.iter().map(|subject| subject.name.clone()).collect(),
+        });
+        Some(Refit {
+            parameters: parameters.collect(),
+            rows: self.subjects.iter().map(row).collect::<Option<_>>()?,
+        })
+    }
+
+    /// The logarithms of the stated values.
+    fn stated(&self) -> Vec<f64> {
+        self.parameters.iter().map(|p| p.value.ln()).collect()
+    }
+
+    /// The logarithms with which these subjects fit best, from the stated values on.
+    fn best(&self, library: &Library, subjects: &[&Subject<'_>]) -> Option<Vec<f64>> {
+        let errors = |at: &[f64]| -> Option<Vec<f64>> {
+            subjects.iter().map(|subject| self.error(library, subject, at)).collect()
+        };
+        minimise(self.stated(), &vec![Bounds::NONE; self.parameters.len()], Effort::FULL, errors)
+    }
+
+    /// How far a subject's run with these logarithms is beyond the published interval.
+    fn residual(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
+        let simulated = self.simulate(library, subject, at)?;
+        Some(beyond(simulated.exact, subject.row.says()?.interval(subject.table, simulated.kib)))
     }
 
     /// The subject's run with these logarithms of the parameters.
@@ -132,9 +232,7 @@ impl Group<'_> {
     ) -> Option<super::job::Simulated> {
         let mut job = subject.job.clone();
         for (parameter, log) in self.parameters.iter().zip(at) {
-            let value = log.exp();
-            let whole = parameter.path.ends_with("_per_kb");
-            job.set.push(format!("{}={}", parameter.path, if whole { value.round() } else { value }));
+            job.set.push(format!("{}={}", parameter.path, parameter.at(*log)));
         }
         run(library, &job, 0).ok()?.of(subject.row)
     }
