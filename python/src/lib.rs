@@ -3,6 +3,7 @@
 //! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
 //! package `floatgate` beside this folder makes typed objects of it.
 
+mod buffer;
 mod bus;
 mod cancel;
 mod devices;
@@ -33,7 +34,7 @@ mod _floatgate {
     #[pymodule_export]
     use crate::image_write::{build_image, edit_image};
     #[pymodule_export]
-    use crate::speed::speed;
+    use crate::speed::{NativeSpeed, speed};
     #[pymodule_export]
     use crate::studies::{
         advise_ecc, advise_on, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live,
