@@ -59,7 +59,7 @@
 
   // A picture of Plot, and its marks with the rows that they stand for.
   const picture = (canvas, name, role, options) => {
-    const width = Math.max(280, Math.min(1500, canvas.clientWidth || 800));
+    const width = Math.max(280, Math.min(1600, canvas.clientWidth || 800));
     const chart = Plot.plot({ width, marginRight: 12, ...options(width) });
     chart.setAttribute("role", role);
     chart.setAttribute("aria-label", name);
@@ -123,8 +123,8 @@
       points.sort((a, b) => best.has(a) - best.has(b));
       const scale = { grid: true, nice: true, zero: false };
       const chart = picture(canvas, caption.textContent, "group", (width) => ({
-        height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, inset: 6,
-        x: { ...scale, label: names[ax], ticks: width / 110 },
+        height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
+        x: { ...scale, label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
         y: { ...scale, label: names[ay] },
         marks: [
           Plot.line(front, { x: "x", y: "y", stroke: "var(--front)" }),
