@@ -10,7 +10,8 @@ use floatgate_lab::rig::{self, Device};
 use floatgate_lab::{card, config::Override, trace};
 use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,9 +32,12 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Nanoseconds by phase.
 pub(crate) fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<Bound<'py, PyDict>> {
+    /// Names of the phases, made once.
+    static NAMES: PyOnceLock<Vec<Py<PyString>>> = PyOnceLock::new();
+    let made = || breakdown.iter().map(|(phase, _)| PyString::intern(py, phase.name()).unbind()).collect();
     let all = PyDict::new(py);
-    for (phase, time) in breakdown.iter() {
-        all.set_item(phase.name(), time.as_ns())?;
+    for (name, (_, time)) in NAMES.get_or_init(py, made).iter().zip(breakdown.iter()) {
+        all.set_item(name, time.as_ns())?;
     }
     Ok(all)
 }

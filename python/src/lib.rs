@@ -17,6 +17,10 @@ mod sweep;
 use floatgate_lab::config::Library;
 use std::sync::LazyLock;
 
+/// The allocator of the command. A module is loaded when the static block for thread-local variables is full: hence `local_dynamic_tls`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The built-in catalogue, of which the drivers' database of chips is made once for all calls.
 fn library() -> &'static Library {
     static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
