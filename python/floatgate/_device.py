@@ -41,15 +41,6 @@ class Geometry:
     ecc_step_bytes: int
 
 
-def _plain(data: Any) -> bytes:
-    """The bytes of any object with a buffer: bytes, bytearray, memoryview, array, numpy."""
-    return data if type(data) is bytes else memoryview(data).tobytes()
-
-
-def _fill(buffer: Any, data: bytes) -> None:
-    memoryview(buffer).cast("B")[:] = data
-
-
 class Mtd:
     """The flash of a setup under its driver, controller and ECC. Each call moves `now` on.
 
@@ -97,12 +88,18 @@ class Mtd:
         return self._observed(self._native.read, addr, length)
 
     def readinto(self, addr: int, buffer: Any) -> None:
-        """Fill a writable buffer from byte `addr` on."""
-        _fill(buffer, self.read(addr, memoryview(buffer).nbytes))
+        """Fill a writable buffer (bytearray, memoryview, numpy) from byte `addr` on, without a copy.
+
+        After an `Error` it has what was read until then.
+        """
+        self._observed(self._native.readinto, addr, buffer)
 
     def write(self, addr: int, data: Any) -> None:
-        """Program a buffer at byte `addr`; both multiples of `geometry.write_bytes`, and erased before."""
-        self._observed(self._native.write, addr, _plain(data))
+        """Program a buffer (bytes, bytearray, memoryview, numpy) at byte `addr`, without a copy.
+
+        Both are multiples of `geometry.write_bytes`, and erased before.
+        """
+        self._observed(self._native.write, addr, data)
 
     def erase(self, addr: int, length: Optional[int] = None) -> None:
         """Erase `length` bytes at byte `addr`, whole eraseblocks; one by default."""
@@ -181,7 +178,7 @@ class Mtd:
 
     def write_oob(self, addr: int, data: Any, oob: Any, mode: str = "auto") -> None:
         """Program a page with its OOB; `mode` as for `read_oob`."""
-        self._observed(self._native.write_oob, addr, _plain(data), _plain(oob), mode)
+        self._observed(self._native.write_oob, addr, data, oob, mode)
 
     def is_bad(self, addr: int) -> bool:
         """True when the eraseblock at byte `addr` is marked bad."""
@@ -268,12 +265,11 @@ class SpiBus:
             "dummy_cycles": dummy_cycles,
             "mode": mode,
         }
-        plain = _plain(data)
-        if plain and read:
+        if read and memoryview(data).nbytes:
             raise Error("an operation sends or reads, not both", "split it into two operations")
         if read:
             return self._native.receive(command, read)
-        self._native.send(command, plain)
+        self._native.send(command, data)
         return b""
 
 
@@ -318,12 +314,15 @@ class BlockDevice:
         return self._native.read(lba, length)
 
     def readinto(self, lba: int, buffer: Any) -> None:
-        """Fill a writable buffer from sector `lba` on."""
-        _fill(buffer, self._native.read(lba, memoryview(buffer).nbytes))
+        """Fill a writable buffer, whole sectors, from sector `lba` on, without a copy.
+
+        After an `Error` it has what was read until then.
+        """
+        self._native.readinto(lba, buffer)
 
     def write(self, lba: int, data: Any) -> None:
         """Write a buffer, whole sectors, from sector `lba` on."""
-        self._native.write(lba, _plain(data))
+        self._native.write(lba, data)
 
     def discard(self, lba: int, count: int) -> None:
         """Say that the contents of `count` sectors from `lba` on are not needed any more."""

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -21,7 +21,15 @@ SHOWN = 60
 def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
     """A dataclass from the fields of a JSON object; ``None`` where it has none of that name."""
     hashable: Any = cls
-    return cls(*map(data.get, _fields(hashable)))
+    return row_of(cls, map(data.get, _fields(hashable)))
+
+
+def row_of(cls: type[Row], values: Iterable[Any]) -> Row:
+    """A dataclass from its values in order. A frozen class sets them one by one otherwise, which takes six times as long."""
+    hashable: Any = cls
+    made = object.__new__(cls)
+    made.__dict__.update(zip(_fields(hashable), values))
+    return made
 
 
 @functools.lru_cache(maxsize=None)
@@ -70,19 +78,19 @@ def _cell(value: object) -> str:
 
 
 class Result(Tabular, Generic[Row]):
-    """Result of a study.
-
-    Attributes
-    ----------
-    rows : list
-        One object for each row; the units are in the names or the documentation of its attributes.
-    """
-
-    rows: list[Row]
+    """Result of a study, made of what was found, or of what a subclass finds when it is asked."""
 
     def __init__(self, data: Mapping[str, Any], rows: Sequence[Row]) -> None:
-        self._data = data
-        self.rows = list(rows)
+        self.__dict__.update(_data=data, rows=list(rows))
+
+    @functools.cached_property
+    def _data(self) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    @functools.cached_property
+    def rows(self) -> list[Row]:
+        """One object for each row; the units are in the names or the documentation of its attributes."""
+        raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
         """Everything that was found, as the command prints it with ``--json``."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, named, overrides
 from ._plot import Plotted, bars, points, waterfall
-from ._result import Result, row
+from ._result import Result, row, row_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -258,6 +259,24 @@ class CardRow:
 class Speed(Plotted[SpeedRow]):
     """Result of `speed`."""
 
+    # Most calls look at some figures: the result stays in Rust until its rows or its JSON are asked for.
+    def __init__(self, run: native.NativeSpeed) -> None:
+        self._run = run
+
+    @functools.cached_property
+    def _data(self) -> Mapping[str, Any]:
+        data: Mapping[str, Any] = json.loads(self._run.json())
+        return data
+
+    @functools.cached_property
+    def rows(self) -> list[SpeedRow]:
+        """The tests, in the order of ``flash_speed``."""
+        return [row_of(SpeedRow, values) for values in self._run.rows()]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle has the rows and the JSON."""
+        return {"_data": self._data, "rows": self.rows}
+
     def _draw(self, ax: Axes) -> None:
         moved = [test for test in self.rows if test.bytes]
         bars(ax, [test.name for test in moved], [test.kib_s for test in moved], "KiB/s")
@@ -472,11 +491,6 @@ def tests(
     }
 
 
-def _speed_row(test: dict[str, Any]) -> SpeedRow:
-    us = test["ns"] / 1e3 / max(test["calls"], 1)
-    return row(SpeedRow, {**test, "kib_s": test["exact_kib_s"] if test["bytes"] else 0.0, "us": us})
-
-
 def speed(
     setup: Path,
     set: Optional[Overrides] = None,
@@ -540,8 +554,7 @@ def speed(
         fs=fs,
     )
     of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
-    data = json.loads(native.speed(of, chosen, advice))
-    return Speed(data, [_speed_row(test) for test in data["tests"]])
+    return Speed(native.speed(of, chosen, advice))
 
 
 def trace(

@@ -1,5 +1,6 @@
 //! A SPI chip without a driver: operations of its command set.
 
+use crate::buffer::Bytes;
 use crate::devices::{check_len, locked};
 use crate::failure::Failure;
 use crate::speed::Named;
@@ -81,8 +82,8 @@ impl NativeSpiBus {
     }
 
     /// Runs an operation that sends `data`, if any.
-    fn send(&self, command: Command, data: &[u8]) -> PyResult<()> {
-        let op = command.op()?;
+    fn send(&self, command: Command, data: Bytes<'_>) -> PyResult<()> {
+        let (op, data) = (command.op()?, data.get());
         let Bus { controller, host } = &mut *locked(&self.0);
         let len = length(&**controller, data.len())?;
         let done = match len {

@@ -1,5 +1,6 @@
 //! Simulated devices in virtual time: flash under its driver, and cards.
 
+use crate::buffer::{Bytes, BytesMut};
 use crate::failure::Failure;
 use crate::library;
 use crate::speed::Named;
@@ -9,7 +10,8 @@ use floatgate_lab::rig::{self, Device};
 use floatgate_lab::{card, config::Override, trace};
 use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyString};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,11 +30,14 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Nanoseconds by phase since power-on.
-fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<Bound<'py, PyDict>> {
+/// Nanoseconds by phase.
+pub(crate) fn by_phase<'py>(py: Python<'py>, breakdown: &Breakdown) -> PyResult<Bound<'py, PyDict>> {
+    /// Names of the phases, made once.
+    static NAMES: PyOnceLock<Vec<Py<PyString>>> = PyOnceLock::new();
+    let made = || breakdown.iter().map(|(phase, _)| PyString::intern(py, phase.name()).unbind()).collect();
     let all = PyDict::new(py);
-    for (phase, time) in breakdown.iter() {
-        all.set_item(phase.name(), time.as_ns())?;
+    for (name, (_, time)) in NAMES.get_or_init(py, made).iter().zip(breakdown.iter()) {
+        all.set_item(name, time.as_ns())?;
     }
     Ok(all)
 }
@@ -181,7 +186,15 @@ impl NativeMtd {
         })
     }
 
-    fn write(&self, py: Python<'_>, addr: u64, data: &[u8]) -> PyResult<()> {
+    /// Fills a buffer.
+    fn readinto(&self, py: Python<'_>, addr: u64, mut buffer: BytesMut<'_>) -> PyResult<()> {
+        let bytes = buffer.get();
+        let work = || locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at));
+        Ok(py.detach(work)?)
+    }
+
+    fn write(&self, py: Python<'_>, addr: u64, data: Bytes<'_>) -> PyResult<()> {
+        let data = data.get();
         let work = || locked(&self.0).run(|flash, now| flash.write(now, addr, data).map(|done| done.at));
         Ok(py.detach(work)?)
     }
@@ -212,8 +225,15 @@ impl NativeMtd {
         Ok((PyBytes::new(py, &data), PyBytes::new(py, &oob)))
     }
 
-    fn write_oob(&self, py: Python<'_>, addr: u64, data: &[u8], oob: &[u8], mode: &str) -> PyResult<()> {
-        let mode = oob_mode(mode)?;
+    fn write_oob(
+        &self,
+        py: Python<'_>,
+        addr: u64,
+        data: Bytes<'_>,
+        oob: Bytes<'_>,
+        mode: &str,
+    ) -> PyResult<()> {
+        let (data, oob, mode) = (data.get(), oob.get(), oob_mode(mode)?);
         let work = || {
             locked(&self.0).run(|flash, now| flash.write_oob(now, addr, data, oob, mode).map(|done| done.at))
         };
@@ -289,7 +309,14 @@ impl NativeCard {
         })
     }
 
-    fn write(&self, py: Python<'_>, lba: u64, data: &[u8]) -> PyResult<()> {
+    /// Fills a buffer.
+    fn readinto(&self, py: Python<'_>, lba: u64, mut buffer: BytesMut<'_>) -> PyResult<()> {
+        let bytes = buffer.get();
+        Ok(py.detach(|| locked(&self.0).run(|card, now| card.read(now, lba, bytes)))?)
+    }
+
+    fn write(&self, py: Python<'_>, lba: u64, data: Bytes<'_>) -> PyResult<()> {
+        let data = data.get();
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.write(now, lba, data)))?)
     }
 

@@ -1,5 +1,6 @@
 //! Errors of the libraries as `floatgate.Error`.
 
+use floatgate_image::help::Help;
 use floatgate_lab::config::ConfigError;
 use pyo3::prelude::*;
 
@@ -12,6 +13,12 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
         Self { message: message.to_string(), help }
+    }
+
+    /// An error with its advice.
+    pub(crate) fn helped(error: impl Help + std::fmt::Display) -> Self {
+        let help = error.help();
+        Self::new(error, Some(help))
     }
 }
 

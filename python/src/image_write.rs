@@ -101,12 +101,6 @@ impl NewImage {
     }
 }
 
-/// An error with its advice.
-fn helped(error: impl Help + std::fmt::Display) -> Failure {
-    let help = error.help();
-    Failure::new(error, Some(help))
-}
-
 /// Builds an image of a directory or a tar.
 #[pyfunction]
 pub(crate) fn build_image(
@@ -123,10 +117,10 @@ pub(crate) fn build_image(
         })?;
         let files =
             if metadata.is_dir() { Source::Directory(source.clone()) } else { Source::Tar(source.clone()) };
-        let out = Output::create(&output, &[&source]).map_err(helped)?;
-        let file = out.file().try_clone().map_err(|error| helped(out.failed(error)))?;
-        let built = build(&files, file, &options).map_err(helped)?;
-        out.finish().map_err(helped)?;
+        let out = Output::create(&output, &[&source]).map_err(Failure::helped)?;
+        let file = out.file().try_clone().map_err(|error| Failure::helped(out.failed(error)))?;
+        let built = build(&files, file, &options).map_err(Failure::helped)?;
+        out.finish().map_err(Failure::helped)?;
         Ok(serde_json::to_string(&built)?)
     })
 }

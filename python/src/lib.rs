@@ -3,6 +3,7 @@
 //! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
 //! package `floatgate` beside this folder makes typed objects of it.
 
+mod buffer;
 mod bus;
 mod cancel;
 mod devices;
@@ -15,6 +16,10 @@ mod sweep;
 
 use floatgate_lab::config::Library;
 use std::sync::LazyLock;
+
+/// The allocator of the command. A module is loaded when the static block for thread-local variables is full: hence `local_dynamic_tls`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The built-in catalogue, of which the drivers' database of chips is made once for all calls.
 fn library() -> &'static Library {
@@ -33,7 +38,7 @@ mod _floatgate {
     #[pymodule_export]
     use crate::image_write::{build_image, edit_image};
     #[pymodule_export]
-    use crate::speed::speed;
+    use crate::speed::{NativeSpeed, speed};
     #[pymodule_export]
     use crate::studies::{
         advise_ecc, advise_on, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live,

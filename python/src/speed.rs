@@ -1,14 +1,16 @@
 //! `speed`.
 
+use crate::devices::by_phase;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_lab::config::{Config, Override, Setup};
 use floatgate_lab::corner::Corner;
 use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::rig::RigOptions;
-use floatgate_lab::speed::{SpeedOptions, Test};
-use floatgate_lab::speed_run;
+use floatgate_lab::speed::{Corrections, Measured, SpeedOptions, Test};
+use floatgate_lab::speed_run::{self, SpeedRun};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use std::path::PathBuf;
 
 /// A setup with its overrides and the seed of its chip, as every function takes them.
@@ -104,18 +106,58 @@ pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, Failure> {
     }
 }
 
-/// `floatgate speed --json`.
+/// Result of `speed`, which stays in Rust: Python takes what it is asked for.
+#[pyclass(frozen)]
+pub(crate) struct NativeSpeed(SpeedRun);
+
+/// Fields of a `SpeedRow`, in its order.
+type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bound<'py, PyDict>);
+
+#[pymethods]
+impl NativeSpeed {
+    /// What `floatgate speed` prints as JSON.
+    fn json(&self) -> PyResult<String> {
+        Ok(serde_json::to_string(&self.0).map_err(Failure::from)?)
+    }
+
+    fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<RowTuple<'py>>> {
+        let row = |test: &'py Measured| {
+            let Measured { name, bytes, calls, ns, printed_kib_s, exact_kib_s, breakdown_ns, corrected } =
+                test;
+            let kib_s = if *bytes > 0 { *exact_kib_s } else { 0.0 };
+            let us = *ns as f64 / 1e3 / (*calls).max(1) as f64;
+            let Corrections { bitflips, retries, scrub_requests } = *corrected;
+            let by_phase = by_phase(py, breakdown_ns)?;
+            let (printed, calls, bytes, ns) = (*printed_kib_s, *calls, *bytes, *ns);
+            Ok((
+                name.as_str(),
+                kib_s,
+                printed,
+                us,
+                calls,
+                bytes,
+                ns,
+                bitflips,
+                retries,
+                scrub_requests,
+                by_phase,
+            ))
+        };
+        self.0.report.tests.iter().map(row).collect()
+    }
+}
+
+/// `floatgate speed`.
 #[pyfunction]
-pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests, advice: bool) -> PyResult<String> {
-    let work = || -> Result<String, Failure> {
+pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests, advice: bool) -> PyResult<NativeSpeed> {
+    let work = || -> Result<SpeedRun, Failure> {
         let (setup, sets) = named.open(&[])?;
         let (options, tests) = (named.options(), tests.options()?);
-        let run = if advice {
+        Ok(if advice {
             speed_run::measure_with_advice(library(), &setup, &sets, options, &tests)?
         } else {
             speed_run::measure(library(), &library().resolve(&setup, &sets)?, options, &tests)?
-        };
-        Ok(serde_json::to_string(&run)?)
+        })
     };
-    Ok(py.detach(work)?)
+    Ok(NativeSpeed(py.detach(work)?))
 }

@@ -3,10 +3,10 @@
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
-use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Work};
+use floatgate_image::output::Output;
+use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,16 +119,19 @@ impl NativeSweep {
         Ok(columns)
     }
 
-    /// Writes all rows; the extension of the name says how.
+    /// Writes all rows; the extension of the name says how. A file of that name is replaced when all of them are written.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         Ok(py.detach(|| -> Result<(), Failure> {
             let format = Format::of(&path)?;
-            let failed =
-                |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()), None);
-            // As other writers of Python do: a file of that name is overwritten.
-            let mut out = BufWriter::new(File::create(&path).map_err(|error| failed(&error))?);
-            self.results().write(format, &mut out).map_err(|error| failed(&error))?;
-            out.flush().map_err(|error| failed(&error))
+            let output = Output::stream(&path, &[]).map_err(Failure::helped)?;
+            let mut writer = BufWriter::new(output.file());
+            let written = self.results().write(format, &mut writer).and_then(|()| Ok(writer.flush()?));
+            drop(writer);
+            match written {
+                Ok(()) => output.finish().map_err(Failure::helped),
+                Err(WriteError::Host(error)) => Err(Failure::helped(output.failed(error))),
+                Err(other) => Err(Failure::new(other, None)),
+            }
         })?)
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from array import array
 
 import floatgate
@@ -29,6 +30,51 @@ def test_flash_is_erased_written_and_read() -> None:
     assert flash.read(page, 4) == b"\xff" * 4
     assert sum(flash.breakdown_ns.values()) <= flash.now
     assert not flash.is_bad(0)
+
+
+@pytest.mark.parametrize("device", ["flash", "card"])
+def test_buffers_are_used_as_they_are(device: str) -> None:
+    flash = floatgate.Mtd("am62a-w35n01jw") if device == "flash" else floatgate.BlockDevice("kingston-class-10")
+    values = numpy.arange(512, dtype="<f8")
+    flash.write(0, values)
+    assert flash.read(0, 4096) == values.tobytes()
+    # Any format and any number of dimensions, and a part of a buffer.
+    into = numpy.zeros((16, 32), dtype="<f8")
+    flash.readinto(0, into)
+    assert (into.ravel() == values).all()
+    room = bytearray(8192)
+    flash.readinto(0, memoryview(room)[2048:6144])
+    assert room == bytes(2048) + values.tobytes() + bytes(2048)
+    every_other = numpy.arange(8192, dtype=numpy.uint8)[::2]
+    flash.write(4096 if device == "flash" else 8, every_other)
+    assert flash.read(4096 if device == "flash" else 8, 4096) == every_other.tobytes()
+    for wrong in (bytes(4096), memoryview(room).toreadonly(), numpy.zeros(8192, dtype=numpy.uint8)[::2]):
+        with pytest.raises(BufferError, match="read-only, or its bytes"):
+            flash.readinto(0, wrong)
+    for nothing in ("text", 7, None):
+        with pytest.raises(TypeError):
+            flash.write(0, nothing)
+        with pytest.raises((TypeError, BufferError)):
+            flash.readinto(0, nothing)
+    empty = bytearray()
+    empty_array = numpy.zeros(0, dtype=numpy.uint8)
+    for buffer in (empty, empty_array):
+        flash.readinto(0, buffer)
+        flash.write(8192 if device == "flash" else 16, buffer)
+    # The buffer is held no longer than the call.
+    room.extend(b"more")
+
+
+def test_no_copy_of_a_buffer_is_made() -> None:
+    card = floatgate.BlockDevice("kingston-class-10")
+    buffer = numpy.full(16 << 20, 7, dtype=numpy.uint8)
+    tracemalloc.start()
+    try:
+        card.write(0, buffer)
+        card.readinto(0, buffer)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_oob_is_written_with_its_page() -> None:

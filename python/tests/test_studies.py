@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -33,6 +35,19 @@ def test_speed_is_that_of_the_command() -> None:
     assert sum(test.breakdown_ns.values()) == test.ns
     with pytest.raises(KeyError):
         run["page hole"]
+
+
+def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:
+    run = floatgate.speed("am62a-w35n01jw", blocks=1, fs=None)
+    assert "rows" not in vars(run)
+    rows = [{**dataclasses.asdict(row)} for row in run]
+    for row, test in zip(rows, run.to_dict()["tests"]):
+        assert row.pop("us") == test["ns"] / 1000 / test["calls"]
+        assert row.pop("kib_s") == (test.pop("exact_kib_s") if test["bytes"] else 0.0)
+        assert row == test
+    copied = pickle.loads(pickle.dumps(floatgate.speed("am62a-w35n01jw", blocks=1)))
+    assert copied.rows == run.rows
+    assert copied.to_dict() == run.to_dict()
 
 
 @pytest.mark.parametrize("value", [True, 25000000, 25e6, "25 MHz"])

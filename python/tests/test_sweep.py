@@ -197,6 +197,40 @@ def test_numpy_and_arrow() -> None:
     assert pyarrow.table(table).column("page read KiB/s").to_pylist() == table["page read KiB/s"]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.json", "a.parquet"])
+def test_an_output_is_there_whole_or_as_it_was(name: str, tmp_path: Path) -> None:
+    # No file may be larger than 4 KiB, as if the disk were full then.
+    code = (
+        "import floatgate, resource, signal, sys\n"
+        f"table = floatgate.sweep({SETUP!r}, {{'bus.clock_hz': range(10_000_000, 12_000_000, 5_000)}}, 'page read')\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "try:\n    table.write(sys.argv[1])\nexcept floatgate.Error as error:\n    print(error)"
+    )
+    path = tmp_path / name
+    path.write_text("before")
+    run = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert str(path) in run.stdout, run.stderr
+    assert "help: " in run.stdout
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_an_output_keeps_its_permissions_and_links(tmp_path: Path) -> None:
+    table = floatgate.sweep(SETUP, [{}], "page read")
+    path, link = tmp_path / "a.csv", tmp_path / "link.csv"
+    path.write_text("before")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    table.write(link)
+    assert link.is_symlink()
+    assert path.read_text().startswith("page read KiB/s,")
+    assert path.stat().st_mode & 0o777 == 0o640
+    with pytest.raises(floatgate.Error, match="is a folder"):
+        (tmp_path / "b.csv").mkdir()
+        table.write(tmp_path / "b.csv")
+
+
 def test_what_is_wrong_is_said_wherever_it_is_found(tmp_path: Path) -> None:
     with pytest.raises(floatgate.Error, match="unknown key `mdoe`"):
         floatgate.sweep(SETUP, {"bus.mdoe": ["1S-8S-8S"]})

@@ -38,9 +38,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     shell
         .write_registration(VARIABLE, "floatgate", "floatgate", "floatgate", &mut text)
         .map_err(|error| bug(&error))?;
-    output::print(&String::from_utf8_lossy(&text))?;
+    output::print(&String::from_utf8_lossy(&text).replace(ZSH_OFFERS, ZSH_OFFERS_AND_KEYS))?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// The line of clap's script for zsh that offers all but folders.
+const ZSH_OFFERS: &str = "[[ -n $other ]] && _describe -V 'values' other\n";
+
+/// The same, but a value follows `=` at once: bash and fish set no space there by themselves.
+const ZSH_OFFERS_AND_KEYS: &str = "\
+local -a keys=(${(M)other:#*=(|:*)})
+        other=(${other:|keys})
+        [[ -n $keys ]] && _describe -V 'values' keys -S ''
+        [[ -n $other ]] && _describe -V 'values' other
+";
 
 /// Answers a shell that asks for completions, and ends the process then.
 pub(crate) fn answer() {

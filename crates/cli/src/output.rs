@@ -3,8 +3,8 @@
 use crate::common::{Failure, Outcome};
 use crate::wrap;
 use floatgate_image::output::Output;
+use floatgate_lab::csv;
 use serde::Serialize;
-use serde_json::{Map, Value};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ impl ReportFormat {
             return print(&serde_json::to_string_pretty(value).map_err(bug)?);
         }
         let value = serde_json::to_value(value).map_err(bug)?;
-        print(&csv(rows.split('.').try_fold(&value, |value, key| value.get(key)).unwrap_or(&value)))
+        print(&csv::table(rows.split('.').try_fold(&value, |value, key| value.get(key)).unwrap_or(&value)))
     }
 
     /// As [`Self::print`]; the command succeeds.
@@ -101,62 +101,6 @@ impl ReportFormat {
 
     pub(crate) const fn is_for_programs(self) -> bool {
         self.json || self.csv
-    }
-}
-
-/// CSV (RFC 4180 with line feeds): a header with every key, in the order of first use, and a line for each row.
-fn csv(rows: &Value) -> String {
-    let rows: Vec<Map<String, Value>> = match rows {
-        Value::Array(rows) => rows.iter().map(flat).collect(),
-        row => vec![flat(row)],
-    };
-    let mut columns: Vec<&String> = Vec::new();
-    for key in rows.iter().flat_map(Map::keys) {
-        if !columns.contains(&key) {
-            columns.push(key);
-        }
-    }
-    let line = |cells: Vec<String>| cells.join(",") + "\n";
-    let mut text = line(columns.iter().map(|key| quoted(key)).collect());
-    for row in &rows {
-        let cell = |key: &&String| row.get(*key).map_or_else(String::new, |value| quoted(&scalar(value)));
-        text += &line(columns.iter().map(cell).collect());
-    }
-    text
-}
-
-/// An object with the keys of objects in it joined by dots.
-fn flat(value: &Value) -> Map<String, Value> {
-    let Value::Object(fields) = value else {
-        return std::iter::once(("value".to_owned(), value.clone())).collect();
-    };
-    let mut out = Map::new();
-    for (key, value) in fields {
-        match value {
-            Value::Object(_) => out.extend(flat(value).into_iter().map(|(k, v)| (format!("{key}.{k}"), v))),
-            _ => drop(out.insert(key.clone(), value.clone())),
-        }
-    }
-    out
-}
-
-/// A cell: lists of plain values are joined by spaces, lists of objects are JSON.
-pub(crate) fn scalar(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(list) if !list.iter().any(|value| value.is_object() || value.is_array()) => {
-            list.iter().map(scalar).collect::<Vec<_>>().join(" ")
-        }
-        other => other.to_string(),
-    }
-}
-
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }
 
@@ -200,24 +144,4 @@ pub(crate) fn colour_of_stderr() -> bool {
 
 fn colour_is_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn csv_has_a_column_for_each_key_and_a_line_for_each_row() {
-        let rows = json!([
-            { "name": "a, \"b\"", "time": { "array": 1, "cpu": 2.5 }, "pages": [1, 2] },
-            { "name": null, "time": { "array": 3 }, "runs": [{ "x": 1 }] },
-        ]);
-        let text = "name,time.array,time.cpu,pages,runs\n\
-                    \"a, \"\"b\"\"\",1,2.5,1 2,\n\
-                    ,3,,,\"[{\"\"x\"\":1}]\"\n";
-        assert_eq!(csv(&rows), text);
-        assert_eq!(csv(&json!({ "a": 1, "b": true })), "a,b\n1,true\n");
-        assert_eq!(csv(&json!([7])), "value\n7\n");
-    }
 }

@@ -18,7 +18,7 @@ const MOST: u64 = 256 << 20;
   floatgate report am62a-w35n01jw imx6-mx30lf2g18ac stm32-n25q128a -o boards.html
   floatgate report am62a-w35n01jw --set bus.mode=1-1-8 --title 'Commands on one line' -o - > four.html
 
-The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed, card replay.")]
+The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed, card replay, and the catalogues: parts, setups, controllers, hosts.")]
 pub(crate) struct Args {
     /// Setups (names, or TOML files), and results of commands (files with the extension json or csv)
     #[arg(required = true, value_name = "SETUP|RESULT")]

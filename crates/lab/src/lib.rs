@@ -20,6 +20,7 @@
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
 //! - [`sweep`]: many designs of a setup, the best of them, and the parameter that matters.
+//! - [`csv`]: rows as comma-separated values, and back.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 //! # Example
 //!
@@ -47,6 +48,7 @@ pub mod certainty;
 pub mod config;
 pub mod corner;
 pub mod cpu;
+pub mod csv;
 pub mod endurance;
 pub mod error;
 pub mod fit;

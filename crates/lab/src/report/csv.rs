@@ -1,6 +1,7 @@
 //! CSV files as sections.
 
 use super::model::{Cell, Row, Section, Table, plain};
+use crate::csv::records;
 use crate::error::Error;
 
 /// Help for a CSV that cannot be shown.
@@ -44,40 +45,4 @@ fn cell(field: &str) -> Cell {
         _ if field.is_empty() => Cell::Empty,
         _ => Cell::Text(plain(field)),
     }
-}
-
-/// The records of a CSV text. Blank lines at the end count for nothing.
-fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
-    let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
-    let mut chars = text.chars().peekable();
-    let mut quoted = false;
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                chars.next();
-                field.push('"');
-            }
-            '"' if quoted => quoted = false,
-            c if quoted => field.push(c),
-            '"' if field.is_empty() => quoted = true,
-            ',' => record.push(std::mem::take(&mut field)),
-            '\r' if chars.peek() == Some(&'\n') => {}
-            '\n' => {
-                record.push(std::mem::take(&mut field));
-                all.push(std::mem::take(&mut record));
-            }
-            c => field.push(c),
-        }
-    }
-    if quoted {
-        return Err("a quote is not closed".to_owned());
-    }
-    if !field.is_empty() || !record.is_empty() {
-        record.push(field);
-        all.push(record);
-    }
-    while all.last().is_some_and(|record| record.as_slice() == [String::new()]) {
-        all.pop();
-    }
-    Ok(all)
 }

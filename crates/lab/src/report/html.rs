@@ -10,6 +10,9 @@ use serde_json::json;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// Observable Plot with its licences, as `scripts/plot-library` makes it.
+pub(super) const LIBRARY: &str = include_str!("plot/plot.min.js");
+
 /// Nothing is loaded from anywhere: the policy lets a browser refuse it if anything tried.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
@@ -54,11 +57,19 @@ pub(super) fn page(
                     @for (number, section) in sections.iter().enumerate() { (self::section(number, section, most)) }
                 }
                 footer { p { "Columns that are 0 or empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup." } }
+                @if draws(comparison, sections) { script { (PreEscaped(LIBRARY)) } }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
     };
     page.into_string()
+}
+
+/// True when a plot or a waterfall needs the library.
+fn draws(comparison: Option<&Table>, sections: &[Section]) -> bool {
+    let tables = sections.iter().flat_map(|section| &section.tables).chain(comparison);
+    tables.into_iter().any(|table| table.plot)
+        || sections.iter().any(|section| !section.waterfalls.is_empty())
 }
 
 /// Classes with the colours of the phases.

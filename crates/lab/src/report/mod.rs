@@ -2,7 +2,7 @@
 //!
 //! - [`Report`]: inputs are added one by one, each becomes a section.
 //! - `read`: the JSON of floatgate's commands and CSV files to sections; `setup`: a setup is measured and traced.
-//! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`.
+//! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`, and the plotting library in `plot`.
 //!
 //! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: of tables with
 //! very many rows it shows some, and says so.

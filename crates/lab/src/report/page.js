@@ -4,13 +4,6 @@
     const text = cell.dataset.v ?? cell.textContent;
     return text.trim() === "" ? NaN : Number(text);
   };
-  const short = (n) => (Number.isInteger(n) && Math.abs(n) < 1e15 ? String(n) : String(Number(n.toPrecision(6))));
-  const svg = (tag, attributes, parent) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-    if (parent) parent.append(node);
-    return node;
-  };
   const make = (tag, properties, parent) => {
     const node = Object.assign(document.createElement(tag), properties);
     if (parent) parent.append(node);
@@ -64,18 +57,24 @@
     data.dispatchEvent(new Event("rows"));
   };
 
-  // Scatter plots of two columns, with the Pareto front of the rows that are shown.
-  const ticks = (from, to) => {
-    const span = to - from;
-    const power = 10 ** Math.floor(Math.log10(span / 4));
-    const step = [1, 2, 5, 10].map((n) => n * power).find((s) => span / s <= 6) ?? span;
-    const all = [];
-    for (let t = Math.ceil(from / step) * step; t <= to + step * 1e-9; t += step) all.push(t);
-    return all;
+  // A picture of Plot, and its marks with the rows that they stand for.
+  const picture = (canvas, name, role, options) => {
+    const width = Math.max(280, Math.min(1600, canvas.clientWidth || 800));
+    const chart = Plot.plot({ width, marginRight: 12, ...options(width) });
+    chart.setAttribute("role", role);
+    chart.setAttribute("aria-label", name);
+    canvas.replaceChildren(chart);
+    return chart;
   };
+  const marks = (chart, selector, rows, prepare) => {
+    for (const mark of chart.querySelectorAll(selector)) prepare(mark, rows[mark.__data__]);
+  };
+
+  // Scatter plots of two columns, with the Pareto front of the rows that are shown.
   const plot = (data) => {
     const table = data.querySelector("table");
     const names = headings(table);
+    const rows = [...table.tBodies[0].rows];
     const columns = [...table.tHead.rows[0].cells].filter((th) => th.classList.contains("n")).map((th) => th.cellIndex);
     const smaller = (at) => /(\b(ns|us|ms|s|cost|wear|price|erases|amplification)\b)/i.test(names[at]) && !/\/s/.test(names[at]);
     const figure = make("figure", { className: "scatter" });
@@ -94,10 +93,13 @@
       want.addEventListener("change", () => draw());
       return { select, want };
     };
-    const speeds = columns.filter((at) => /\/s/.test(names[at]));
-    const firstX = columns.find((at) => /wear|cost|cycles/i.test(names[at])) ?? speeds[0] ?? columns[0];
+    // Columns in which rows differ come first: costs across, speeds up.
+    const varies = (at) => new Set(rows.map((row) => row.cells[at].textContent)).size > 1;
+    const by = [...columns.filter(varies), ...columns];
+    const speeds = by.filter((at) => /\/s/.test(names[at]));
+    const firstX = by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
     const x = choose("Across", firstX);
-    const y = choose("Up", speeds.find((at) => at !== firstX) ?? columns.find((at) => at !== firstX));
+    const y = choose("Up", speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
     const canvas = make("div", { className: "canvas" }, figure);
     const readout = make("p", { className: "readout", textContent: "Point at a dot, or move to one with Tab, to read its row." }, figure);
     readout.setAttribute("role", "status");
@@ -105,55 +107,41 @@
     const label = (row) => [...row.cells].map((cell, at) => (cell.textContent === "" ? "" : `${names[at]}: ${cell.textContent}`)).filter((t) => t !== "").join("; ");
     const draw = () => {
       const [ax, ay] = [Number(x.select.value), Number(y.select.value)];
-      const points = [...table.tBodies[0].rows].filter((row) => !row.hidden)
+      const points = rows.filter((row) => !row.hidden)
         .map((row) => ({ row, x: number(row.cells[ax]), y: number(row.cells[ay]) }))
         .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y));
       caption.textContent = `${names[ay]} over ${names[ax]}; orange: the Pareto front of the rows shown`;
-      canvas.textContent = "";
       if (points.length === 0) { canvas.textContent = "No row has both figures."; return; }
       const [sx, sy] = [x.want.value === "less" ? 1 : -1, y.want.value === "less" ? 1 : -1];
-      const sorted = [...points].sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y));
       const front = [];
-      for (const p of sorted) {
+      for (const p of [...points].sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
         const last = front[front.length - 1];
         if (!last || sy * (p.y - last.y) < 0 || (p.y === last.y && p.x === last.x)) front.push(p);
       }
       const best = new Set(front);
-      const width = Math.max(280, Math.min(1100, canvas.clientWidth || 800));
-      const height = Math.max(240, Math.min(460, width * 0.6));
-      const [left, right, top, bottom] = [64, 12, 10, 44];
-      const range = (values) => {
-        let [from, to] = [Math.min(...values), Math.max(...values)];
-        const margin = (to - from || Math.abs(to) || 1) * 0.05;
-        return [from - margin, to + margin];
-      };
-      const [x0, x1] = range(points.map((p) => p.x));
-      const [y0, y1] = range(points.map((p) => p.y));
-      const px = (v) => left + ((v - x0) / (x1 - x0)) * (width - left - right);
-      const py = (v) => height - bottom - ((v - y0) / (y1 - y0)) * (height - top - bottom);
-      const chart = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": caption.textContent }, canvas);
-      const marks = width < 500 ? 2 : 1;
-      ticks(x0, x1).forEach((t, i) => {
-        svg("line", { class: "grid", x1: px(t), x2: px(t), y1: top, y2: height - bottom }, chart);
-        if (i % marks === 0) svg("text", { x: px(t), y: height - bottom + 16, "text-anchor": "middle" }, chart).textContent = short(t);
-      });
-      for (const t of ticks(y0, y1)) {
-        svg("line", { class: "grid", x1: left, x2: width - right, y1: py(t), y2: py(t) }, chart);
-        svg("text", { x: left - 6, y: py(t) + 4, "text-anchor": "end" }, chart).textContent = short(t);
-      }
-      svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, chart).textContent = names[ax];
-      svg("text", { x: 14, y: (top + height - bottom) / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${(top + height - bottom) / 2})` }, chart).textContent = names[ay];
-      if (front.length > 1) svg("polyline", { class: "front", points: front.map((p) => `${px(p.x)},${py(p.y)}`).join(" ") }, chart);
       // The front last, so that no other dot covers it.
-      for (const p of [...points].sort((a, b) => best.has(a) - best.has(b))) {
-        const dot = svg("circle", { class: best.has(p) ? "dot best" : "dot", cx: px(p.x), cy: py(p.y), r: best.has(p) ? 5.5 : 4.5, role: "img", tabindex: best.has(p) || points.length <= 60 ? 0 : -1, "aria-label": label(p.row) }, chart);
+      points.sort((a, b) => best.has(a) - best.has(b));
+      const scale = { grid: true, nice: true, zero: false };
+      const chart = picture(canvas, caption.textContent, "group", (width) => ({
+        height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
+        x: { ...scale, label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
+        y: { ...scale, label: names[ay] },
+        marks: [
+          Plot.line(front, { x: "x", y: "y", stroke: "var(--front)" }),
+          Plot.dot(points, { x: "x", y: "y", r: (p) => (best.has(p) ? 5.5 : 4.5), ariaLabel: (p) => label(p.row), sort: null }),
+        ],
+      }));
+      marks(chart, "circle", points, (dot, p) => {
+        dot.setAttribute("class", best.has(p) ? "dot best" : "dot");
+        dot.setAttribute("role", "img");
+        dot.setAttribute("tabindex", best.has(p) || points.length <= 60 ? 0 : -1);
         const tell = () => {
           for (const other of chart.querySelectorAll(".at")) other.classList.remove("at");
           dot.classList.add("at");
           readout.textContent = label(p.row);
         };
         for (const event of ["pointerenter", "focus", "click"]) dot.addEventListener(event, tell);
-      }
+      });
     };
     data.addEventListener("rows", draw);
     addEventListener("resize", draw);
@@ -163,40 +151,39 @@
   // Waterfalls: resources below each other, time across.
   const unit = (ns) => (ns < 1e3 ? `${Math.round(ns)} ns` : ns < 1e6 ? `${Number((ns / 1e3).toPrecision(4))} us` : ns < 1e9 ? `${Number((ns / 1e6).toPrecision(4))} ms` : `${Number((ns / 1e9).toPrecision(4))} s`);
   const waterfall = (figure) => {
-    const spans = JSON.parse(figure.querySelector("script").textContent);
+    const spans = JSON.parse(figure.querySelector("script").textContent)
+      .map(([resource, phase, start, stop, what]) => ({ resource, phase, start, stop, what }));
     const canvas = figure.querySelector(".canvas");
     const readout = figure.querySelector(".readout");
-    const resources = [...new Set(spans.map((span) => span[0]))];
-    const end = spans.reduce((most, span) => Math.max(most, span[3]), 1);
+    const resources = [...new Set(spans.map((span) => span.resource))];
+    const end = spans.reduce((most, span) => Math.max(most, span.stop), 1);
+    const [left, right] = [84, 12];
     let view = [0, end];
     const draw = () => {
-      const width = Math.max(280, Math.min(1500, canvas.clientWidth || 800));
-      const [left, lane, top] = [84, 30, 22];
-      const height = top + resources.length * lane + 6;
       const [from, to] = view;
-      const px = (ns) => left + ((ns - from) / (to - from)) * (width - left - 4);
-      canvas.textContent = "";
-      const chart = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, canvas);
-      ticks(from, to).filter((_, i) => width > 500 || i % 2 === 0).forEach((t) => {
-        svg("line", { class: "grid", x1: px(t), x2: px(t), y1: top - 4, y2: height }, chart);
-        const at = px(t);
-        svg("text", { x: at, y: 12, "text-anchor": at > width - 30 ? "end" : at < left + 30 ? "start" : "middle" }, chart).textContent = unit(t);
+      const pixel = (to - from) / Math.max(canvas.clientWidth - left - right, 200);
+      // Steps narrower than a pixel behind one another are drawn once.
+      const drawn = new Map();
+      const shown = spans.filter((span) => {
+        if (span.stop < from || span.start > to) return false;
+        const at = Math.floor(span.stop / pixel);
+        const isDrawn = span.stop - span.start < pixel / 2 && drawn.get(span.resource) === at;
+        drawn.set(span.resource, at);
+        return !isDrawn;
       });
-      resources.forEach((name, i) => { svg("text", { x: 0, y: top + i * lane + 19 }, chart).textContent = name; });
-      let drawn = -1;
-      let lastLane = -1;
-      for (const [resource, phase, start, stop, what] of spans) {
-        if (stop < from || start > to) continue;
-        const [a, b] = [Math.max(px(start), left), Math.min(px(stop), width - 4)];
-        const at = resources.indexOf(resource);
-        // Steps narrower than a pixel behind one another are drawn once.
-        if (at === lastLane && b - a < 0.5 && Math.floor(b) === drawn) continue;
-        [drawn, lastLane] = [Math.floor(b), at];
-        const bar = svg("rect", { class: `span p-${phase}`, x: a, y: top + at * lane + 2, width: Math.max(b - a, 0.7), height: lane - 4 }, chart);
+      const chart = picture(canvas, "", "presentation", (width) => ({
+        height: 28 + 30 * resources.length, marginLeft: left, marginRight: right, marginTop: 22, marginBottom: 6,
+        x: { axis: "top", domain: view, grid: true, label: null, tickFormat: unit, ticks: width / 110 },
+        y: { domain: resources, label: null, padding: 0.12, tickSize: 0 },
+        marks: [Plot.barX(shown, { x1: (s) => Math.max(s.start, from), x2: (s) => Math.min(Math.max(s.stop, s.start + pixel), to), y: "resource", sort: null })],
+      }));
+      chart.setAttribute("aria-hidden", "true");
+      marks(chart, "[aria-label=bar] rect", shown, (bar, { resource, phase, start, stop, what }) => {
+        bar.setAttribute("class", `span p-${phase}`);
         const tell = () => { readout.textContent = `${resource}: ${what} (${phase}), ${unit(start)} to ${unit(stop)}, ${unit(stop - start)}`; };
         bar.addEventListener("pointerenter", tell);
         bar.addEventListener("click", tell);
-      }
+      });
     };
     const show = (from, to) => {
       const span = Math.min(Math.max(to - from, Math.min(10, end)), end);
@@ -225,14 +212,14 @@
       if (!event.ctrlKey && !event.shiftKey) return;
       event.preventDefault();
       const box = canvas.getBoundingClientRect();
-      zoom(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, Math.min(Math.max((event.clientX - box.left - 84) / (box.width - 88), 0), 1));
+      zoom(event.deltaY + event.deltaX > 0 ? 1.25 : 0.8, Math.min(Math.max((event.clientX - box.left - left) / (box.width - left - right), 0), 1));
     }, { passive: false });
     let held = null;
     canvas.addEventListener("pointerdown", (event) => { held = [event.clientX, view]; });
     addEventListener("pointerup", () => { held = null; });
     canvas.addEventListener("pointermove", (event) => {
       if (!held || Math.abs(event.clientX - held[0]) < 4) return;
-      const by = ((held[0] - event.clientX) / (canvas.clientWidth - 88)) * (held[1][1] - held[1][0]);
+      const by = ((held[0] - event.clientX) / (canvas.clientWidth - left - right)) * (held[1][1] - held[1][0]);
       show(held[1][0] + by, held[1][1] + by);
     });
     addEventListener("resize", draw);

@@ -6,7 +6,7 @@ use floatgate_mtd::Phase;
 use serde_json::{Map, Value};
 
 /// Help for JSON that cannot be shown.
-pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed or replay";
+pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed or replay, parts, setups, controllers or hosts";
 
 /// A kind of result: the command that prints it, keys by which it is known, and the lists that become tables.
 struct Kind {
@@ -15,7 +15,7 @@ struct Kind {
     tables: &'static [(&'static str, &'static str)],
 }
 
-const KINDS: [Kind; 14] = [
+const KINDS: [Kind; 16] = [
     Kind {
         command: "sweep",
         keys: &["measure", "designs", "rows"],
@@ -70,6 +70,24 @@ const KINDS: [Kind; 14] = [
     },
     Kind { command: "ecc advise", keys: &["use", "codes"], tables: &[("codes", "Codes")] },
     Kind { command: "probe", keys: &["answers"], tables: &[("answers", "Answers")] },
+    Kind {
+        command: "parts",
+        keys: &["maker", "kind", "source"],
+        tables: &[("source", "Sources of the values")],
+    },
+    Kind { command: "setups", keys: &["part", "chip", "controller"], tables: &[] },
+];
+
+/// Results that are lists: the command, and the keys that each row has.
+const LISTS: [(&str, &[&str]); 8] = [
+    ("setups", &["name", "title", "chip", "kind"]),
+    ("setups, keys", &["section", "key", "meaning"]),
+    ("parts", &["part", "maker", "lowest_confidence"]),
+    ("parts, values by confidence", &["part", "fields", "sure"]),
+    ("parts, values that are not sure", &["field", "value", "confidence"]),
+    ("controllers or hosts", &["name", "title", "lowest_confidence"]),
+    ("endurance", &["nominal_cycles", "life"]),
+    ("card amplification", &["collector", "over_provisioning_percent"]),
 ];
 
 /// Commands whose rows are drawn as a scatter plot, too.
@@ -78,7 +96,7 @@ const PLOTTED: [&str; 2] = ["sweep", "papers"];
 /// A section of what a command printed.
 pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     match value {
-        Value::Array(rows) => sweep_of_speed(name, rows),
+        Value::Array(rows) => list(name, rows),
         Value::Object(result) => object(name, result),
         _ => Err(no_result(name)),
     }
@@ -355,6 +373,31 @@ fn speed(test: &Map<String, Value>) -> Option<(String, Cell)> {
     match test.get("bytes")?.as_u64()? {
         0 => Some((format!("{name} ms"), Cell::Number(test.get("ns")?.as_f64()? / 1e6))),
         _ => Some((format!("{name} KiB/s"), Cell::Number(test.get("exact_kib_s")?.as_f64()?))),
+    }
+}
+
+/// A section of a list of rows.
+fn list(name: &str, all: &[Value]) -> Result<Section, Error> {
+    let has = |keys: &[&str]| {
+        let mut rows = all.iter().map(Value::as_object);
+        rows.all(|row| row.is_some_and(|row| keys.iter().all(|key| row.contains_key(*key))))
+    };
+    match LISTS.iter().find(|(_, keys)| !all.is_empty() && has(keys)) {
+        Some((command, _)) => {
+            let cells = all.iter().filter_map(Value::as_object).map(flat).collect();
+            Ok(Section {
+                heading: plain(name),
+                origin: plain(name),
+                kind: (*command).to_owned(),
+                facts: vec![("rows".to_owned(), all.len().to_string())],
+                tables: vec![Table {
+                    plot: false,
+                    ..Table::of_keyed(&format!("Rows of {}", plain(name)), cells)
+                }],
+                ..Section::default()
+            })
+        }
+        None => sweep_of_speed(name, all),
     }
 }
 

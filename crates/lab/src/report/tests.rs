@@ -33,8 +33,8 @@ fn a_page_loads_nothing_and_is_the_same_every_time() {
     let (first, second) = (of_setup().html().unwrap(), of_setup().html().unwrap());
     assert_eq!(first, second);
     for way_out in ["http://", "https://", "<link", "src=\"", "@import", "url("] {
-        let found = first.replace("http://www.w3.org/2000/svg", "").contains(way_out);
-        assert!(!found, "{way_out}");
+        // The library has names of XML, and licences with addresses.
+        assert!(!first.replace(html::LIBRARY, "").contains(way_out), "{way_out}");
     }
 }
 
@@ -110,4 +110,30 @@ fn rows_are_left_out_of_a_large_table_but_not_those_of_the_front() {
     assert!(page.len() <= MAX_BYTES);
     assert_eq!(page.matches("class=\"front\"").count(), 200);
     assert!(page.contains(&format!(" of {rows} rows are in this report")));
+}
+
+#[test]
+fn catalogues_are_tables() {
+    let library = Library::built_in();
+    let setups = serde_json::to_string(&crate::catalogue::setups(&library).unwrap()).unwrap();
+    let parts = serde_json::to_string(&crate::catalogue::parts(&library).unwrap()).unwrap();
+    let mut report = Report::new("Catalogues", "");
+    report.add_json("setups.json", &setups).unwrap();
+    report.add_json("parts.json", &parts).unwrap();
+    report.add_json("hosts.json", r#"[{"name": "a", "title": "b", "lowest_confidence": 0.5}]"#).unwrap();
+    let kinds: Vec<&str> = report.sections.iter().map(|section| section.kind.as_str()).collect();
+    assert_eq!(kinds, ["setups", "parts", "controllers or hosts"]);
+    let page = report.html().unwrap();
+    assert!(page.contains("am62a-w35n01jw") && page.contains("kingston-class-10"));
+    assert!(!page.contains(html::LIBRARY), "nothing is drawn");
+    let error = report.add_json("bad.json", r#"[{"name": "a", "title": "b"}]"#).unwrap_err();
+    assert!(error.help().is_some_and(|help| help.contains("setups")));
+}
+
+#[test]
+fn a_drawing_has_its_library_and_that_its_licences() {
+    assert!(of_setup().html().unwrap().contains(html::LIBRARY));
+    for of in ["@observablehq/plot", "d3-scale", "isoformat"] {
+        assert!(html::LIBRARY.split("*/").next().unwrap().contains(of), "{of}");
+    }
 }

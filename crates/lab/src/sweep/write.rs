@@ -1,6 +1,7 @@
 //! The rows of a sweep as CSV, JSON and Parquet, page by page.
 
 use super::results::{Cells, Page, Results};
+use crate::csv;
 use crate::error::Error;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -81,12 +82,11 @@ impl Results {
     }
 
     fn write_csv(&self, out: &mut impl Write) -> Result<(), WriteError> {
-        let names: Vec<String> = self.columns().iter().map(|(name, _)| quoted(name)).collect();
-        writeln!(out, "{}", names.join(","))?;
+        out.write_all(csv::line(self.columns().iter().map(|(name, _)| csv::quoted(name))).as_bytes())?;
         self.each_page(|page| {
             for row in 0..rows(&page) {
-                let cells: Vec<String> = page.iter().map(|(_, cells)| plain(&cell(cells, row))).collect();
-                writeln!(out, "{}", cells.join(","))?;
+                let fields = page.iter().map(|(_, cells)| csv::field(&cell(cells, row)));
+                out.write_all(csv::line(fields).as_bytes())?;
             }
             Ok(())
         })
@@ -198,22 +198,5 @@ fn cell(cells: &Cells, row: usize) -> Value {
         Cells::Integer(all) => json!(all.get(row)),
         Cells::Number(all) => json!(all.get(row)),
         Cells::Text(all) => json!(all.get(row)),
-    }
-}
-
-/// A cell of CSV.
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => quoted(text),
-        other => other.to_string(),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains(['"', ',', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
     }
 }

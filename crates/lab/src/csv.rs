@@ -1,0 +1,136 @@
+//! CSV (RFC 4180, lines end with a line feed): results written, files read back.
+
+use serde_json::{Map, Value};
+
+/// A header with every key, in the order of first use, and a line for each row. Keys of objects inside a row are joined by dots; what is no
+/// list is a single row.
+pub fn table(rows: &Value) -> String {
+    let rows: Vec<Map<String, Value>> = match rows {
+        Value::Array(rows) => rows.iter().map(flat).collect(),
+        row => vec![flat(row)],
+    };
+    let mut columns: Vec<&String> = Vec::new();
+    for key in rows.iter().flat_map(Map::keys) {
+        if !columns.contains(&key) {
+            columns.push(key);
+        }
+    }
+    let mut text = line(columns.iter().map(|key| quoted(key)));
+    for row in &rows {
+        text += &line(columns.iter().map(|key| row.get(*key).map_or_else(String::new, field)));
+    }
+    text
+}
+
+/// A line of fields, with its end.
+pub fn line(fields: impl Iterator<Item = String>) -> String {
+    fields.collect::<Vec<_>>().join(",") + "\n"
+}
+
+/// A field: lists of plain values are joined by spaces, lists of objects are JSON, null is empty.
+pub fn field(value: &Value) -> String {
+    quoted(&plain(value))
+}
+
+/// A text as a field, in quotes where it needs them.
+pub fn quoted(text: &str) -> String {
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// An object with the keys of objects in it joined by dots.
+fn flat(value: &Value) -> Map<String, Value> {
+    let Value::Object(fields) = value else {
+        return std::iter::once(("value".to_owned(), value.clone())).collect();
+    };
+    let mut out = Map::new();
+    for (key, value) in fields {
+        match value {
+            Value::Object(_) => out.extend(flat(value).into_iter().map(|(k, v)| (format!("{key}.{k}"), v))),
+            _ => drop(out.insert(key.clone(), value.clone())),
+        }
+    }
+    out
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(list) if !list.iter().any(|value| value.is_object() || value.is_array()) => {
+            list.iter().map(plain).collect::<Vec<_>>().join(" ")
+        }
+        other => other.to_string(),
+    }
+}
+
+/// The records of a CSV text, also of one whose lines end with CR LF. Blank lines at the end count for nothing.
+///
+/// # Errors
+/// A quote that is not closed, in words.
+pub fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
+    let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
+    let mut chars = text.chars().peekable();
+    let mut quoted = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                chars.next();
+                field.push('"');
+            }
+            '"' if quoted => quoted = false,
+            c if quoted => field.push(c),
+            '"' if field.is_empty() => quoted = true,
+            ',' => record.push(std::mem::take(&mut field)),
+            '\r' if chars.peek() == Some(&'\n') => {}
+            '\n' => {
+                record.push(std::mem::take(&mut field));
+                all.push(std::mem::take(&mut record));
+            }
+            c => field.push(c),
+        }
+    }
+    if quoted {
+        return Err("a quote is not closed".to_owned());
+    }
+    if !field.is_empty() || !record.is_empty() {
+        record.push(field);
+        all.push(record);
+    }
+    while all.last().is_some_and(|record| record.as_slice() == [String::new()]) {
+        all.pop();
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_table_has_a_column_for_each_key_and_a_line_for_each_row() {
+        let rows = json!([
+            { "name": "a, \"b\"", "time": { "array": 1, "cpu": 2.5 }, "pages": [1, 2] },
+            { "name": null, "time": { "array": 3 }, "runs": [{ "x": 1 }] },
+        ]);
+        let text = "name,time.array,time.cpu,pages,runs\n\
+                    \"a, \"\"b\"\"\",1,2.5,1 2,\n\
+                    ,3,,,\"[{\"\"x\"\":1}]\"\n";
+        assert_eq!(table(&rows), text);
+        assert_eq!(table(&json!({ "a": 1, "b": true })), "a,b\n1,true\n");
+        assert_eq!(table(&json!([7])), "value\n7\n");
+    }
+
+    #[test]
+    fn any_text_is_read_back_as_it_was_written() {
+        let texts = ["", "plain", "a,b", "\"", "\"\"", "line\nfeed", "cr\rlf\r\n", " space ", "ü"];
+        let rows: Vec<Value> = texts.iter().map(|text| json!({ "first": text, "last": 1 })).collect();
+        let read = records(&table(&Value::Array(rows))).unwrap();
+        let first: Vec<&str> = read.iter().skip(1).map(|record| record[0].as_str()).collect();
+        assert_eq!(first, texts);
+    }
+}

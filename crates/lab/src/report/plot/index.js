@@ -1,0 +1,1 @@
+export { barX, dot, line, plot } from "@observablehq/plot";

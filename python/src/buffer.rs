@@ -1,0 +1,93 @@
+//! Buffers of the caller (bytes, bytearray, memoryview, array, numpy) as slices, without a copy.
+//!
+//! `Py_buffer` belongs to the stable interface from Python 3.11 on only. The old buffer protocol belongs to it since 3.2: it gives pointer
+//! and length and forgets the buffer at once, so a memoryview keeps the owner from freeing or resizing it meanwhile.
+//!
+//! Operations run without the interpreter's lock, as those of `io.RawIOBase.readinto` do: bytes that another thread changes meanwhile
+//! are torn.
+
+#![allow(unsafe_code)]
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi::{Py_ssize_t, PyObject};
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+use std::slice;
+
+unsafe extern "C" {
+    fn PyObject_AsReadBuffer(object: *mut PyObject, bytes: *mut *mut c_void, len: *mut Py_ssize_t) -> c_int;
+    fn PyObject_AsWriteBuffer(object: *mut PyObject, bytes: *mut *mut c_void, len: *mut Py_ssize_t) -> c_int;
+}
+
+/// The memory that a view holds.
+struct Held<'py> {
+    _view: Bound<'py, PyMemoryView>,
+    bytes: *mut u8,
+    len: usize,
+}
+
+type AsBuffer = unsafe extern "C" fn(*mut PyObject, *mut *mut c_void, *mut Py_ssize_t) -> c_int;
+
+impl<'py> Held<'py> {
+    fn new(object: &Bound<'py, PyAny>, as_buffer: AsBuffer) -> PyResult<Self> {
+        let view = PyMemoryView::from(object)?;
+        let (mut bytes, mut len) = (null_mut(), 0);
+        // SAFETY: the view is a Python object, and the interpreter's lock is held.
+        if unsafe { as_buffer(view.as_ptr(), &raw mut bytes, &raw mut len) } != 0 {
+            return Err(PyErr::fetch(object.py()));
+        }
+        // An empty buffer may have no address.
+        let len = if bytes.is_null() { 0 } else { usize::try_from(len)? };
+        Ok(Self { _view: view, bytes: bytes.cast(), len })
+    }
+}
+
+/// Bytes to read: those of the buffer itself, or a copy where they do not lie one after the other.
+pub(crate) struct Bytes<'py>(Held<'py>);
+
+impl Bytes<'_> {
+    pub(crate) fn get(&self) -> &[u8] {
+        match self.0.len {
+            0 => &[],
+            // SAFETY: the view holds this memory.
+            len => unsafe { slice::from_raw_parts(self.0.bytes, len) },
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if let Ok(held) = Held::new(&object, PyObject_AsReadBuffer) {
+            return Ok(Self(held));
+        }
+        let copied = PyMemoryView::from(&object)?.call_method0("tobytes")?;
+        Ok(Self(Held::new(&copied, PyObject_AsReadBuffer)?))
+    }
+}
+
+/// A buffer to write to.
+pub(crate) struct BytesMut<'py>(Held<'py>);
+
+impl BytesMut<'_> {
+    pub(crate) fn get(&mut self) -> &mut [u8] {
+        match self.0.len {
+            0 => &mut [],
+            // SAFETY: the view holds this memory, which its owner lets others change.
+            len => unsafe { slice::from_raw_parts_mut(self.0.bytes, len) },
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for BytesMut<'py> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let held = Held::new(&object, PyObject_AsWriteBuffer);
+        let why = "the buffer is read-only, or its bytes do not lie one after the other";
+        held.map(Self).map_err(|_| PyBufferError::new_err(why))
+    }
+}
