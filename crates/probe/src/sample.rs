@@ -51,10 +51,12 @@ pub enum Test {
     TagBeyond,
     /// The last sector, read after it was written.
     TagLast,
+    /// Pieces that were written, read the `about`th time; `found` is the number of sectors that hold something else.
+    Verify,
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 23] = [
+const NAMES: [(Test, &str); 24] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -78,6 +80,7 @@ const NAMES: [(Test, &str); 23] = [
     (Test::TagSection, "tag-section"),
     (Test::TagBeyond, "tag-beyond"),
     (Test::TagLast, "tag-last"),
+    (Test::Verify, "verify"),
 ];
 
 impl Test {
@@ -124,6 +127,8 @@ pub struct Sample {
 pub struct Samples {
     /// Size that the device claims, in bytes.
     pub capacity: u64,
+    /// True when requests were answered from memory: times say nothing of a card.
+    pub is_memory: bool,
     /// Requests in order.
     pub all: Vec<Sample>,
 }
@@ -140,6 +145,8 @@ pub struct BadSamples {
 
 /// Beginning of the first line of a file of samples.
 pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
+/// End of that line where times are those of memory.
+const OF_MEMORY: &str = ", times of memory";
 const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
 /// Most bytes of a device: positions are added without overflow.
 const CAPACITY_MAX: u64 = 1 << 60;
@@ -155,7 +162,8 @@ impl Samples {
 
     /// As CSV, with the capacity in a comment before the header.
     pub fn to_csv(&self) -> String {
-        let mut text = format!("{HEAD}{}\n{COLUMNS}\n", self.capacity);
+        let memory = if self.is_memory { OF_MEMORY } else { "" };
+        let mut text = format!("{HEAD}{}{memory}\n{COLUMNS}\n", self.capacity);
         for (order, sample) in self.all.iter().enumerate() {
             let Sample { test, about, kind, position, bytes, ns, found } = *sample;
             let kind = if kind == Kind::Read { "read" } else { "write" };
@@ -171,7 +179,9 @@ impl Samples {
     /// The first line that is no sample.
     pub fn from_csv(text: &str) -> Result<Self, BadSamples> {
         let mut lines = text.lines();
-        let capacity = lines.next().and_then(|line| line.strip_prefix(HEAD)?.parse().ok());
+        let head = lines.next().and_then(|line| line.strip_prefix(HEAD)).unwrap_or_default();
+        let of_memory = head.strip_suffix(OF_MEMORY);
+        let capacity = of_memory.unwrap_or(head).parse().ok();
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
         if lines.next() != Some(COLUMNS) {
@@ -179,7 +189,7 @@ impl Samples {
         }
         let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
         let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
-        Ok(Self { capacity, all })
+        Ok(Self { capacity, is_memory: of_memory.is_some(), all })
     }
 }
 
@@ -226,12 +236,15 @@ mod tests {
             found: None,
         };
         let tag = Sample { test: Test::TagEnd, kind: Kind::Write, found: Some(7), ..sample };
-        Samples { capacity: 1 << 30, all: vec![sample, tag] }
+        Samples { capacity: 1 << 30, is_memory: false, all: vec![sample, tag] }
     }
 
     #[test]
     fn a_file_holds_all_samples() {
-        assert_eq!(Samples::from_csv(&samples().to_csv()), Ok(samples()));
+        for is_memory in [false, true] {
+            let samples = Samples { is_memory, ..samples() };
+            assert_eq!(Samples::from_csv(&samples.to_csv()), Ok(samples));
+        }
     }
 
     #[test]

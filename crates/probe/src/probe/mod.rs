@@ -48,7 +48,7 @@ pub struct ProbeOptions {
 }
 
 /// Least size of a device, B.
-const CAPACITY_MIN: u64 = 1 << 20;
+pub(crate) const CAPACITY_MIN: u64 = 1 << 20;
 /// Longest request, B.
 const REQUEST_MAX: usize = 1 << 20;
 
@@ -71,10 +71,11 @@ impl<'a, T: Target> Probe<'a, T> {
     /// A probe that has not asked anything yet.
     pub fn new(target: &'a mut T, options: ProbeOptions) -> Self {
         let capacity = target.capacity();
+        let samples = Samples { capacity, is_memory: target.is_memory(), all: Vec::new() };
         let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
         Self {
             target,
-            samples: Samples { capacity, all: Vec::new() },
+            samples,
             usable,
             chance: Stream::new(options.seed),
             buf: vec![0x5A; REQUEST_MAX],
