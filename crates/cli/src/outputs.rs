@@ -21,7 +21,7 @@ pub(crate) fn check(mut command: &Command, mut matches: &ArgMatches) -> Result<(
         values.extend(self::values(command, matches));
     }
     let is_output = |(id, path): &&(String, PathBuf)| OUTPUTS.contains(&id.as_str()) && !is_stdout(path);
-    let (outputs, inputs): (Vec<_>, Vec<_>) = values.iter().partition(|value| is_output(&value));
+    let (outputs, inputs): (Vec<_>, Vec<_>) = values.iter().partition(|value| is_output(value));
     for (at, (id, output)) in outputs.iter().enumerate() {
         let same = |(_, input): &&&(String, PathBuf)| is_same_file(input, output);
         if let Some((_, input)) = inputs.iter().find(same) {

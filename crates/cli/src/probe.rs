@@ -527,10 +527,26 @@ fn text(report: &Report, tool: Option<&str>) -> String {
     }
     let Report { target, capacity_bytes, samples, .. } = report;
     let measured = tool.map_or_else(
-        || format!("{}, {}", size(*capacity_bytes), common::grouped_count(*samples as u64, "sample")),
+        || {
+            let samples = common::grouped_count(*samples as u64, "sample");
+            format!("{}, {samples}{}", size(*capacity_bytes), cost(report))
+        },
         |tool| format!("log of {tool}"),
     );
     format!("{target}: {measured}\n\n{table}{}{}", statements(report), partitions(report))
+}
+
+/// Time and bytes of the probe, which files of earlier versions do not have.
+fn cost(report: &Report) -> String {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    match report.time_s {
+        0.0 => String::new(),
+        seconds => format!(
+            "; {seconds:.1} s of the device, {} MiB read, {} MiB written",
+            mib(report.read_bytes),
+            mib(report.written_bytes)
+        ),
+    }
 }
 
 fn value(answer: &Answer) -> String {

@@ -55,6 +55,6 @@ pub use host::{Host, holders};
 pub use members::members;
 pub use probe::{Probe, ProbeError, ProbeOptions, WritePlan};
 pub use report::Report;
-pub use sample::{BadSamples, HEAD, Kind, Sample, Samples, Test};
+pub use sample::{BadSamples, Cost, HEAD, Kind, Sample, Samples, Test};
 pub use simulated::probe_simulated;
 pub use target::{Noise, Simulated, Target, TargetError};

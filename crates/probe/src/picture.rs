@@ -180,8 +180,8 @@ mod tests {
         };
         let samples = Samples {
             capacity: 1 << 30,
-            is_memory: false,
             all: (1..=64).map(|n| read(n * 1_000_000)).collect(),
+            ..Samples::default()
         };
         let all = pictures(&samples, &answers);
         assert_eq!(all.len(), 1);

@@ -122,6 +122,25 @@ pub struct Sample {
     pub found: Option<u64>,
 }
 
+/// Time and bytes of all requests of a probe, also of those that are no samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Time of the device in ns, pauses included.
+    pub ns: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.ns = self.ns.saturating_add(other.ns);
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+    }
+}
+
 /// All requests of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
@@ -129,6 +148,8 @@ pub struct Samples {
     pub capacity: u64,
     /// True when requests were answered from memory: times say nothing of a card.
     pub is_memory: bool,
+    /// Time and bytes of the probe.
+    pub cost: Cost,
     /// Requests in order.
     pub all: Vec<Sample>,
 }
@@ -160,10 +181,14 @@ impl Samples {
         self.all.iter().filter(move |sample| sample.test == test)
     }
 
-    /// As CSV, with the capacity in a comment before the header.
+    /// As CSV, with capacity and cost in a comment before the header.
     pub fn to_csv(&self) -> String {
+        let Cost { ns, read_bytes, written_bytes } = self.cost;
         let memory = if self.is_memory { OF_MEMORY } else { "" };
-        let mut text = format!("{HEAD}{}{memory}\n{COLUMNS}\n", self.capacity);
+        let mut text = format!(
+            "{HEAD}{}, time_ns={ns}, read_bytes={read_bytes}, written_bytes={written_bytes}{memory}\n{COLUMNS}\n",
+            self.capacity
+        );
         for (order, sample) in self.all.iter().enumerate() {
             let Sample { test, about, kind, position, bytes, ns, found } = *sample;
             let kind = if kind == Kind::Read { "read" } else { "write" };
@@ -181,16 +206,35 @@ impl Samples {
         let mut lines = text.lines();
         let head = lines.next().and_then(|line| line.strip_prefix(HEAD)).unwrap_or_default();
         let of_memory = head.strip_suffix(OF_MEMORY);
-        let capacity = of_memory.unwrap_or(head).parse().ok();
+        let mut fields = of_memory.unwrap_or(head).split(", ");
+        let capacity = fields.next().and_then(|capacity| capacity.parse().ok());
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
+        let cost =
+            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is no number" })?;
         if lines.next() != Some(COLUMNS) {
             return Err(BadSamples { line: 2, reason: "not the columns of samples" });
         }
         let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
         let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
-        Ok(Self { capacity, is_memory: of_memory.is_some(), all })
+        Ok(Self { capacity, is_memory: of_memory.is_some(), cost, all })
     }
+}
+
+/// Time and bytes of the probe; files of earlier versions have none.
+fn cost<'a>(fields: impl Iterator<Item = &'a str>) -> Option<Cost> {
+    let mut cost = Cost::default();
+    for field in fields {
+        let (name, value) = field.split_once('=')?;
+        let place = match name {
+            "time_ns" => &mut cost.ns,
+            "read_bytes" => &mut cost.read_bytes,
+            "written_bytes" => &mut cost.written_bytes,
+            _ => return None,
+        };
+        *place = value.parse().ok()?;
+    }
+    Some(cost)
 }
 
 fn row(line: &str) -> Result<Sample, &'static str> {
@@ -236,7 +280,12 @@ mod tests {
             found: None,
         };
         let tag = Sample { test: Test::TagEnd, kind: Kind::Write, found: Some(7), ..sample };
-        Samples { capacity: 1 << 30, is_memory: false, all: vec![sample, tag] }
+        Samples {
+            capacity: 1 << 30,
+            is_memory: false,
+            cost: Cost { ns: 7, read_bytes: 8, written_bytes: 9 },
+            all: vec![sample, tag],
+        }
     }
 
     #[test]
@@ -256,6 +305,9 @@ mod tests {
         assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
         assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");
         assert_eq!(broken("capacity_bytes=", "capacity="), "line 1: no capacity in bytes");
+        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is no number");
+        let old = Samples::from_csv(&good.replace(", time_ns=7, read_bytes=8, written_bytes=9", "")).unwrap();
+        assert_eq!(old, Samples { cost: Cost::default(), ..samples() });
         assert_eq!(broken("order,", ""), "line 2: not the columns of samples");
         let far = u64::MAX.to_string();
         assert_eq!(broken("612345", &far), "line 3: beyond the largest device or time");

@@ -31,7 +31,9 @@ pub fn probe_simulated<D: BlockDevice, E>(
         let plan = probe.write_plan();
         trouble = probe.measure_writes(&plan).err();
     }
+    let timed = probe.into_samples();
+    samples.cost += timed.cost;
     // The contents of a card that stores none are no evidence.
-    samples.all.extend(probe.into_samples().all.into_iter().filter(|sample| sample.test != Test::Again));
+    samples.all.extend(timed.all.into_iter().filter(|sample| sample.test != Test::Again));
     Ok((samples, trouble))
 }
