@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long = "fs", value_name = "FS,...", value_delimiter = ',')]
     filesystems: Vec<String>,
 
-    /// Workloads on cards: create, postmark, kernel-build [default: all]
+    /// Workloads on cards: create, postmark, dbench, kernel-build [default: all]
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 

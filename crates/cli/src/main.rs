@@ -17,6 +17,7 @@ mod keystore;
 mod man;
 mod otp;
 mod output;
+mod outputs;
 mod papers;
 mod parts;
 mod powercut;
@@ -118,7 +119,8 @@ fn main() -> ExitCode {
         return no_stdout.report();
     }
     let command = match parse() {
-        Ok(cli) => cli.command,
+        Ok(Ok(cli)) => cli.command,
+        Ok(Err(refused)) => return refused.report(),
         Err(message) if message.use_stderr() => message.exit(),
         // Help, or the version.
         Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
@@ -162,11 +164,13 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report())
 }
 
-/// Reads the command line. A negative number is the value of the option before it, so that it is refused as that.
-fn parse() -> Result<Cli, clap::Error> {
+/// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an
+/// input are refused, too.
+fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
     let mut command = with_negative_numbers(Cli::command());
     let matches = command.try_get_matches_from_mut(std::env::args_os())?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok(outputs::check(&command, &matches).map(|()| cli))
 }
 
 fn with_negative_numbers(command: clap::Command) -> clap::Command {

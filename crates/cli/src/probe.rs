@@ -16,7 +16,7 @@ use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Report, Samples, Simulated,
-    TargetError, Value, WritePlan, conclude, fio, flashbench, holders, probe_simulated, size,
+    TargetError, Value, WritePlan, conclude, fio, flashbench, holders, members, probe_simulated, size,
 };
 use indicatif::ProgressFinish;
 use std::io::{self, IsTerminal};
@@ -69,9 +69,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     registers: Option<PathBuf>,
 
-    /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = noise_factor)]
-    noise: f64,
+    /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none [default: 1]
+    #[arg(long, value_name = "FACTOR", value_parser = noise_factor, conflicts_with = "from")]
+    noise: Option<f64>,
 
     /// Seed of the order of the requests, and of a simulated card and its jitter
     #[arg(long, default_value_t = 0)]
@@ -89,6 +89,8 @@ fn noise_factor(text: &str) -> Result<f64, String> {
 /// Samples up to the end of a probe, and the reason of an early end.
 struct Measured {
     samples: Samples,
+    /// Tool whose log it is.
+    tool: Option<&'static str>,
     answers: Answers,
     /// Partitions of a file or block device.
     layout: Option<Layout>,
@@ -97,12 +99,12 @@ struct Measured {
 
 impl Measured {
     fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
-        Self { answers: conclude(&samples), samples, layout: None, trouble }
+        Self { answers: conclude(&samples), samples, tool: None, layout: None, trouble }
     }
 
     /// Answers of another tool's log, which has no samples.
-    fn of_log(answers: Answers) -> Self {
-        Self { samples: Samples::default(), answers, layout: None, trouble: None }
+    fn of_log(tool: &'static str, answers: Answers) -> Self {
+        Self { samples: Samples::default(), tool: Some(tool), answers, layout: None, trouble: None }
     }
 }
 
@@ -111,6 +113,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Err(Failure::new("no target", "name a device, a file or a card"));
     };
     if args.from.is_none() && CharDevice::is_one(file) {
+        refuse_simulation(args, file)?;
+        refuse_samples(args)?;
         let asked =
             probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
         return probe_mtd::run(&asked);
@@ -124,8 +128,40 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
         return from_file(file);
     }
     let ending = Ending::new();
-    let is_setup = file.extension().is_some_and(|extension| extension == "toml");
-    if file.exists() && !is_setup { host(args, file, &ending) } else { simulated(args, file, &ending) }
+    if is_simulated(file) {
+        return simulated(args, file, &ending);
+    }
+    refuse_simulation(args, file)?;
+    host(args, file, &ending)
+}
+
+/// Raw flash behind an MTD device has no samples.
+fn refuse_samples(args: &Args) -> Result<(), Failure> {
+    let given = [("raw", &args.raw), ("plot", &args.plot), ("registers", &args.registers)];
+    match given.into_iter().find(|(_, path)| path.is_some()) {
+        None => Ok(()),
+        Some((name, _)) => Err(Failure::new(
+            format!("--{name}: raw flash has no samples and no registers of a card"),
+            "leave it out; --json has all that was measured",
+        )),
+    }
+}
+
+/// True for the name of a card and for a TOML file.
+fn is_simulated(file: &Path) -> bool {
+    !file.exists() || file.extension().is_some_and(|extension| extension == "toml")
+}
+
+/// Options that change a simulated card, on a device that is measured.
+fn refuse_simulation(args: &Args, file: &Path) -> Result<(), Failure> {
+    let set = args.set.first().map(|set| format!("--set {set}"));
+    match set.or_else(|| args.noise.map(|noise| format!("--noise {noise}"))) {
+        None => Ok(()),
+        Some(option) => Err(Failure::new(
+            format!("{option}: {} is measured, not simulated", file.display()),
+            "leave it out, or name a card of the catalogue",
+        )),
+    }
 }
 
 /// Largest file of samples, B.
@@ -134,10 +170,11 @@ const SAMPLES_MAX: u64 = 32 << 20;
 fn from_file(file: &Path) -> Result<Measured, Failure> {
     let what = "name a file that --raw has written, a log of flashbench, or a result of fio";
     let text = read_text(file, SAMPLES_MAX, what)?;
-    let of_fio = || fio::Log::parse(&text).map(|log| log.conclude());
-    let of_flashbench = || flashbench::Log::parse(&text).map(|log| log.conclude());
-    if let Some(answers) = of_fio().or_else(of_flashbench) {
-        return Ok(Measured::of_log(answers));
+    let of_fio = || fio::Log::parse(&text).map(|log| Measured::of_log("fio", log.conclude()));
+    let of_flashbench =
+        || flashbench::Log::parse(&text).map(|log| Measured::of_log("flashbench", log.conclude()));
+    if let Some(measured) = of_fio().or_else(of_flashbench) {
+        return Ok(measured);
     }
     if !text.starts_with(HEAD) {
         let why = "no samples, no log of flashbench, and no result of fio";
@@ -157,7 +194,7 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
 fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {
     let bad = |error| Failure::new(error, "see `floatgate setups --keys` for what a card can have");
     let card = Fake::of_spec(spec, CardOptions { seed: args.seed, stores }).map_err(bad)?;
-    Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise })))
+    Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise.unwrap_or(1.0) })))
 }
 
 /// Shows the question of a probe, and ends it when that is asked for.
@@ -190,8 +227,21 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
         ));
     }
     let mut host = Host::open(path, args.write).map_err(failed)?;
-    if !host.is_direct() {
-        tell("its filesystem has no direct I/O: times are those of memory, and show nothing of a card");
+    if let Some(reason) = host.memory() {
+        tell(&format!(
+            "{}: {reason}: its times say nothing of a card, and only its contents are tested",
+            path.display()
+        ));
+    }
+    if host.rest_bytes() > 0 {
+        tell(&format!(
+            "{}: its last {} are no whole sector, and are left out",
+            path.display(),
+            size(host.rest_bytes())
+        ));
+    }
+    if args.write {
+        refuse_members(path, &mut host)?;
     }
     let mut measured = measure_host(args, &mut host, path, ending);
     let kept = host.kept_bytes();
@@ -205,6 +255,25 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
     measured
 }
 
+/// Refuses to write to a member of a RAID, of LVM, or to swap that nobody uses yet.
+fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
+    let unreadable = |error: TargetError| {
+        Failure::new(
+            format!("{}: {error}", path.display()),
+            "the kernel's log may say more; nothing was written",
+        )
+    };
+    let table = Layout::read(host).map_err(unreadable)?;
+    let found = members(host, table.as_ref()).map_err(unreadable)?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        format!("{}: {}", path.display(), found.join("; ")),
+        "nothing was written: others may begin to use it any time; if nobody needs it, wipefs removes the signature",
+    ))
+}
+
 /// Partitions of a device. One that fails has its answers all the same.
 fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
     Layout::read(host).unwrap_or_else(|error| {
@@ -215,7 +284,9 @@ fn layout(path: &Path, host: &mut Host) -> Option<Layout> {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::ResourceBusy => "it is mounted, or part of a RAID or a volume: end that first",
+        io::ErrorKind::ResourceBusy => {
+            "it is mounted, part of a RAID or a volume, or changed by another program: end that first"
+        }
         io::ErrorKind::PermissionDenied => "only its owner or root may do that",
         _ => "name a block device, a file, or a card of `floatgate parts`",
     }
@@ -305,7 +376,7 @@ pub(crate) fn is_agreed(ending: &Ending) -> bool {
 
 /// Report on the samples, the registers and the partition table.
 fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, Failure> {
-    let Measured { samples, answers, layout, trouble } = measured;
+    let Measured { samples, answers, layout, trouble, .. } = measured;
     let mut report = Report::new(target, samples, answers.clone(), trouble.is_none());
     report.registers = stated(args)?;
     if let Some(registers) = &report.registers {
@@ -324,7 +395,7 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
         return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
     }
     let report = summary(args, target, measured)?;
-    args.format.print(&report, "answers", || text(&report))?;
+    args.format.print(&report, "answers", || text(&report, measured.tool))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
     }
@@ -448,19 +519,34 @@ fn statements(report: &Report) -> String {
     text
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Report, tool: Option<&str>) -> String {
     let mut table = Table::new(["question", "answer", "confidence", "reason"]).numbers(2..3);
     for (name, answer) in report.answers.all() {
         let confidence = format!("{:.0} %", answer.confidence * 100.0);
         table.row([name.replace('_', " "), value(answer), confidence, reason(answer)]);
     }
     let Report { target, capacity_bytes, samples, .. } = report;
-    format!(
-        "{target}: {}, {samples} samples\n\n{table}{}{}",
-        size(*capacity_bytes),
-        statements(report),
-        partitions(report)
-    )
+    let measured = tool.map_or_else(
+        || {
+            let samples = common::grouped_count(*samples as u64, "sample");
+            format!("{}, {samples}{}", size(*capacity_bytes), cost(report))
+        },
+        |tool| format!("log of {tool}"),
+    );
+    format!("{target}: {measured}\n\n{table}{}{}", statements(report), partitions(report))
+}
+
+/// Time and bytes of the probe, which files of earlier versions do not have.
+fn cost(report: &Report) -> String {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    match report.time_s {
+        0.0 => String::new(),
+        seconds => format!(
+            "; {seconds:.1} s of the device, {} MiB read, {} MiB written",
+            mib(report.read_bytes),
+            mib(report.written_bytes)
+        ),
+    }
 }
 
 fn value(answer: &Answer) -> String {

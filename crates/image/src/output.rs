@@ -466,11 +466,22 @@ fn check_inputs(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     }
 }
 
-/// True when two paths lead to the same file.
+/// True when two paths lead to the same file or block device, or one to a loop device over the other.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
-    let key =
-        |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino(), found.is_file()));
-    key(one).is_some_and(|one| one.2 && Some(one) == key(other))
+    contents(one).is_some_and(|one| Some(one) == contents(other))
+}
+
+/// What a path leads to: the numbers of a file, or of a block device. A loop device is the file below it.
+fn contents(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(path).ok()?;
+    if !found.file_type().is_block_device() {
+        return found.is_file().then(|| (found.dev(), found.ino()));
+    }
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let below = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/backing_file"));
+    let below = below.ok().and_then(|file| std::fs::metadata(file.trim_end_matches('\n')).ok());
+    // No file has inode 0.
+    Some(below.map_or((found.rdev(), 0), |file| (file.dev(), file.ino())))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
 
+use crate::answer::size;
+use crate::probe::CAPACITY_MIN;
 use crate::target::{Target, TargetError};
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -13,13 +15,18 @@ use std::time::{Duration, Instant};
 const ALIGN: usize = 4096;
 /// Longest request, B.
 const PIECE: usize = 1 << 20;
+/// Largest logical sector, B.
+const SECTOR_MAX: u64 = ALIGN as u64;
 
 /// A file or block device.
 #[derive(Debug)]
 pub struct Host {
     file: File,
+    /// Size in bytes, and those of them that are whole sectors.
+    length: u64,
     capacity: u64,
-    is_direct: bool,
+    sector: u64,
+    memory: Option<&'static str>,
     buf: Aligned,
     kept: Kept,
 }
@@ -29,11 +36,12 @@ impl Host {
     /// part of a RAID.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` for anything else than a file or block device.
+    /// What the system says; `InvalidInput` for anything else than a file or block device, and for one that is too small.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
+        let invalid = |why: String| io::Error::new(ErrorKind::InvalidInput, why);
         if !kind.is_file() && !kind.is_block_device() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "neither a file nor a block device"));
+            return Err(invalid("neither a file nor a block device".to_owned()));
         }
         let exclusive = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
         let open = |flags: OFlags| {
@@ -42,23 +50,47 @@ impl Host {
         };
         let mut buf = Aligned::new();
         let direct = open(OFlags::DIRECT).and_then(|file| {
-            // Sectors may be larger than those of the probe.
-            file.read_at(&mut buf.part(512)[..512], 512).map(|_| file)
+            let sector =
+                if kind.is_block_device() { logical_sector(&file)? } else { direct_unit(&file, &mut buf)? };
+            Ok((file, sector))
         });
-        let (mut file, is_direct) = match direct {
+        let (mut file, sector, is_direct) = match direct {
             // Some filesystems know no direct I/O.
             Err(error) if error.kind() == ErrorKind::InvalidInput && kind.is_file() => {
-                (open(OFlags::empty())?, false)
+                (open(OFlags::empty())?, 512, false)
             }
-            other => (other?, true),
+            other => other.map(|(file, sector)| (file, sector, true))?,
         };
-        let capacity = file.seek(SeekFrom::End(0))? / 512 * 512;
-        Ok(Self { file, capacity, is_direct, buf, kept: Kept::default() })
+        if writes && kind.is_file() {
+            lock(&file)?;
+        }
+        let length = file.seek(SeekFrom::End(0))?;
+        if length < CAPACITY_MIN {
+            return Err(invalid(format!(
+                "{length} B are too small to be probed: at least {} are needed",
+                size(CAPACITY_MIN)
+            )));
+        }
+        let memory = if kind.is_file() { memory(&file, is_direct, length) } else { None };
+        Ok(Self {
+            file,
+            length,
+            capacity: length / sector * sector,
+            sector,
+            memory,
+            buf,
+            kept: Kept::default(),
+        })
     }
 
-    /// True when requests bypass the page cache. Otherwise times are those of memory.
-    pub const fn is_direct(&self) -> bool {
-        self.is_direct
+    /// Reason in words for which requests are answered from memory, so that times are not those of a card.
+    pub const fn memory(&self) -> Option<&'static str> {
+        self.memory
+    }
+
+    /// Bytes at the end that are no whole sector. No test touches them.
+    pub const fn rest_bytes(&self) -> u64 {
+        self.length - self.capacity
     }
 
     /// Bytes that were kept so far.
@@ -89,6 +121,31 @@ impl Host {
         self.file.write_all_at(buf, piece.position)
     }
 
+    /// The whole sectors that hold a range.
+    const fn sectors(&self, position: u64, bytes: u64) -> (u64, u64) {
+        let start = position / self.sector * self.sector;
+        (start, (position + bytes).next_multiple_of(self.sector))
+    }
+
+    fn read_range(&mut self, position: u64, data: &mut [u8]) -> io::Result<u64> {
+        let (start, end) = self.sectors(position, data.len() as u64);
+        let aligned = self.buf.part((end - start) as usize);
+        let ns = timed(|| self.file.read_exact_at(aligned, start))?;
+        data.copy_from_slice(&aligned[(position - start) as usize..][..data.len()]);
+        Ok(ns)
+    }
+
+    /// Writes a range. What else the sectors at its ends hold is read before, which is no part of the time.
+    fn write_range(&mut self, position: u64, data: &[u8]) -> io::Result<u64> {
+        let (start, end) = self.sectors(position, data.len() as u64);
+        let aligned = self.buf.part((end - start) as usize);
+        if end - start != data.len() as u64 {
+            self.file.read_exact_at(aligned, start)?;
+        }
+        aligned[(position - start) as usize..][..data.len()].copy_from_slice(data);
+        timed(|| self.file.write_all_at(aligned, start))
+    }
+
     fn keep_range(&mut self, position: u64, bytes: u64) -> io::Result<()> {
         let mut at = position;
         while at < position + bytes {
@@ -99,6 +156,50 @@ impl Host {
             at += bytes;
         }
         Ok(())
+    }
+}
+
+/// Keeps other programs that lock what they change from a file; a block device is opened exclusively.
+fn lock(file: &File) -> io::Result<()> {
+    match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(rustix::io::Errno::BUSY.into()),
+        // Some network filesystems have no locks.
+        _ => Ok(()),
+    }
+}
+
+/// Logical sector of a block device, B.
+fn logical_sector(file: &File) -> io::Result<u64> {
+    let bytes = u64::from(rustix::fs::ioctl_blksszget(file)?);
+    let is_usual = bytes.is_power_of_two() && (512..=SECTOR_MAX).contains(&bytes);
+    if is_usual { Ok(bytes) } else { Err(io::Error::other(format!("it has sectors of {bytes} B"))) }
+}
+
+/// Smallest unit of direct I/O on a file, B: that of the disk below its filesystem.
+fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
+    match file.read_at(buf.part(512), 512) {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            file.read_at(buf.part(SECTOR_MAX as usize), SECTOR_MAX).map(|_| SECTOR_MAX)
+        }
+        other => other.map(|_| 512),
+    }
+}
+
+/// Numbers of filesystems in memory (statfs(2)): tmpfs and ramfs.
+const MEMORY_FILESYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58F6];
+
+/// Reason for which a file is answered from memory.
+fn memory(file: &File, is_direct: bool, length: u64) -> Option<&'static str> {
+    let kind = rustix::fs::fstatfs(file).map_or(0, |found| found.f_type as u64);
+    // Filesystems that do not tell have a hole at the end only.
+    let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
+    match () {
+        () if MEMORY_FILESYSTEMS.contains(&kind) => Some("it is a file in memory"),
+        () if !is_direct => {
+            Some("it is a file on a filesystem without direct I/O, which the page cache answers")
+        }
+        () if hole < length => Some("it is a file with holes, which no disk holds"),
+        () => None,
     }
 }
 
@@ -118,20 +219,21 @@ impl Target for Host {
         self.capacity
     }
 
+    fn sector_bytes(&self) -> u64 {
+        self.sector
+    }
+
+    fn is_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
-        let aligned = self.buf.part(buf.len());
-        let ns = timed(|| self.file.read_exact_at(aligned, position));
-        let ns = ns.map_err(|error| failed("read", position, buf.len() as u64, &error))?;
-        buf.copy_from_slice(aligned);
-        Ok(ns)
+        self.read_range(position, buf).map_err(|error| failed("read", position, buf.len() as u64, &error))
     }
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
         self.keep(position, data.len() as u64)?;
-        let aligned = self.buf.part(data.len());
-        aligned.copy_from_slice(data);
-        let ns = timed(|| self.file.write_all_at(aligned, position));
-        ns.map_err(|error| failed("write", position, data.len() as u64, &error))
+        self.write_range(position, data).map_err(|error| failed("write", position, data.len() as u64, &error))
     }
 
     fn flush(&mut self) -> Result<u64, TargetError> {
@@ -143,7 +245,8 @@ impl Target for Host {
     }
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
-        for (start, end) in self.kept.gaps(position, position + bytes) {
+        let (start, end) = self.sectors(position, bytes);
+        for (start, end) in self.kept.gaps(start, end) {
             self.keep_range(start, end - start)
                 .map_err(|error| failed("keeping", start, end - start, &error))?;
         }
@@ -160,12 +263,12 @@ struct Aligned {
 
 impl Aligned {
     fn new() -> Self {
-        let bytes = vec![0; PIECE + ALIGN];
+        let bytes = vec![0; PIECE + 3 * ALIGN];
         let start = bytes.as_ptr().align_offset(ALIGN);
         Self { bytes, start }
     }
 
-    /// The first bytes; requests are at most [`PIECE`] long.
+    /// The first bytes; requests are at most [`PIECE`] long, and have a part of a sector at both ends.
     fn part(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + len]
     }
@@ -236,23 +339,31 @@ impl Kept {
 /// # Errors
 /// A path that cannot be looked at.
 pub fn holders(path: &Path) -> io::Result<Vec<String>> {
-    let (path, metadata) = (path.canonicalize()?, path.metadata()?);
+    let metadata = path.metadata()?;
     let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let mut found = swaps(&text("/proc/swaps"), &path);
-    if metadata.file_type().is_block_device() {
-        let number = format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
-        let devices = with_partitions(Path::new("/sys/dev/block"), &number);
-        found.extend(mounts(&text("/proc/self/mountinfo"), &devices));
-        for device in &devices {
-            let folder = Path::new("/sys/dev/block").join(device);
-            found.extend(
-                names(&folder.join("holders")).into_iter().map(|name| format!("{name} is built on it")),
-            );
-        }
-    } else {
-        found.extend(loops(Path::new("/sys/block"), &path));
+    let is_device = metadata.file_type().is_block_device();
+    let devices =
+        if is_device { with_partitions(Path::new("/sys/dev/block"), &number(&metadata)) } else { Vec::new() };
+    let is_it = |other: &Path| {
+        let other = other.metadata();
+        other.is_ok_and(|other| match other.file_type().is_block_device() {
+            true => devices.contains(&number(&other)),
+            false => !is_device && (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()),
+        })
+    };
+    let mut found = swaps(&text("/proc/swaps"), is_it);
+    found.extend(loops(Path::new("/sys/block"), is_it));
+    found.extend(mounts(&text("/proc/self/mountinfo"), &devices));
+    for device in &devices {
+        let holders = names(&Path::new("/sys/dev/block").join(device).join("holders"));
+        found.extend(holders.into_iter().map(|name| format!("{name} is built on it")));
     }
     Ok(found)
+}
+
+/// Number of a block device, as sysfs has it.
+fn number(metadata: &Metadata) -> String {
+    format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()))
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -285,15 +396,17 @@ fn mounts(mountinfo: &str, devices: &[String]) -> Vec<String> {
     mountinfo.lines().filter_map(mount).collect()
 }
 
-fn swaps(swaps: &str, path: &Path) -> Vec<String> {
+/// Swap (proc(5)) on a device, one of its partitions, or a file. Blanks in its name are octal there.
+fn swaps(swaps: &str, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
     let used = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    used.filter(|used| Path::new(used) == path).map(|_| "it is used as swap".to_owned()).collect()
+    let used = used.map(|name| name.replace("\\040", " "));
+    used.filter(|name| is_it(Path::new(name))).map(|name| format!("{name} is used as swap")).collect()
 }
 
-/// Loop devices whose contents are a file.
-fn loops(sysfs: &Path, path: &Path) -> Vec<String> {
+/// Loop devices whose contents are a file or another device.
+fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
     let is_backed = |name: &String| {
-        line(&sysfs.join(name).join("loop/backing_file")).is_some_and(|file| Path::new(&file) == path)
+        line(&sysfs.join(name).join("loop/backing_file")).is_some_and(|file| is_it(Path::new(&file)))
     };
     names(sysfs)
         .into_iter()
@@ -315,8 +428,8 @@ mod tests {
         assert_eq!(mounts(mountinfo, &devices), ["it is mounted on /mnt/card"]);
         assert!(mounts(mountinfo, &devices[..1]).is_empty());
         let text = "Filename\tType\tSize\tUsed\tPriority\n/dev/sdb2   partition\t1024\t0\t-2\n";
-        assert_eq!(swaps(text, Path::new("/dev/sdb2")), ["it is used as swap"]);
-        assert!(swaps(text, Path::new("/dev/sdb")).is_empty());
+        assert_eq!(swaps(text, |path| path == Path::new("/dev/sdb2")), ["/dev/sdb2 is used as swap"]);
+        assert!(swaps(text, |path| path == Path::new("/dev/sdb")).is_empty());
     }
 
     #[test]
@@ -333,17 +446,21 @@ mod tests {
         assert_eq!(with_partitions(root.path(), "8:16"), ["8:16", "8:17"]);
         write("loop3/loop/backing_file", "/tmp/image\n");
         write("loop4/size", "0\n");
-        assert_eq!(loops(root.path(), Path::new("/tmp/image")), ["loop3 is a loop device over it"]);
+        assert_eq!(
+            loops(root.path(), |path| path == Path::new("/tmp/image")),
+            ["loop3 is a loop device over it"]
+        );
     }
 
     #[test]
     fn what_was_overwritten_is_restored_from_its_first_contents() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let before: Vec<u8> = (0..16_384u32).map(|at| (at / 512 + 1) as u8).collect();
+        let before: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 512 + 1) as u8).collect();
         fs::write(file.path(), &before).unwrap();
         let mut host = Host::open(file.path(), true).unwrap();
-        assert_eq!(host.capacity(), 16_384);
-        for (position, bytes) in [(1024, 512), (0, 4096), (8192, 1024), (2048, 8192), (15_872, 512)] {
+        assert_eq!(host.capacity(), 1 << 20);
+        for (position, bytes) in [(1024, 512), (0, 4096), (8192, 1024), (2048, 8192), ((1 << 20) - 512, 512)]
+        {
             host.write(position, &vec![0xEE; bytes]).unwrap();
         }
         host.write(0, &[0xDD; 512]).unwrap();
@@ -356,11 +473,11 @@ mod tests {
     #[test]
     fn what_cannot_be_kept_is_not_overwritten() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), [7; 4096]).unwrap();
+        fs::write(file.path(), vec![7; 1 << 20]).unwrap();
         let mut host = Host::open(file.path(), true).unwrap();
-        let error = host.write(3584, &[0xEE; 1024]).unwrap_err().to_string();
-        assert!(error.starts_with("keeping of 1024 bytes at byte 3584"), "{error}");
-        assert_eq!(fs::read(file.path()).unwrap(), [7; 4096]);
+        let error = host.write((1 << 20) - 512, &[0xEE; 1024]).unwrap_err().to_string();
+        assert!(error.starts_with("keeping of 1024 bytes at byte 1048064"), "{error}");
+        assert!(fs::read(file.path()).unwrap() == vec![7; 1 << 20]);
     }
 
     #[test]

@@ -4,14 +4,18 @@
 //! begin with the boot sector of a FAT or exFAT. [`Layout::judge`] compares places with the allocation unit. Nothing that a device holds is
 //! trusted: each number is checked against the capacity, chains are bounded, and faults become findings.
 //!
-//! Layouts: UEFI Specification 2.10 (chapter 5), Microsoft's FAT specification (fatgen103) and exFAT specification. Sectors have 512 bytes.
+//! Layouts: UEFI Specification 2.10 (chapter 5), Microsoft's FAT specification (fatgen103) and exFAT specification. Tables count in logical sectors: of a device those
+//! that it has, of an image those at whose second one the header of a GPT is.
 
 use crate::answer::{Answers, size};
 use crate::registers::Status;
 use crate::target::{Target, TargetError};
 use serde::Serialize;
 
-const SECTOR: u64 = 512;
+/// Smallest sector, and length of all that is decoded of a sector, B.
+const SECTOR_MIN: u64 = 512;
+/// Largest sector, B.
+const SECTOR_MAX: u64 = 4096;
 
 /// Kind of a partition table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -101,6 +105,8 @@ impl Partition {
 pub struct Layout {
     /// Kind of the table.
     pub table: Table,
+    /// Logical sector in which the table counts, B.
+    pub sector_bytes: u64,
     /// Partitions in the order of the table.
     pub partitions: Vec<Partition>,
     /// Faults of the table, and places that do not fit the flash, a sentence each.
@@ -136,14 +142,21 @@ impl Layout {
     /// A read fails.
     pub fn read(target: &mut impl Target) -> Result<Option<Self>, TargetError> {
         let capacity = target.capacity();
-        let Some(first) = read(target, 0, SECTOR)? else { return Ok(None) };
+        let sector_bytes = target.sector_bytes();
+        let Some(first) = bytes_at(target, 0, SECTOR_MIN)? else { return Ok(None) };
         if let Some(filesystem) = Filesystem::parse(&first, 0, capacity) {
             let whole =
                 Partition { number: 0, start_bytes: 0, bytes: capacity, filesystem: Some(filesystem) };
-            return Ok(Some(Self { table: Table::None, partitions: vec![whole], findings: Vec::new() }));
+            return Ok(Some(Self {
+                table: Table::None,
+                sector_bytes,
+                partitions: vec![whole],
+                findings: Vec::new(),
+            }));
         }
         let Some(primary) = entries(&first) else { return Ok(None) };
-        let mut layout = Self { table: Table::Mbr, partitions: Vec::new(), findings: Vec::new() };
+        let mut layout =
+            Self { table: Table::Mbr, sector_bytes, partitions: Vec::new(), findings: Vec::new() };
         let all = if primary.iter().any(|entry| entry.kind == PROTECTIVE) {
             layout.table = Table::Gpt;
             layout.gpt(target)?
@@ -164,7 +177,7 @@ impl Layout {
         let Some(base) = extended.first().map(|entry| entry.start) else { return Ok(all) };
         let mut at = base;
         for number in 5..5 + PARTITIONS_MAX as u64 {
-            let sector = read(target, at.saturating_mul(SECTOR), SECTOR)?;
+            let sector = bytes_at(target, at.saturating_mul(self.sector_bytes), SECTOR_MIN)?;
             let Some(chained) = sector.and_then(|sector| entries(&sector)) else {
                 self.findings.push(format!("the chain of logical partitions has no table at sector {at}"));
                 return Ok(all);
@@ -185,7 +198,11 @@ impl Layout {
 
     /// Entries of a GPT. A table whose checksum is wrong has none.
     fn gpt(&mut self, target: &mut impl Target) -> Result<Vec<Entry>, TargetError> {
-        match gpt_entries(target)? {
+        let Some(header) = self.gpt_header(target)? else {
+            self.findings.push("the GPT is damaged: sector 1 has no header".to_owned());
+            return Ok(Vec::new());
+        };
+        match gpt_entries(target, &header, self.sector_bytes)? {
             Ok(entries) => Ok(entries),
             Err(problem) => {
                 self.findings.push(format!("the GPT is damaged: {problem}"));
@@ -194,8 +211,24 @@ impl Layout {
         }
     }
 
+    /// Header of a GPT, in the second sector of the device or, where sectors were others when it was made, of that size.
+    fn gpt_header(&mut self, target: &mut impl Target) -> Result<Option<Vec<u8>>, TargetError> {
+        let own = self.sector_bytes;
+        for sector in [own, SECTOR_MIN, SECTOR_MAX] {
+            let header = bytes_at(target, sector, SECTOR_MIN)?;
+            let Some(header) = header.filter(|header| header.starts_with(GPT_SIGNATURE)) else { continue };
+            if sector != own {
+                self.sector_bytes = sector;
+                self.findings.push(format!("the GPT counts in sectors of {sector} B: a device with sectors of {own} B shows no partitions"));
+            }
+            return Ok(Some(header));
+        }
+        Ok(None)
+    }
+
     fn add(&mut self, target: &mut impl Target, entry: Entry) -> Result<(), TargetError> {
-        let (start_bytes, bytes) = (entry.start.saturating_mul(SECTOR), entry.sectors.saturating_mul(SECTOR));
+        let in_bytes = |sectors: u64| sectors.saturating_mul(self.sector_bytes);
+        let (start_bytes, bytes) = (in_bytes(entry.start), in_bytes(entry.sectors));
         let mut partition = Partition { number: entry.number, start_bytes, bytes, filesystem: None };
         let (name, capacity) = (partition.name(), target.capacity());
         if entry.start == 0 || bytes == 0 || partition.end() > capacity {
@@ -206,7 +239,7 @@ impl Layout {
                 size(capacity)
             ));
         }
-        let boot = read(target, start_bytes, SECTOR)?;
+        let boot = bytes_at(target, start_bytes, SECTOR_MIN)?;
         partition.filesystem = boot.and_then(|boot| Filesystem::parse(&boot, start_bytes, bytes));
         if partition.filesystem.is_none() && FAT_TYPES.contains(&entry.kind) {
             self.findings.push(format!("{name} is stated to be a FAT, but has no valid boot sector"));
@@ -231,8 +264,11 @@ impl Layout {
     /// Adds findings about places that do not fit the flash: as measured, otherwise as the card states it.
     pub fn judge(&mut self, answers: &Answers, stated: Option<&Status>) {
         let unit = Unit::of(answers, stated);
-        let found: Vec<String> =
-            self.partitions.iter().flat_map(|partition| judged(partition, unit.as_ref(), answers)).collect();
+        let found: Vec<String> = self
+            .partitions
+            .iter()
+            .flat_map(|partition| judged(partition, self.sector_bytes, unit.as_ref(), answers))
+            .collect();
         self.findings.extend(found);
     }
 }
@@ -273,9 +309,10 @@ impl Unit {
 }
 
 /// Findings about one partition.
-fn judged(partition: &Partition, unit: Option<&Unit>, answers: &Answers) -> Vec<String> {
+fn judged(partition: &Partition, sector: u64, unit: Option<&Unit>, answers: &Answers) -> Vec<String> {
     let name = partition.name();
-    let mut found: Vec<String> = unit.and_then(|unit| misplaced(partition, unit)).into_iter().collect();
+    let mut found: Vec<String> =
+        unit.and_then(|unit| misplaced(partition, sector, unit)).into_iter().collect();
     let Some(filesystem) = partition.filesystem else { return found };
     if let Some(page) = answers.page.count().filter(|page| filesystem.cluster_bytes < *page) {
         let cluster = size(filesystem.cluster_bytes);
@@ -295,7 +332,7 @@ fn judged(partition: &Partition, unit: Option<&Unit>, answers: &Answers) -> Vec<
 }
 
 /// A finding about the start. File data on a border are right wherever their partition starts.
-fn misplaced(partition: &Partition, unit: &Unit) -> Option<String> {
+fn misplaced(partition: &Partition, sector: u64, unit: &Unit) -> Option<String> {
     let name = partition.name();
     let start = unit.behind(partition.start_bytes);
     match partition.filesystem.map(|filesystem| filesystem.data_start_bytes) {
@@ -309,7 +346,7 @@ fn misplaced(partition: &Partition, unit: &Unit) -> Option<String> {
         _ if start == 0 => None,
         _ => Some(format!(
             "{name} starts at {} sectors, not on {}: it is {} behind the border",
-            partition.start_bytes / SECTOR,
+            partition.start_bytes / sector,
             unit.name,
             size(start)
         )),
@@ -317,7 +354,11 @@ fn misplaced(partition: &Partition, unit: &Unit) -> Option<String> {
 }
 
 /// Contents of a range, `None` where it is not all on the device.
-fn read(target: &mut impl Target, position: u64, bytes: u64) -> Result<Option<Vec<u8>>, TargetError> {
+pub(crate) fn bytes_at(
+    target: &mut impl Target,
+    position: u64,
+    bytes: u64,
+) -> Result<Option<Vec<u8>>, TargetError> {
     if position.checked_add(bytes).is_none_or(|end| end > target.capacity()) {
         return Ok(None);
     }
@@ -329,7 +370,7 @@ fn read(target: &mut impl Target, position: u64, bytes: u64) -> Result<Option<Ve
 }
 
 /// Little-endian number of `count` bytes, at most 8; bytes behind the end are 0.
-fn le(bytes: &[u8], at: usize, count: usize) -> u64 {
+pub(crate) fn le(bytes: &[u8], at: usize, count: usize) -> u64 {
     let field = bytes.get(at..).unwrap_or_default().iter().take(count);
     field.rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
 }
@@ -354,14 +395,17 @@ fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
 }
 
 /// Entries of a GPT that are in use, or what is wrong with it.
-fn gpt_entries(target: &mut impl Target) -> Result<Result<Vec<Entry>, String>, TargetError> {
-    let Some(header) = read(target, SECTOR, SECTOR)? else { return Ok(Err("the device ends".to_owned())) };
-    let array = match GptArray::parse(&header) {
+fn gpt_entries(
+    target: &mut impl Target,
+    header: &[u8],
+    sector: u64,
+) -> Result<Result<Vec<Entry>, String>, TargetError> {
+    let array = match GptArray::parse(header) {
         Ok(array) => array,
         Err(problem) => return Ok(Err(problem)),
     };
-    let (start, bytes) = (array.lba.saturating_mul(SECTOR), array.count * array.entry_bytes);
-    let Some(contents) = read(target, start, bytes.next_multiple_of(SECTOR))? else {
+    let (start, bytes) = (array.lba.saturating_mul(sector), array.count * array.entry_bytes);
+    let Some(contents) = bytes_at(target, start, bytes.next_multiple_of(SECTOR_MIN))? else {
         return Ok(Err(format!("its entries at sector {} are not on the device", array.lba)));
     };
     let Some(contents) = contents.get(..bytes as usize) else { return Ok(Ok(Vec::new())) };
@@ -370,6 +414,9 @@ fn gpt_entries(target: &mut impl Target) -> Result<Result<Vec<Entry>, String>, T
     }
     Ok(array.entries(contents))
 }
+
+/// First bytes of the header of a GPT.
+const GPT_SIGNATURE: &[u8] = b"EFI PART";
 
 /// Place of the entries of a GPT.
 struct GptArray {
@@ -381,9 +428,6 @@ struct GptArray {
 
 impl GptArray {
     fn parse(header: &[u8]) -> Result<Self, String> {
-        if !header.starts_with(b"EFI PART") {
-            return Err("sector 1 has no header".to_owned());
-        }
         let length = le(header, 12, 4);
         let Some(covered) =
             header.get(..usize::try_from(length).unwrap_or(usize::MAX)).filter(|all| all.len() >= 92)
@@ -489,4 +533,4 @@ impl Filesystem {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -178,7 +178,11 @@ mod tests {
             ns,
             found: None,
         };
-        let samples = Samples { capacity: 1 << 30, all: (1..=64).map(|n| read(n * 1_000_000)).collect() };
+        let samples = Samples {
+            capacity: 1 << 30,
+            all: (1..=64).map(|n| read(n * 1_000_000)).collect(),
+            ..Samples::default()
+        };
         let all = pictures(&samples, &answers);
         assert_eq!(all.len(), 1);
         let (name, points) = &all[0].series[0];

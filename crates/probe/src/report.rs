@@ -14,6 +14,12 @@ pub struct Report {
     pub capacity_bytes: u64,
     /// Number of requests.
     pub samples: usize,
+    /// Time of the device in seconds, pauses included.
+    pub time_s: f64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
     /// False when the probe ended early.
     pub complete: bool,
     /// The answers.
@@ -36,6 +42,9 @@ impl Report {
             target,
             capacity_bytes: samples.capacity,
             samples: samples.all.len(),
+            time_s: (samples.cost.ns as f64 / 1e6).round() / 1e3,
+            read_bytes: samples.cost.read_bytes,
+            written_bytes: samples.cost.written_bytes,
             complete,
             answers,
             partition: None,

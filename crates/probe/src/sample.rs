@@ -51,10 +51,12 @@ pub enum Test {
     TagBeyond,
     /// The last sector, read after it was written.
     TagLast,
+    /// Pieces that were written, read the `about`th time; `found` is the number of sectors that hold something else.
+    Verify,
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 23] = [
+const NAMES: [(Test, &str); 24] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -78,6 +80,7 @@ const NAMES: [(Test, &str); 23] = [
     (Test::TagSection, "tag-section"),
     (Test::TagBeyond, "tag-beyond"),
     (Test::TagLast, "tag-last"),
+    (Test::Verify, "verify"),
 ];
 
 impl Test {
@@ -119,11 +122,34 @@ pub struct Sample {
     pub found: Option<u64>,
 }
 
+/// Time and bytes of all requests of a probe, also of those that are no samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Time of the device in ns, pauses included.
+    pub ns: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+impl std::ops::AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.ns = self.ns.saturating_add(other.ns);
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+    }
+}
+
 /// All requests of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     /// Size that the device claims, in bytes.
     pub capacity: u64,
+    /// True when requests were answered from memory: times say nothing of a card.
+    pub is_memory: bool,
+    /// Time and bytes of the probe.
+    pub cost: Cost,
     /// Requests in order.
     pub all: Vec<Sample>,
 }
@@ -140,6 +166,8 @@ pub struct BadSamples {
 
 /// Beginning of the first line of a file of samples.
 pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
+/// End of that line where times are those of memory.
+const OF_MEMORY: &str = ", times of memory";
 const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
 /// Most bytes of a device: positions are added without overflow.
 const CAPACITY_MAX: u64 = 1 << 60;
@@ -153,9 +181,14 @@ impl Samples {
         self.all.iter().filter(move |sample| sample.test == test)
     }
 
-    /// As CSV, with the capacity in a comment before the header.
+    /// As CSV, with capacity and cost in a comment before the header.
     pub fn to_csv(&self) -> String {
-        let mut text = format!("{HEAD}{}\n{COLUMNS}\n", self.capacity);
+        let Cost { ns, read_bytes, written_bytes } = self.cost;
+        let memory = if self.is_memory { OF_MEMORY } else { "" };
+        let mut text = format!(
+            "{HEAD}{}, time_ns={ns}, read_bytes={read_bytes}, written_bytes={written_bytes}{memory}\n{COLUMNS}\n",
+            self.capacity
+        );
         for (order, sample) in self.all.iter().enumerate() {
             let Sample { test, about, kind, position, bytes, ns, found } = *sample;
             let kind = if kind == Kind::Read { "read" } else { "write" };
@@ -171,16 +204,37 @@ impl Samples {
     /// The first line that is no sample.
     pub fn from_csv(text: &str) -> Result<Self, BadSamples> {
         let mut lines = text.lines();
-        let capacity = lines.next().and_then(|line| line.strip_prefix(HEAD)?.parse().ok());
+        let head = lines.next().and_then(|line| line.strip_prefix(HEAD)).unwrap_or_default();
+        let of_memory = head.strip_suffix(OF_MEMORY);
+        let mut fields = of_memory.unwrap_or(head).split(", ");
+        let capacity = fields.next().and_then(|capacity| capacity.parse().ok());
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
+        let cost =
+            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is no number" })?;
         if lines.next() != Some(COLUMNS) {
             return Err(BadSamples { line: 2, reason: "not the columns of samples" });
         }
         let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
         let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
-        Ok(Self { capacity, all })
+        Ok(Self { capacity, is_memory: of_memory.is_some(), cost, all })
     }
+}
+
+/// Time and bytes of the probe; files of earlier versions have none.
+fn cost<'a>(fields: impl Iterator<Item = &'a str>) -> Option<Cost> {
+    let mut cost = Cost::default();
+    for field in fields {
+        let (name, value) = field.split_once('=')?;
+        let place = match name {
+            "time_ns" => &mut cost.ns,
+            "read_bytes" => &mut cost.read_bytes,
+            "written_bytes" => &mut cost.written_bytes,
+            _ => return None,
+        };
+        *place = value.parse().ok()?;
+    }
+    Some(cost)
 }
 
 fn row(line: &str) -> Result<Sample, &'static str> {
@@ -226,12 +280,20 @@ mod tests {
             found: None,
         };
         let tag = Sample { test: Test::TagEnd, kind: Kind::Write, found: Some(7), ..sample };
-        Samples { capacity: 1 << 30, all: vec![sample, tag] }
+        Samples {
+            capacity: 1 << 30,
+            is_memory: false,
+            cost: Cost { ns: 7, read_bytes: 8, written_bytes: 9 },
+            all: vec![sample, tag],
+        }
     }
 
     #[test]
     fn a_file_holds_all_samples() {
-        assert_eq!(Samples::from_csv(&samples().to_csv()), Ok(samples()));
+        for is_memory in [false, true] {
+            let samples = Samples { is_memory, ..samples() };
+            assert_eq!(Samples::from_csv(&samples.to_csv()), Ok(samples));
+        }
     }
 
     #[test]
@@ -243,6 +305,9 @@ mod tests {
         assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
         assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");
         assert_eq!(broken("capacity_bytes=", "capacity="), "line 1: no capacity in bytes");
+        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is no number");
+        let old = Samples::from_csv(&good.replace(", time_ns=7, read_bytes=8, written_bytes=9", "")).unwrap();
+        assert_eq!(old, Samples { cost: Cost::default(), ..samples() });
         assert_eq!(broken("order,", ""), "line 2: not the columns of samples");
         let far = u64::MAX.to_string();
         assert_eq!(broken("612345", &far), "line 3: beyond the largest device or time");

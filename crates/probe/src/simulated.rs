@@ -1,11 +1,11 @@
 //! A whole probe of a simulated card.
 
-use crate::{Probe, ProbeError, ProbeOptions, Samples, Simulated, conclude};
+use crate::{Probe, ProbeError, ProbeOptions, Samples, Simulated, Test, conclude};
 use floatgate_mtd::BlockDevice;
 
-/// Probes a simulated card, with writes if `write`. Its real size is measured on a card that stores contents; times on one that does
-/// not, which needs no memory. `card(stores)` makes either. `watch` is called before each request with the question in words; the probe
-/// ends when it returns true. Returns the requests, and the reason of an early end.
+/// Probes a simulated card, with writes if `write`. Its contents, and with writes its real size, are measured on a card that stores them; times on
+/// one that does not, which needs no memory. `card(stores)` makes either. `watch` is called before each request with the question in words; the
+/// probe ends when it returns true. Returns the requests, and the reason of an early end.
 ///
 /// # Errors
 /// Those of `card`.
@@ -15,18 +15,15 @@ pub fn probe_simulated<D: BlockDevice, E>(
     write: bool,
     mut watch: impl FnMut(&'static str) -> bool,
 ) -> Result<(Samples, Option<ProbeError>), E> {
-    let (mut samples, mut usable_bytes) = (Samples::default(), 0);
-    if write {
-        let mut stored = card(true)?;
-        let options = ProbeOptions { seed, usable_bytes: 0 };
-        let mut probe = Probe::new(&mut stored, options).watched(&mut watch);
-        let trouble = probe.measure_capacity().err();
-        samples = probe.into_samples();
-        if trouble.is_some() {
-            return Ok((samples, trouble));
-        }
-        usable_bytes = conclude(&samples).capacity.count().unwrap_or(samples.capacity);
+    let mut stored = card(true)?;
+    let mut probe = Probe::new(&mut stored, ProbeOptions { seed, usable_bytes: 0 }).watched(&mut watch);
+    let contents = probe.measure_again();
+    let trouble = contents.and_then(|()| if write { probe.measure_capacity() } else { Ok(()) }).err();
+    let mut samples = probe.into_samples();
+    if trouble.is_some() {
+        return Ok((samples, trouble));
     }
+    let usable_bytes = if write { conclude(&samples).capacity.count().unwrap_or(0) } else { 0 };
     let mut timed = card(false)?;
     let mut probe = Probe::new(&mut timed, ProbeOptions { seed, usable_bytes }).watched(&mut watch);
     let mut trouble = probe.measure_reads().err();
@@ -35,7 +32,8 @@ pub fn probe_simulated<D: BlockDevice, E>(
         trouble = probe.measure_writes(&plan).err();
     }
     let timed = probe.into_samples();
-    samples.capacity = timed.capacity;
-    samples.all.extend(timed.all);
+    samples.cost += timed.cost;
+    // The contents of a card that stores none are no evidence.
+    samples.all.extend(timed.all.into_iter().filter(|sample| sample.test != Test::Again));
     Ok((samples, trouble))
 }

@@ -22,6 +22,16 @@ pub trait Target {
     /// Size that the device claims, in bytes.
     fn capacity(&self) -> u64;
 
+    /// Logical sector in which a partition table counts, in bytes.
+    fn sector_bytes(&self) -> u64 {
+        512
+    }
+
+    /// True when requests are answered from memory, so that times say nothing of a card.
+    fn is_memory(&self) -> bool {
+        false
+    }
+
     /// Reads, and returns the time that took in ns.
     ///
     /// # Errors
@@ -55,6 +65,14 @@ pub trait Target {
 impl<T: Target + ?Sized> Target for &mut T {
     fn capacity(&self) -> u64 {
         (**self).capacity()
+    }
+
+    fn sector_bytes(&self) -> u64 {
+        (**self).sector_bytes()
+    }
+
+    fn is_memory(&self) -> bool {
+        (**self).is_memory()
     }
 
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {

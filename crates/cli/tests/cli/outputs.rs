@@ -228,3 +228,75 @@ fn a_change_in_place_on_a_full_disk_leaves_the_image() {
     assert_eq!((lines[0], lines[1], lines[3], lines[4]), (lines[2], "2", "filler", "small.ubi"), "{error}");
     assert!(run.out.ends_with("clean\n"), "{}{}{error}", run.out, run.err);
 }
+
+/// Commands with an output that is one of their inputs, or with one file for two outputs. IN is a file.
+const OVER_INPUTS: [&str; 27] = [
+    "image build IN -o IN --part mt29f2g08aad",
+    "image build tree -D IN -o IN --part mt29f2g08aad",
+    "image ubinize IN -o IN --part mt29f2g08aad",
+    "image mkdir IN /opt -o IN",
+    "image put IN hostname /etc/hostname -o IN",
+    "image put rootfs.ubi IN /etc/hostname -o IN",
+    "image check IN --repair IN",
+    "ecc encode IN --part mt29f2g08aad --code bch4/512 -o IN",
+    "ecc decode IN --part mt29f2g08aad --code bch4/512 -o IN",
+    "ecc decode dump.nand --oob IN --part mt29f2g08aad --code bch4/512 -o IN",
+    "ecc advise IN --plot IN",
+    "speed IN --plot IN",
+    "speed am62a-w35n01jw --set chip=IN --plot IN",
+    "speed am62a-w35n01jw --sweep chip=w25n01jw,IN --plot IN",
+    "trace IN read-page --plot IN",
+    "fs IN --plot IN",
+    "papers IN --plot IN",
+    "fit am62a-w35n01jw IN -o IN",
+    "fit IN figures -o IN",
+    "sweep IN -o IN --format csv",
+    "report am62a-w35n01jw IN -o IN",
+    "probe IN --raw IN",
+    "probe --from IN --plot IN",
+    "probe kingston-class-10 --raw OUT --plot OUT",
+    "card replay kingston-class-10 IN --record IN",
+    "card replay kingston-class-10 ext4-postmark --plot IN --record IN",
+    "card serve kingston-class-10 --image IN --record IN --fuse tree",
+];
+
+#[test]
+fn an_output_is_neither_an_input_nor_another_output() {
+    let folder = fresh("outputs-inputs");
+    std::fs::create_dir(folder.join("tree")).unwrap();
+    std::fs::write(folder.join("in"), "precious").unwrap();
+    std::fs::hard_link(folder.join("in"), folder.join("hard")).unwrap();
+    std::os::unix::fs::symlink("in", folder.join("soft")).unwrap();
+    let names = image_build::names(&folder);
+    for line in OVER_INPUTS {
+        for name in ["in", "./tree/../in", "hard", "soft"] {
+            let line = line.replacen("IN", "in", 1).replace("IN", name);
+            // The first name of two outputs need not exist.
+            let line = line.replacen("OUT", "tree/new", 1).replace("OUT", "./tree/new");
+            let run = run_in(&folder, line.split_whitespace());
+            assert_eq!(run.code, Some(2), "{line}: {}{}", run.out, run.err);
+            let is_refused = ["would be written over", "is written to the same file"];
+            assert!(is_refused.iter().any(|words| run.err.contains(words)), "{line}: {}", run.err);
+            assert_eq!(std::fs::read(folder.join("in")).unwrap(), b"precious", "{line}");
+            assert_eq!(image_build::names(&folder), names, "{line}");
+        }
+    }
+}
+
+/// The samples of a probe on a full disk: what was there before stays, and nothing lies beside it.
+#[test]
+fn samples_on_a_full_disk_leave_the_old_ones() {
+    let folder = fresh("outputs-full-raw");
+    let script = format!(
+        "cd disk; echo precious > samples.csv
+         head -c 9M /dev/zero > filler 2> /dev/null
+         {0} probe kingston-class-10 --raw samples.csv 2> ../error > ../answers; echo $?; cat samples.csv; ls -A",
+        env!("CARGO_BIN_EXE_floatgate")
+    );
+    let Some(run) = on_a_small_disk(&folder, &script) else { return };
+    let error = std::fs::read_to_string(folder.join("error")).unwrap();
+    assert!(error.contains("No space left on device"), "{error}");
+    assert_eq!(run.out, "2\nprecious\nfiller\nsamples.csv\n", "{error}");
+    // The answers are not lost with the samples.
+    assert!(std::fs::read_to_string(folder.join("answers")).unwrap().contains("erase block"));
+}

@@ -90,15 +90,67 @@ fn a_log_of_flashbench_gets_a_conclusion() {
     let report: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(report["answers"]["erase_block"]["value"], 4 << 20);
     assert_eq!(report["answers"]["capacity"]["value"], Value::Null);
+    assert!(probe(&folder, &["--from", "log"]).out.starts_with("log: log of flashbench\n"));
+}
+
+/// Times of memory are no times of a card; the contents are tested all the same.
+#[test]
+fn a_file_in_memory_or_with_holes_has_no_speed() {
+    let folder = fresh("probe-memory");
+    let hollow = folder.join("hollow");
+    std::fs::File::create(&hollow).unwrap().set_len(64 << 20).unwrap();
+    let mut files = vec![(hollow, "a file with holes")];
+    let in_memory = tempfile::Builder::new().tempfile_in("/dev/shm");
+    if let Ok(file) = &in_memory {
+        std::fs::write(file.path(), vec![1; 8 << 20]).unwrap();
+        files.push((file.path().to_owned(), "a file in memory"));
+    }
+    for (path, reason) in files {
+        let path = path.to_str().unwrap();
+        let run = probe(&folder, &[path, "--write", "--yes", "--json", "--raw", "samples.csv"]);
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        assert!(run.err.contains(reason), "{}", run.err);
+        let report: Value = serde_json::from_str(&run.out).unwrap();
+        for answer in ["read_speed", "write_speed", "erase_block", "fat_area", "steady_state"] {
+            assert_eq!(report["answers"][answer]["value"], Value::Null, "{answer}");
+            assert_eq!(report["answers"][answer]["confidence"], 0.0, "{answer}");
+        }
+        assert_eq!(report["answers"]["fake"]["value"], "none");
+        let again: Value =
+            serde_json::from_str(&probe(&folder, &["--from", "samples.csv", "--json"]).out).unwrap();
+        assert_eq!(again["answers"], report["answers"]);
+    }
+}
+
+#[test]
+fn a_card_that_answers_differently_the_second_time_is_found_and_advised_against() {
+    let folder = fresh("probe-evil");
+    for writes in [&[][..], &["--write"]] {
+        let run = probe(&folder, &[&["evil-8g", "--json"], writes].concat());
+        let report: Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(report["answers"]["fake"]["value"], "unstable", "{writes:?}");
+        assert_eq!(report["answers"]["capacity"]["value"], Value::Null);
+        std::fs::write(folder.join("evil.json"), &run.out).unwrap();
+    }
+    for target in ["evil-8g", "evil.json"] {
+        let args = ["advise", target, "--workload", "create", "--fs", "vfat"];
+        let run = finish(floatgate().args(args).current_dir(&folder));
+        assert!(run.out.contains("\ntrust: do not use this card"), "{target}: {}", run.out);
+    }
 }
 
 #[test]
 fn what_cannot_be_probed_is_refused() {
     let folder = fresh("probe-refused");
     std::fs::write(folder.join("small"), [0; 4096]).unwrap();
+    std::fs::write(folder.join("byte"), [0]).unwrap();
+    file(&folder);
     std::fs::write(folder.join("samples.csv"), "order,test\n").unwrap();
     for (args, message) in [
-        (&["small"][..], "too small"),
+        (&["small"][..], "4096 B are too small"),
+        (&["byte"], "1 B are too small"),
+        (&["device", "--set", "card.open_aus=4"], "is measured, not simulated"),
+        (&["device", "--noise", "2"], "is measured, not simulated"),
         (&["/dev/null"], "neither a file nor a block device"),
         (&["."], "neither a file nor a block device"),
         (&["nosuch"], "nosuch"),

@@ -34,7 +34,7 @@ fn account(mount: Mount) -> Value {
 }
 
 /// True when a program is there; skips loudly otherwise.
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap());
     let is_there = path.split(':').any(|folder| Path::new(folder).join(program).exists());
     if !is_there {
@@ -132,7 +132,7 @@ fn the_factory_format_is_sound() {
         let mut table = [0; 512];
         File::open(&card).unwrap().read_exact_at(&mut table, 0).unwrap();
         let start = u32::from_le_bytes(table[454..458].try_into().unwrap());
-        let Some(device) = Loop::new(&card, u64::from(start) * 512) else { return };
+        let Some(device) = Loop::new(&card, &["-o", &(u64::from(start) * 512).to_string()]) else { return };
         let found = output(checker, &["-n", &device.0]);
         assert!(found.contains(expected), "{name}: {found}");
         drop(device);
@@ -287,13 +287,12 @@ fn flashbench_finds_no_limit_on_a_page_mapped_card() {
     account(mount);
 }
 
-/// A loop device over a file, which f3probe takes for a disk.
-struct Loop(String);
+/// A loop device over a file.
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
-    fn new(file: &Path, offset: u64) -> Option<Self> {
-        let offset = offset.to_string();
-        let run = Command::new("losetup").args(["-f", "--show", "-o", &offset]).arg(file).output();
+    pub(crate) fn new(file: &Path, options: &[&str]) -> Option<Self> {
+        let run = Command::new("losetup").args(["-f", "--show"]).args(options).arg(file).output();
         let run = run.inspect_err(|error| eprintln!("skipped: losetup: {error}")).ok()?;
         if !run.status.success() {
             eprintln!("skipped: no loop device: {}", String::from_utf8_lossy(&run.stderr));
@@ -324,7 +323,7 @@ fn f3probe_tells_fakes_apart() {
     ];
     for (name, kind) in fakes {
         let Some((_, mount)) = serve("served-fake", &[name, "--time-scale", "0"]) else { return };
-        let Some(device) = Loop::new(&mount.directory.join("card"), 0) else { return };
+        let Some(device) = Loop::new(&mount.directory.join("card"), &[]) else { return };
         // It draws the sectors that it tests, and overlooks 7 % of bad ones now and then.
         let is_found = (0..3).any(|_| {
             let found = output("f3probe", &["--destructive", &device.0]);

@@ -54,6 +54,8 @@ pub struct Known {
     pub partitions: Vec<Partition>,
     /// Findings about table and FATs, a sentence each.
     pub findings: Vec<String>,
+    /// Reason for which nothing should be stored on it: contents change, or its life is over.
+    pub unsafe_because: Option<String>,
 }
 
 /// A partition of the device.
@@ -108,6 +110,7 @@ impl Known {
             mb_s: [None; 2],
             partitions: Vec::new(),
             findings: Vec::new(),
+            unsafe_because: unsound(card),
         }
     }
 
@@ -150,6 +153,7 @@ impl Known {
             mb_s: [speed("read_speed"), speed("write_speed")],
             partitions: partitions(json),
             findings: findings(json),
+            unsafe_because: untrue(answers),
             au_bytes,
         })
     }
@@ -212,6 +216,29 @@ fn findings(json: &Value) -> Vec<String> {
     all.into_iter().flatten().filter_map(|finding| Some(finding.as_str()?.to_owned())).collect()
 }
 
+/// Reason not to trust a card of the catalogue.
+fn unsound(card: &LoadedCard) -> Option<String> {
+    let spec = &card.spec;
+    match spec.evil {
+        Some(evil) => Some(format!(
+            "its firmware answers one in {} sectors with other contents the second time",
+            evil.one_in_sectors
+        )),
+        None if spec.fake.is_none() && !card.is_sound() => {
+            Some(format!("its blocks last for {} cycles", spec.wear.endurance_cycles))
+        }
+        None => None,
+    }
+}
+
+/// Reason not to trust a card whose contents a probe found to change.
+fn untrue(answers: &Value) -> Option<String> {
+    let fake = answers.get("fake")?;
+    let kind = fake.get("value")?.as_str()?;
+    let reason = fake.get("reason").and_then(Value::as_str).unwrap_or_default();
+    ["unstable", "corrupt"].contains(&kind).then(|| reason.to_owned())
+}
+
 /// Bytes written to a card in a day where nothing else is said.
 pub const BYTES_PER_DAY: u64 = 1 << 30;
 
@@ -258,6 +285,7 @@ pub fn advise(
     let matrix = compare(&[named], &wish.traces, wish.state, wish.seed)?;
     let fs = best(&matrix)?;
     let mut points = Vec::new();
+    points.extend(trust_point(known));
     points.extend(size_point(known));
     points.push(partition_point(known, fs, start, &place));
     points.push(filesystem_point(&matrix, fs, &likeness));
@@ -340,6 +368,12 @@ fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
     found.ok_or_else(|| {
         Error::asked("nothing was compared", "choose filesystems and workloads that have traces")
     })
+}
+
+/// A card that changes what it stores, or is about to die.
+fn trust_point(known: &Known) -> Option<Point> {
+    let reason = known.unsafe_because.as_ref()?;
+    Some(Point::new("trust", "do not use this card: it loses or changes data").rests_on(reason.clone()))
 }
 
 /// A card that is smaller than it says.
@@ -515,7 +549,10 @@ fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Resu
         "a card that is {} at the beginning, requests one after the other without pauses",
         wish.state.name()
     ));
-    Ok(point.unless("the card is fuller: --state full"))
+    Ok(match wish.state {
+        CardState::Full => point,
+        CardState::Empty | CardState::Used => point.unless("the card is fuller: ask for a full one"),
+    })
 }
 
 /// Bytes that can be written in a life, and years.
@@ -615,6 +652,25 @@ mod tests {
         assert!(large.iter().any(|c| c.contains("start=49152,")), "{large:?}");
         assert!(small.iter().any(|c| c.ends_with(" /dev/sdz1")), "{small:?}");
         assert_ne!(small, large);
+    }
+
+    #[test]
+    fn a_card_that_changes_contents_is_not_to_be_used() {
+        let library = Library::built_in();
+        let known = |name: &str| Known::of_card(name, &load(&library, name, &[]).unwrap());
+        for (name, reason) in [
+            ("evil-8g", Some("one in 1000 sectors")),
+            ("dying-8g", Some("cycles")),
+            ("samsung-evo-16g", None),
+        ] {
+            let point = trust_point(&known(name));
+            assert_eq!(point.is_some(), reason.is_some(), "{name}: {point:?}");
+            assert!(point.is_none_or(|point| point.rests_on[0].contains(reason.unwrap())), "{name}");
+        }
+        for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
+            let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });
+            assert_eq!(trust_point(&Known::of_probe("x", &json).unwrap()).is_some(), is_told, "{kind}");
+        }
     }
 
     #[test]

@@ -189,11 +189,11 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
     let origin = reads.origin % period;
     let reason = format!(
-        "a read across a multiple of {}{} takes {} longer than one beside it, {:.0} times the noise; other multiples do not",
+        "a read across a multiple of {}{} takes {} longer than one beside it, {} times the noise; other multiples do not",
         size(period),
         if origin == 0 { String::new() } else { format!(" from {origin} B") },
         us(reads.step),
-        reads.step / reads.sigma
+        digits(reads.step / reads.sigma)
     );
     let others = reads.periods[1..].iter().copied();
     let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
@@ -203,6 +203,11 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
         format!("borders are {origin} B behind the multiples of {}", size(period))
     };
     (block, Answer::found(Value::Count(origin), "B", confidence, reason))
+}
+
+/// A factor in words: with a digit behind the point where that is not nothing.
+fn digits(factor: f64) -> String {
+    if factor < 10.0 { format!("{factor:.1}") } else { format!("{factor:.0}") }
 }
 
 /// The allocation unit and its phase when reads do not show them.

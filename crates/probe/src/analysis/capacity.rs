@@ -35,19 +35,40 @@ pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
 
 /// True when two reads of one place without a write between them differ.
 fn is_unstable(samples: &Samples) -> bool {
-    let mut first = BTreeMap::new();
-    samples
-        .of(Test::Again)
-        .any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
+    [Test::Again, Test::Verify].into_iter().any(|test| {
+        let mut first = BTreeMap::new();
+        samples.of(test).any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
+    })
+}
+
+/// Sectors that hold something else than what was written, and all that were looked at.
+fn wrong_sectors(samples: &Samples) -> (u64, u64) {
+    let count = |sum: (u64, u64), sample: &Sample| {
+        let all = sample.bytes / 512;
+        (sum.0 + sample.found.unwrap_or(0).min(all), sum.1 + all)
+    };
+    samples.of(Test::Verify).fold((0, 0), count)
 }
 
 pub(crate) fn conclude(samples: &Samples) -> Real {
     let claimed = samples.capacity;
     let is_tested = samples.of(Test::TagSection).next().is_some() || wrap(samples).is_some();
+    let untrue = |kind, reason: String| Real {
+        capacity: Answer::unknown("B", 0.5, reason.clone()),
+        fake: Answer::found(Value::Word(kind), "", 0.9, reason),
+    };
     if is_unstable(samples) {
-        let reason = "places that were read twice had other contents the second time";
-        let fake = Answer::found(Value::Word("unstable"), "", 0.9, reason.to_owned());
-        return Real { capacity: Answer::unknown("B", 0.5, reason), fake };
+        return untrue(
+            "unstable",
+            "places that were read twice had other contents the second time".to_owned(),
+        );
+    }
+    let (wrong, all) = wrong_sectors(samples);
+    if wrong > 0 {
+        return untrue(
+            "corrupt",
+            format!("{wrong} of {all} sectors hold something else than what was written to them"),
+        );
     }
     if !is_tested {
         let reason = "as the device says: only writes show whether it is true";

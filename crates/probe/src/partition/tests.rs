@@ -6,17 +6,19 @@ const MIB: u64 = 1 << 20;
 
 /// A device of which only some sectors are not zeros.
 #[derive(Clone)]
-struct Disk {
+pub(crate) struct Disk {
     capacity: u64,
+    /// Logical sector, B.
+    sector: u64,
     sectors: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Disk {
-    fn new(capacity: u64) -> Self {
-        Self { capacity, sectors: BTreeMap::new() }
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self { capacity, sector: 512, sectors: BTreeMap::new() }
     }
 
-    fn put(&mut self, sector: u64, at: usize, field: &[u8]) {
+    pub(crate) fn put(&mut self, sector: u64, at: usize, field: &[u8]) {
         let bytes = self.sectors.entry(sector).or_insert_with(|| vec![0; 512]);
         bytes[at..at + field.len()].copy_from_slice(field);
     }
@@ -47,7 +49,13 @@ impl Disk {
     }
 
     /// Writes a GPT with partitions from first to last sector.
-    fn gpt(self, partitions: &[(u64, u64)]) -> Self {
+    pub(crate) fn gpt(self, partitions: &[(u64, u64)]) -> Self {
+        self.gpt_in(512, partitions)
+    }
+
+    /// As [`Self::gpt`], for sectors of another size.
+    fn gpt_in(self, sector: u64, partitions: &[(u64, u64)]) -> Self {
+        let of_512 = |number: u64| number * sector / 512;
         let mut disk = self.mbr(0, &[(PROTECTIVE, 1, u32::MAX)]);
         let mut array = vec![0; 128 * 128];
         for (index, (first, last)) in partitions.iter().enumerate() {
@@ -56,7 +64,7 @@ impl Disk {
             entry[32..40].copy_from_slice(&first.to_le_bytes());
             entry[40..48].copy_from_slice(&last.to_le_bytes());
         }
-        for (sector, bytes) in (2..).zip(array.chunks(512)) {
+        for (sector, bytes) in (of_512(2)..).zip(array.chunks(512)) {
             disk.put(sector, 0, bytes);
         }
         let mut header = vec![0; 92];
@@ -68,7 +76,7 @@ impl Disk {
         header[88..92].copy_from_slice(&crc32fast::hash(&array).to_le_bytes());
         let crc = crc32fast::hash(&header);
         header[16..20].copy_from_slice(&crc.to_le_bytes());
-        disk.put(1, 0, &header);
+        disk.put(of_512(1), 0, &header);
         disk
     }
 
@@ -82,9 +90,13 @@ impl Target for Disk {
         self.capacity
     }
 
+    fn sector_bytes(&self) -> u64 {
+        self.sector
+    }
+
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
-        assert!(position.is_multiple_of(SECTOR) && position + buf.len() as u64 <= self.capacity);
-        for (sector, piece) in (position / SECTOR..).zip(buf.chunks_mut(512)) {
+        assert!(position.is_multiple_of(512) && position + buf.len() as u64 <= self.capacity);
+        for (sector, piece) in (position / 512..).zip(buf.chunks_mut(512)) {
             match self.sectors.get(&sector) {
                 Some(bytes) => piece.copy_from_slice(bytes),
                 None => piece.fill(0),
@@ -270,6 +282,30 @@ fn a_gpt_is_read_and_a_damaged_one_is_not_believed() {
     );
     let wide = Disk::new(64 * MIB).gpt(&[(0, u64::MAX), (u64::MAX, u64::MAX)]).layout().unwrap();
     assert!(!wide.findings.is_empty());
+}
+
+#[test]
+fn sectors_of_4_kib_are_those_of_the_device_or_of_the_header() {
+    let image = Disk::new(64 * MIB).gpt_in(4096, &[(1024, 2047), (2048, 4095)]);
+    let device = Disk { sector: 4096, ..image.clone() };
+    for (disk, findings) in [(device, 0), (image, 1)] {
+        let layout = disk.layout().unwrap();
+        let places: Vec<(u64, u64)> =
+            layout.partitions.iter().map(|found| (found.start_bytes, found.bytes)).collect();
+        assert_eq!(places, [(4 * MIB, 4 * MIB), (8 * MIB, 8 * MIB)]);
+        assert_eq!((layout.sector_bytes, layout.findings.len()), (4096, findings), "{:?}", layout.findings);
+    }
+    // The other way round: an image of a usual card on a device with large sectors.
+    let small = Disk { sector: 4096, ..Disk::new(64 * MIB).gpt(&[(8192, 16_383)]) }.layout().unwrap();
+    assert_eq!((small.sector_bytes, small.partitions[0].start_bytes), (512, 4 * MIB));
+    assert!(
+        small.findings[0].contains("a device with sectors of 4096 B shows no partitions"),
+        "{:?}",
+        small.findings
+    );
+    // An MBR has no header: it counts as the device does.
+    let mbr = Disk { sector: 4096, ..Disk::new(64 * MIB).mbr(0, &[(0x83, 1024, 1024)]) }.layout().unwrap();
+    assert_eq!((mbr.partitions[0].start_bytes, mbr.partitions[0].bytes), (4 * MIB, 4 * MIB));
 }
 
 #[test]

@@ -13,6 +13,10 @@ const END_BYTES: u64 = REQUEST_MAX as u64;
 const OVERRUN_BYTES: u64 = 64 << 20;
 /// Sectors tested between two overruns.
 const SECTIONS: u64 = 32;
+/// Pieces that are written all over the device and read back twice, and the length of each, B: firmware that alters one sector in a thousand is
+/// to be caught.
+const PIECES: u64 = 64;
+const PIECE_BYTES: u64 = 64 << 10;
 /// Most passes in which the end is narrowed: 32^12 sectors are more than any device has.
 pub(super) const PASSES: u64 = 12;
 
@@ -32,12 +36,53 @@ impl<T: Target> Probe<'_, T> {
         }
         match wrap(&self.samples) {
             // Not all of what is below the distance need be there (f3: chain). What overruns a cache would come back into it.
-            Some(ring) => self.narrow(salt, ring, false),
+            Some(ring) => self.narrow(salt, ring, false)?,
             None => {
                 self.narrow(salt, self.capacity(), true)?;
-                self.look_beyond(salt)
+                self.look_beyond(salt)?;
             }
         }
+        self.verify(salt)
+    }
+
+    /// Writes pieces all over what is there, and reads each twice. All are written before the first is read.
+    fn verify(&mut self, salt: u64) -> Result<(), ProbeError> {
+        self.ask("contents");
+        let real = bounds(&self.samples).0.min(wrap(&self.samples).unwrap_or(u64::MAX));
+        let bytes = PIECE_BYTES.min(real);
+        let mut places: Vec<u64> = (0..PIECES)
+            .map(|_| self.below((real - bytes) / SECTOR + 1) * SECTOR)
+            .take_while(|_| bytes > 0)
+            .collect();
+        for place in &places {
+            self.write_tags(salt, *place, bytes)?;
+        }
+        self.target.flush()?;
+        for time in 0..2 {
+            for place in &places {
+                self.verify_piece(salt, time, *place, bytes)?;
+            }
+            self.shuffle(&mut places);
+        }
+        Ok(())
+    }
+
+    /// Keeps the number of sectors of a piece that do not hold their address.
+    fn verify_piece(&mut self, salt: u64, time: u64, position: u64, bytes: u64) -> Result<(), ProbeError> {
+        self.check_stop()?;
+        let ns = self.target.read(position, &mut self.buf[..bytes as usize])?;
+        let sectors = (position..)
+            .step_by(SECTOR as usize)
+            .zip(self.buf[..bytes as usize].chunks_exact(SECTOR as usize));
+        let wrong = sectors.filter(|(at, sector)| tag(salt, sector) != Some(*at)).count() as u64;
+        let (test, kind) = (Test::Verify, Kind::Read);
+        self.keep_sample(Sample { test, about: time, kind, position, bytes, ns, found: Some(wrong) });
+        Ok(())
+    }
+
+    /// Most bytes that [`Self::measure_capacity`] writes besides those at the end.
+    pub(super) const fn pieces_bytes() -> u64 {
+        PIECES * PIECE_BYTES
     }
 
     fn capacity(&self) -> u64 {

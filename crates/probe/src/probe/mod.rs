@@ -4,7 +4,7 @@ mod capacity;
 mod reads;
 mod writes;
 
-use crate::sample::{Kind, Sample, Samples, Test};
+use crate::sample::{Cost, Kind, Sample, Samples, Test};
 use crate::target::{Target, TargetError};
 use floatgate_device::cells::random::Stream;
 
@@ -48,16 +48,55 @@ pub struct ProbeOptions {
 }
 
 /// Least size of a device, B.
-const CAPACITY_MIN: u64 = 1 << 20;
+pub(crate) const CAPACITY_MIN: u64 = 1 << 20;
 /// Longest request, B.
 const REQUEST_MAX: usize = 1 << 20;
+
+/// A target whose requests are counted. What is kept and restored is not.
+struct Metered<'a, T> {
+    target: &'a mut T,
+    cost: Cost,
+}
+
+impl<T: Target> Target for Metered<'_, T> {
+    fn capacity(&self) -> u64 {
+        self.target.capacity()
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        let ns = self.target.read(position, buf)?;
+        self.cost += Cost { ns, read_bytes: buf.len() as u64, written_bytes: 0 };
+        Ok(ns)
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        let ns = self.target.write(position, data)?;
+        self.cost += Cost { ns, read_bytes: 0, written_bytes: data.len() as u64 };
+        Ok(ns)
+    }
+
+    fn flush(&mut self) -> Result<u64, TargetError> {
+        let ns = self.target.flush()?;
+        self.cost += Cost { ns, ..Cost::default() };
+        Ok(ns)
+    }
+
+    fn idle(&mut self, ns: u64) {
+        self.target.idle(ns);
+        self.cost += Cost { ns, ..Cost::default() };
+    }
+
+    fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
+        self.target.keep(position, bytes)
+    }
+}
 
 /// Function that is told the question before it is asked, and answers true when the probe shall end.
 type Watch<'a> = Box<dyn FnMut(&'static str) -> bool + 'a>;
 
 /// A probe of one device.
 pub struct Probe<'a, T> {
-    target: &'a mut T,
+    target: Metered<'a, T>,
     samples: Samples,
     usable: u64,
     chance: Stream,
@@ -71,10 +110,11 @@ impl<'a, T: Target> Probe<'a, T> {
     /// A probe that has not asked anything yet.
     pub fn new(target: &'a mut T, options: ProbeOptions) -> Self {
         let capacity = target.capacity();
+        let samples = Samples { capacity, is_memory: target.is_memory(), ..Samples::default() };
         let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
         Self {
-            target,
-            samples: Samples { capacity, all: Vec::new() },
+            target: Metered { target, cost: Cost::default() },
+            samples,
             usable,
             chance: Stream::new(options.seed),
             buf: vec![0x5A; REQUEST_MAX],
@@ -101,9 +141,9 @@ impl<'a, T: Target> Probe<'a, T> {
         &self.samples
     }
 
-    /// Ends the probe and gives out its requests.
+    /// Ends the probe and gives out its requests, with what all of them together cost.
     pub fn into_samples(self) -> Samples {
-        self.samples
+        Samples { cost: self.target.cost, ..self.samples }
     }
 
     fn check_size(&self) -> Result<(), ProbeError> {

@@ -40,6 +40,9 @@ impl<T: Target> Probe<'_, T> {
     /// A device that fails or is too small; `Interrupted`.
     pub fn measure_reads(&mut self) -> Result<(), ProbeError> {
         self.check_size()?;
+        if self.samples.is_memory {
+            return self.measure_again();
+        }
         self.measure_noise()?;
         self.measure_again()?;
         self.measure_throughput()?;
@@ -71,7 +74,8 @@ impl<T: Target> Probe<'_, T> {
     }
 
     /// Reads places twice, the second time in another order.
-    fn measure_again(&mut self) -> Result<(), ProbeError> {
+    pub(crate) fn measure_again(&mut self) -> Result<(), ProbeError> {
+        self.check_size()?;
         self.ask("contents");
         let mut places: Vec<u64> = (0..AGAIN_PLACES).map(|_| self.random_place()).collect();
         for _ in 0..2 {

@@ -64,7 +64,10 @@ impl WritePlan {
         let ranges: Vec<String> =
             self.ranges.iter().map(|(start, bytes)| format!("{} from byte {start}", size(*bytes))).collect();
         let most = size(self.bytes_max.next_multiple_of(1 << 20));
-        format!("parts of {}, and single sectors elsewhere; at most {most} are written", ranges.join(", "))
+        format!(
+            "parts of {}, pieces of 64 KiB and single sectors elsewhere; at most {most} are written",
+            ranges.join(", ")
+        )
     }
 }
 
@@ -132,8 +135,12 @@ impl<T: Target> Probe<'_, T> {
         ];
         let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (layout.fill.1 / 4);
         let sparse = SPARSE_STEPS.len() as u64 * layout.fill.1 / 2;
-        let bytes_max =
-            2 * layout.fill.1 + sparse + turns.min(aus * layout.au * TESTS) + behind_cache + PASSES * end;
+        let bytes_max = 2 * layout.fill.1
+            + sparse
+            + turns.min(aus * layout.au * TESTS)
+            + behind_cache
+            + PASSES * end
+            + Self::pieces_bytes();
         WritePlan { ranges, bytes_max }
     }
 
@@ -143,6 +150,9 @@ impl<T: Target> Probe<'_, T> {
     /// A device that fails or is too small; `Interrupted`.
     pub fn measure_writes(&mut self, plan: &WritePlan) -> Result<(), ProbeError> {
         self.check_size()?;
+        if self.samples.is_memory {
+            return Ok(());
+        }
         self.plan.clone_from(plan);
         self.buf.fill(0x5A);
         let layout = Layout::of(&self.samples, self.usable);

@@ -132,3 +132,49 @@ fn a_card_that_answers_differently_the_second_time_is_told() {
     assert_eq!(answers.fake.value, Some(Value::Word("unstable")));
     assert_eq!(answers.capacity.value, None);
 }
+
+/// A card that stores a wrong byte in one sector of five hundred.
+struct Corrupt {
+    card: Card,
+    is_corrupt: bool,
+}
+
+impl BlockDevice for Corrupt {
+    fn capacity(&self) -> u64 {
+        self.card.capacity()
+    }
+
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+        self.card.read(now, lba, buf)
+    }
+
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        let mut data = data.to_vec();
+        for (lba, sector) in (lba..).zip(data.chunks_exact_mut(SECTOR_BYTES)) {
+            sector[100] ^= u8::from(self.is_corrupt && lba % 500 == 7);
+        }
+        self.card.write(now, lba, &data)
+    }
+
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
+        self.card.discard(now, lba, count)
+    }
+
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        self.card.flush(now)
+    }
+
+    fn breakdown(&self) -> Breakdown {
+        self.card.breakdown()
+    }
+}
+
+#[test]
+fn a_card_that_stores_something_else_is_corrupt() {
+    for is_corrupt in [false, true] {
+        let mut target = Simulated::new(Corrupt { card: card(64 * MIB), is_corrupt }, None);
+        let Answers { capacity, fake, .. } = asked(&mut target, 1);
+        assert_eq!(fake.value, Some(Value::Word(if is_corrupt { "corrupt" } else { "none" })), "{fake:?}");
+        assert_eq!(capacity.value.is_none(), is_corrupt, "{capacity:?}");
+    }
+}
