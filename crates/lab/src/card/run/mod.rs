@@ -1,7 +1,7 @@
 //! Filesystems of Linux and workloads on a card: a guest works on it, and marks tell the runs and their phases apart.
 //!
 //! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
-//! a new card that has one partition. The card's time passes only while it works on a request.
+//! a new card that has one partition. The card's time passes with that of who serves it: only during requests, or with the guest's.
 
 use super::LoadedCard;
 use super::replay::{OpenAuCounter, WritePlaces};
@@ -22,7 +22,7 @@ pub const UML_INIT: &str = include_str!("uml.sh");
 pub const FILESYSTEMS: [(&str, &str); 7] = [
     ("ext4", "mkfs.ext4:e2fsprogs fsck.ext4:e2fsprogs"),
     ("f2fs", "mkfs.f2fs:f2fs-tools fsck.f2fs:f2fs-tools"),
-    ("nilfs2", "mkfs.nilfs2:nilfs-tools"),
+    ("nilfs2", "mkfs.nilfs2:nilfs-tools nilfs_cleanerd:nilfs-tools"),
     ("vfat", "mkfs.vfat:dosfstools fsck.vfat:dosfstools"),
     ("exfat", "mkfs.exfat:exfatprogs fsck.exfat:exfatprogs"),
     ("btrfs", "mkfs.btrfs:btrfs-progs btrfs:btrfs-progs"),
@@ -51,9 +51,13 @@ pub struct CardRun {
     pub workload: String,
     /// Part of the filesystem that was filled before, in percent.
     pub fill_percent: u8,
-    /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
+    /// Protection period of NILFS2's cleaner in s; absent when it does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protection_period_s: Option<u32>,
+    /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is clean all the same; `failed` with the phase that failed
+    /// (`mkfs`, `mount`, `cleaner`, `fill`, `workload`, `umount`, `fsck`); `unfinished`.
     pub verdict: String,
-    /// Last words of the program that failed; empty where none did.
+    /// Last words of the program that failed, or the phase that was not finished; empty where all went well.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Account of the card from the workload's first request to the end of `umount`.
@@ -81,7 +85,8 @@ impl CardRun {
     /// Name of its trace: `ext4-postmark`, and `ext4-postmark-90` on a filesystem that was filled.
     pub fn trace_name(&self) -> String {
         let fill = if self.fill_percent == 0 { String::new() } else { format!("-{}", self.fill_percent) };
-        format!("{}-{}{fill}", self.filesystem, self.workload)
+        let cleaner = self.protection_period_s.map_or(String::new(), |s| format!("-cleaner-{s}"));
+        format!("{}{cleaner}-{}{fill}", self.filesystem, self.workload)
     }
 }
 
@@ -93,8 +98,14 @@ pub struct Workbench {
     places: OpenAuCounter,
     observers: Observers,
     run: Option<CardRun>,
+    /// Times at which the run began: by the clock of who serves the card, and by the card's own.
+    began: (Instant, Instant),
     /// Time at which the phase began.
     phase: Instant,
+    /// Name of the phase.
+    phase_name: String,
+    /// The workload found no space left.
+    is_full: bool,
     is_working: bool,
     done: Vec<CardRun>,
 }
@@ -114,7 +125,10 @@ impl Workbench {
             places,
             observers,
             run: None,
+            began: (Instant::ZERO, phase),
             phase,
+            phase_name: "the start of the guest".to_owned(),
+            is_full: false,
             is_working: false,
             done: Vec::new(),
         })
@@ -125,26 +139,46 @@ impl Workbench {
         self.at_work.capacity()
     }
 
+    /// Name of the phase in which the guest is: `workload of ext4 postmark`.
+    pub fn phase(&self) -> String {
+        match &self.run {
+            Some(run) => format!("{} of {} {}", self.phase_name, run.filesystem, run.workload),
+            None => self.phase_name.clone(),
+        }
+    }
+
     /// All runs. One that the guest did not end is unfinished.
     pub fn into_runs(mut self) -> Vec<CardRun> {
+        let message = format!("during {}", self.phase_name);
+        self.say(message);
         self.end("unfinished");
         self.done
     }
 
+    fn say(&mut self, message: String) {
+        if let Some(run) = &mut self.run {
+            run.message = message;
+        }
+    }
+
     /// Takes a mark. Unknown ones are none of ours.
-    fn mark(&mut self, text: &str) -> Result<(), Error> {
+    fn mark(&mut self, host: Instant, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload, fill] => {
-                self.begin(filesystem, workload, fill.parse().unwrap_or(0))?
+            ["run", filesystem, workload, fill, cleaner] => {
+                let (fill, cleaner) = (fill.parse().unwrap_or(0), cleaner.parse().ok());
+                self.begin(host, filesystem, workload, fill, cleaner)?;
             }
+            ["phase", phase] => phase.clone_into(&mut self.phase_name),
             ["work"] => self.work(),
             ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
-            ["clean"] => self.end("clean"),
+            ["full", ref said @ ..] => {
+                self.is_full = true;
+                self.say(said.join(" "));
+            }
+            ["clean"] => self.end(if self.is_full { "full" } else { "clean" }),
             ["failed", phase, ref said @ ..] => {
-                if let Some(run) = &mut self.run {
-                    run.message = said.join(" ");
-                }
+                self.say(said.join(" "));
                 self.end(&format!("failed {phase}"));
             }
             _ => {}
@@ -152,15 +186,25 @@ impl Workbench {
         Ok(())
     }
 
-    fn begin(&mut self, filesystem: &str, workload: &str, fill_percent: u8) -> Result<(), Error> {
+    fn begin(
+        &mut self,
+        host: Instant,
+        filesystem: &str,
+        workload: &str,
+        fill_percent: u8,
+        protection_period_s: Option<u32>,
+    ) -> Result<(), Error> {
         self.end("unfinished");
         self.at_work = partitioned(&self.card, self.options)?;
         self.phase = self.at_work.now();
+        self.began = (host, self.phase);
+        self.is_full = false;
         self.places = OpenAuCounter::new(self.card.spec.au_bytes);
         self.run = Some(CardRun {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
             fill_percent,
+            protection_period_s,
             verdict: String::new(),
             message: String::new(),
             account: self.at_work.account(&self.card),
@@ -182,6 +226,7 @@ impl Workbench {
     }
 
     fn work(&mut self) {
+        "workload".clone_into(&mut self.phase_name);
         let passed = self.next_phase();
         let Some(run) = &mut self.run else { return };
         run.prepare_us = passed;
@@ -191,6 +236,7 @@ impl Workbench {
     }
 
     fn worked(&mut self, files: Option<u64>) {
+        "fsck".clone_into(&mut self.phase_name);
         self.next_phase();
         self.is_working = false;
         let account = self.at_work.account(&self.card);
@@ -218,27 +264,45 @@ fn partitioned(card: &LoadedCard, options: CardOptions) -> Result<CardAtWork, Er
     Ok(new.meet(None))
 }
 
+impl Workbench {
+    /// Moment of the card at a moment of who serves it.
+    fn card_time(&self, host: Instant) -> Instant {
+        (self.began.1 + host.since(self.began.0)).max(self.at_work.now())
+    }
+
+    /// End of a request of the card for who serves it.
+    fn host_time(&self, outcome: Result<Instant, BlockError>) -> Result<Instant, BlockError> {
+        let (host, card) = self.began;
+        let of = |at: Instant| host + at.since(card);
+        outcome.map(of).map_err(|error| BlockError { at: of(error.at), ..error })
+    }
+
+    fn is_mark(&self, lba: u64) -> bool {
+        lba >= self.at_work.capacity()
+    }
+}
+
 impl BlockDevice for Workbench {
     fn capacity(&self) -> u64 {
         self.at_work.capacity() + MARK_SECTORS
     }
 
-    fn read(&mut self, _: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         let sectors = self.at_work.capacity().saturating_sub(lba).min((buf.len() / SECTOR_BYTES) as u64);
         let (card, behind) = buf.split_at_mut(sectors as usize * SECTOR_BYTES);
         behind.fill(0);
-        let now = self.at_work.now();
-        if card.is_empty() { Ok(now) } else { self.at_work.read(now, lba, card) }
+        if card.is_empty() {
+            return Ok(now);
+        }
+        let outcome = self.at_work.read(self.card_time(now), lba, card);
+        self.host_time(outcome)
     }
 
-    fn write(&mut self, _: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
-        if lba >= self.at_work.capacity() {
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        if self.is_mark(lba) {
             let text = String::from_utf8_lossy(data);
-            let taken = self.mark(text.trim_end_matches('\0'));
-            let at = self.at_work.now();
-            let failed = |_| BlockErrorKind::WornOut.at(lba, at);
-            return taken.map(|()| at).map_err(failed);
+            let taken = self.mark(now, text.trim_end_matches('\0'));
+            return taken.map(|()| now).map_err(|_| BlockErrorKind::WornOut.at(lba, now));
         }
         if self.is_working {
             let sectors = (data.len() / SECTOR_BYTES) as u64;
@@ -246,18 +310,22 @@ impl BlockDevice for Workbench {
                 Request { at: Nanos::ZERO, kind: RequestKind::Write, sector: lba, sectors, latency: None };
             self.places.write(&request);
         }
-        self.at_work.write(now, lba, data)
+        let outcome = self.at_work.write(self.card_time(now), lba, data);
+        self.host_time(outcome)
     }
 
-    fn discard(&mut self, _: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
         let count = count.min(self.at_work.capacity().saturating_sub(lba));
-        if count == 0 { Ok(now) } else { self.at_work.discard(now, lba, count) }
+        if count == 0 {
+            return Ok(now);
+        }
+        let outcome = self.at_work.discard(self.card_time(now), lba, count);
+        self.host_time(outcome)
     }
 
-    fn flush(&mut self, _: Instant) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
-        self.at_work.flush(now)
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        let outcome = self.at_work.flush(self.card_time(now));
+        self.host_time(outcome)
     }
 
     fn breakdown(&self) -> Breakdown {
