@@ -7,7 +7,9 @@ use crate::common::{Failure, Outcome, grouped};
 use crate::output::ReportFormat;
 use crate::signals::Endings;
 use crate::table::Table;
-use floatgate_lab::card::run::{CardRun, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench};
+use floatgate_lab::card::run::{
+    CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench,
+};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ use std::{env, fs};
   floatgate card run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
   floatgate card run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
   floatgate card run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
+  floatgate card run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
   floatgate card run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
   floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
@@ -30,7 +33,9 @@ each workload, each on a new card. The times are the card's own: it works on one
 The account is that of the workload up to the end of umount; mkfs, mount and filling stand as prepare, fsck as check. A workload that ends in \
 .fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. A workload that finds no space left ends \
 as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
-checked by mounting it again and reading everything. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
+checked by mounting it again and reading everything. \
+With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
+that holds all that was flushed, and of each sector written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has ext4, f2fs, nilfs2 and vfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
@@ -65,6 +70,10 @@ pub(crate) struct Args {
     /// Number of clients that do the workload at the same time: create, dbench and postmark
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: u8,
+
+    /// Losses of power after each workload, at its flushes and between them: a number, or all
+    #[arg(long, value_name = "N|all", value_parser = cuts)]
+    cuts: Option<Cuts>,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -114,6 +123,12 @@ fn cleaner(text: &str) -> Result<Cleaner, String> {
     if text == "off" { Ok(Cleaner(None)) } else { period().map(Cleaner) }
 }
 
+fn cuts(text: &str) -> Result<Cuts, String> {
+    let number = || text.parse().ok().filter(|number| *number > 0).map(Cuts::Number);
+    let of_text = if text == "all" { Some(Cuts::All) } else { number() };
+    of_text.ok_or_else(|| "all, or a number from 1 on".to_owned())
+}
+
 /// Lines of dbench's load file that are run.
 const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
@@ -128,7 +143,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (recordings, observers) = recordings(args.record.as_deref())?;
     let machine = vm(args)?;
     let options = CardOptions { seed: args.seed, stores: true };
-    let bench = Workbench::new(card, options, observers)?;
+    let bench = Workbench::new(card, options, args.cuts, observers)?;
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());
@@ -188,6 +203,9 @@ fn vm(args: &Args) -> Result<VmKind, Failure> {
 fn check_clients(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     let alone = jobs.iter().find(|job| !["postmark", "dbench", "create"].contains(&job.name));
     match alone {
+        _ if args.clients > 1 && args.cuts.is_some() => {
+            Err(Failure::new("losses of power take one client", "drop --clients or --cuts"))
+        }
         Some(job) if args.clients > 1 => Err(Failure::new(
             format!("the workload {} has one client", job.name),
             "use --clients with postmark, dbench or create",
@@ -271,6 +289,7 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     put(&input, "plan", plan)?;
     put(&input, "marks", format!("{marks}\n"))?;
     put(&input, "clients", format!("{}\n", args.clients))?;
+    put(&input, "cuts", if args.cuts.is_some() { "yes\n" } else { "" })?;
     for job in jobs {
         if let Some(file) = &job.file {
             let content = fs::read(file).map_err(|error| host(file, &error))?;
@@ -373,5 +392,21 @@ fn text(runs: &[CardRun]) -> String {
     let failed = runs.iter().filter(|run| !run.message.is_empty());
     let messages =
         failed.map(|run| format!("{} {}, {}: {}\n", name(run), run.workload, run.verdict, run.message));
-    format!("{card}\n{table}\n{}", messages.collect::<String>())
+    let losses = runs.iter().filter_map(|run| Some(power_loss(run, run.power_loss.as_ref()?)));
+    format!("{card}\n{table}\n{}{}", messages.collect::<String>(), losses.collect::<String>())
+}
+
+/// Losses of power of a run, and the first failures.
+fn power_loss(run: &CardRun, results: &CutResults) -> String {
+    let CutResults { flushes, cuts, corrected, files_checked, failures } = results;
+    let mut text = format!(
+        "{} {}: {cuts} losses of power at {flushes} flushes; fsck corrected something after {corrected}, {files_checked} synced files were looked for, {} failures\n",
+        name(run),
+        run.workload,
+        failures.len()
+    );
+    for failure in failures {
+        text += &format!("  after {}: {}\n", failure.id, failure.problem);
+    }
+    text
 }

@@ -96,15 +96,18 @@ impl Guest<'_> {
             return Ok((runs, true));
         }
         let (problem, help) = match code {
-            Some(code) if OUT_OF_PATIENCE.contains(&code) => {
-                (format!("patience ran out after {} s, during {phase}", self.patience_s), "raise `--patience`")
-            }
+            Some(code) if OUT_OF_PATIENCE.contains(&code) => (
+                format!("patience ran out after {} s, during {phase}", self.patience_s),
+                "raise `--patience`",
+            ),
             Some(_) => {
                 let said = self.said();
                 let lines: Vec<&str> = said.lines().collect();
                 let last = lines[lines.len().saturating_sub(12)..].join("\n");
                 let help = match said.contains("set fp regs failed") {
-                    true => "this User Mode Linux does not know all registers of this processor (AMX): use `--vm qemu`",
+                    true => {
+                        "this User Mode Linux does not know all registers of this processor (AMX): use `--vm qemu`"
+                    }
                     false => "the lines above say what is missing",
                 };
                 (format!("the guest has not ended as it should, during {phase}\n{last}"), help)
@@ -164,8 +167,8 @@ impl Guest<'_> {
         bench: Workbench,
     ) -> Result<(Workbench, io::Result<ExitStatus>), Failure> {
         let socket = self.folder.join("card.sock");
-        let (device, stopper) =
-            VhostDevice::new(bench, self.clock(), "floatgate", &socket).map_err(|error| Self::failed(&error))?;
+        let (device, stopper) = VhostDevice::new(bench, self.clock(), "floatgate", &socket)
+            .map_err(|error| Self::failed(&error))?;
         let init = self.folder.join("init");
         put_program(&init, UML_INIT)?;
         let modules = self.folder.join("modules/lib");

@@ -2,6 +2,8 @@
 # whoever serves the card takes them out of the requests, and starts a new card with each run.
 marks=$(cat "$IN/marks")
 clients=$(cat "$IN/clients")
+# Anything when power will be lost after each run.
+cuts=$(cat "$IN/cuts")
 for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
   modprobe "$module" 2>/dev/null
 done
@@ -14,14 +16,18 @@ part=${drive}1
 [ -e /etc/mtab ] || ln -s /proc/self/mounts /etc/mtab
 
 # While a partition is mounted, what is written to the whole drive may stay in the page cache until it is told to leave.
+put_mark() { echo "$*" | dd of=$drive bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null; }
+
 mark() {
-  echo "$*" | dd of=$drive bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null || exit 3
+  put_mark "$@" || exit 3
   blockdev --flushbufs $drive || exit 3
 }
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
+last_words() { tail -n 3 /tmp/said | tr -s -c '[:graph:]' ' ' | tail -c 400; }
+
 failed() {
-  mark failed "$1" "$(tail -n 3 /tmp/said | tr -s -c '[:graph:]' ' ' | tail -c 400)"
+  mark failed "$1" "$(last_words)"
   return 1
 }
 
@@ -131,7 +137,12 @@ create_client() {
   mkdir "/mnt/client$1" || return
   made=0
   while [ $made -lt 300 ]; do
-    dd if=/tmp/script of="/mnt/client$1/file$made" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
+    file=client$1/file$made
+    { echo "$file"; cat /tmp/script; } >/tmp/content$1
+    dd if=/tmp/content$1 of="/mnt/$file" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
+    if [ -n "$cuts" ]; then
+      (cd /mnt && md5sum "$file") >>/tmp/synced && put_mark synced || return
+    fi
     made=$((made + 1))
   done
 }
@@ -178,9 +189,47 @@ work() {
   esac
 }
 
+# What has no checker that repairs recovers when it is mounted. Status 1 when something was corrected.
+recover() {
+  case $1 in
+    ext4) fsck.ext4 -f -y $part ;;
+    f2fs) fsck.f2fs -f -y $part ;;
+    vfat) fsck.vfat -a $part ;;
+    exfat) fsck.exfat -y $part ;;
+  esac
+}
+
+# Recovers from a loss of power and looks for the files that were synced before. $step is what failed.
+recover_files() {
+  step=fsck
+  recover "$1"
+  corrected=$?
+  [ $corrected -le 1 ] || return
+  step=mount
+  mount -i -t "$1" $part /mnt || return
+  step=files
+  found=0
+  (cd /mnt && head -n "$2" /tmp/synced | md5sum -c | grep -v ': OK$') && found=1
+  umount /mnt && [ $found = 0 ] || return
+  step=check
+  check "$1"
+}
+
+lose_power() {
+  mark phase recovery
+  while mark cut; do
+    blockdev --flushbufs $part
+    echo 3 >/proc/sys/vm/drop_caches
+    order=$(dd if=$drive bs=512 skip="$marks" count=1 iflag=direct 2>/dev/null | tr -d '\000')
+    [ "${order% *}" = cut ] || return
+    if recover_files "$1" "${order#* }" >/tmp/said 2>&1; then mark recovered $corrected; else mark lost "$step: $(last_words)"; fi
+  done
+}
+
 one() {
   fill=$3
   rm -f /tmp/full /tmp/watched
+  : >/tmp/synced
   mark run "$1" "$2" "$fill" "$4"
   mark phase mkfs
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
@@ -202,10 +251,11 @@ one() {
   if [ "$4" != off ]; then stop_cleaner 2>>/tmp/said || failure=cleaner; fi
   umount /mnt 2>>/tmp/said || failure=umount
   mark worked "${files:-0}"
-  [ "$failure" != full ] || mark full "$(tail -n 1 /tmp/said)"
+  [ "$failure" != full ] || mark full "$(last_words)"
   [ -z "$failure" ] || [ "$failure" = full ] || { failed "$failure"; return; }
   echo 3 >/proc/sys/vm/drop_caches
   check "$1" >/tmp/said 2>&1 || { failed fsck; return; }
+  [ -z "$cuts" ] || lose_power "$1"
   mark clean
 }
 

@@ -1,13 +1,21 @@
 //! Filesystems of Linux and workloads on a card: a guest works on it, and marks tell the runs and their phases apart.
 //!
+//! [`cuts`]: the drive after losses of power, on which the guest's filesystem has to recover.
+//!
 //! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
 //! a new card that has one partition. The card's time passes with that of who serves it: only during requests, or with the guest's.
 
+mod cuts;
+
+pub use cuts::{CutResults, Cuts};
+
 use super::LoadedCard;
+use super::factory::Content;
 use super::replay::{OpenAuCounter, WritePlaces};
 use super::serve::{CardAccount, CardAtWork, NewCard, Observer};
 use super::trace::{Request, RequestKind};
 use crate::Error;
+use cuts::{CutDrive, WriteLog};
 use floatgate_card::CardOptions;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
 use serde::Serialize;
@@ -55,7 +63,7 @@ pub struct CardRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protection_period_s: Option<u32>,
     /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is clean all the same; `failed` with the phase that failed
-    /// (`mkfs`, `mount`, `cleaner`, `fill`, `workload`, `umount`, `fsck`); `unfinished`.
+    /// (`mkfs`, `mount`, `cleaner`, `fill`, `workload`, `umount`, `fsck`, `recovery` from a loss of power); `unfinished`.
     pub verdict: String,
     /// Last words of the program that failed, or the phase that was not finished; empty where all went well.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -76,6 +84,9 @@ pub struct CardRun {
     /// Changes of the allocation unit from one write to the next, for each file made; absent where their number is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places_per_file: Option<f64>,
+    /// Losses of power, where they were tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_loss: Option<CutResults>,
 }
 
 /// Makes the observer of the requests of a run that begins.
@@ -106,6 +117,12 @@ pub struct Workbench {
     phase_name: String,
     /// The workload found no space left.
     is_full: bool,
+    /// Losses of power to try after each run.
+    cuts: Option<Cuts>,
+    /// Writes of the run, for the losses of power after it.
+    log: Option<WriteLog>,
+    /// The drive after a loss of power; the guest has it instead of the card.
+    cut_drive: Option<CutDrive>,
     is_working: bool,
     done: Vec<CardRun>,
 }
@@ -115,7 +132,12 @@ impl Workbench {
     ///
     /// # Errors
     /// A specification that no card can have; a card without room for a partition.
-    pub fn new(card: LoadedCard, options: CardOptions, observers: Observers) -> Result<Self, Error> {
+    pub fn new(
+        card: LoadedCard,
+        options: CardOptions,
+        cuts: Option<Cuts>,
+        observers: Observers,
+    ) -> Result<Self, Error> {
         let at_work = partitioned(&card, options)?;
         let (phase, places) = (at_work.now(), OpenAuCounter::new(card.spec.au_bytes));
         Ok(Self {
@@ -129,6 +151,9 @@ impl Workbench {
             phase,
             phase_name: "the start of the guest".to_owned(),
             is_full: false,
+            cuts,
+            log: None,
+            cut_drive: None,
             is_working: false,
             done: Vec::new(),
         })
@@ -176,7 +201,32 @@ impl Workbench {
                 self.is_full = true;
                 self.say(said.join(" "));
             }
-            ["clean"] => self.end(if self.is_full { "full" } else { "clean" }),
+            ["synced"] => {
+                if let Some(log) = &mut self.log {
+                    log.synced();
+                }
+            }
+            ["cut"] => self.cut(),
+            ["recovered", is_corrected] => {
+                if let Some(drive) = &mut self.cut_drive {
+                    drive.results.corrected += u64::from(is_corrected == "1");
+                }
+            }
+            ["lost", ref said @ ..] => {
+                if let Some(drive) = &mut self.cut_drive {
+                    let id = drive.id();
+                    drive.results.fail(id, said.join(" "));
+                }
+            }
+            ["clean"] => {
+                let is_recovered =
+                    self.cut_drive.as_ref().is_none_or(|drive| drive.results.failures.is_empty());
+                self.end(match (is_recovered, self.is_full) {
+                    (false, _) => "failed recovery",
+                    (true, true) => "full",
+                    (true, false) => "clean",
+                });
+            }
             ["failed", phase, ref said @ ..] => {
                 self.say(said.join(" "));
                 self.end(&format!("failed {phase}"));
@@ -199,6 +249,7 @@ impl Workbench {
         self.phase = self.at_work.now();
         self.began = (host, self.phase);
         self.is_full = false;
+        self.log = self.cuts.map(|_| self.begin_log()).transpose()?;
         self.places = OpenAuCounter::new(self.card.spec.au_bytes);
         self.run = Some(CardRun {
             filesystem: filesystem.to_owned(),
@@ -213,8 +264,27 @@ impl Workbench {
             files: None,
             places: WritePlaces::default(),
             places_per_file: None,
+            power_loss: None,
         });
         Ok(())
+    }
+
+    /// A log that begins with what the new card holds.
+    fn begin_log(&self) -> Result<WriteLog, Error> {
+        let Content { lba, bytes } =
+            super::factory::one_partition(self.at_work.capacity(), self.card.spec.au_bytes)?;
+        let log = WriteLog::new().and_then(|mut log| log.write(lba, &bytes).map(|()| log));
+        log.map_err(|error| Error::asked(error.to_string(), "name a folder with room in TMPDIR"))
+    }
+
+    /// Power goes away: the guest gets the drive as that may leave it.
+    fn cut(&mut self) {
+        if let (Some(log), Some(cuts)) = (self.log.take(), self.cuts) {
+            self.cut_drive = Some(CutDrive::new(log, cuts, self.options.seed));
+        }
+        if let Some(drive) = &mut self.cut_drive {
+            drive.cut();
+        }
     }
 
     /// Ends a phase. Returns its time in us.
@@ -232,6 +302,9 @@ impl Workbench {
         run.prepare_us = passed;
         let observer = (self.observers)(run);
         self.at_work.begin_account(observer);
+        if let Some(log) = &mut self.log {
+            log.begin_work();
+        }
         self.is_working = true;
     }
 
@@ -252,6 +325,8 @@ impl Workbench {
         self.is_working = false;
         let Some(mut run) = self.run.take() else { return };
         run.check_us = passed;
+        run.power_loss = self.cut_drive.take().map(|drive| drive.results);
+        self.log = None;
         run.verdict = verdict.to_owned();
         self.done.push(run);
     }
@@ -282,6 +357,11 @@ impl Workbench {
     }
 }
 
+/// A request to a drive that has no time.
+fn timeless(now: Instant, lba: u64, outcome: std::io::Result<()>) -> Result<Instant, BlockError> {
+    outcome.map(|()| now).map_err(|_| BlockErrorKind::HostFile.at(lba, now))
+}
+
 impl BlockDevice for Workbench {
     fn capacity(&self) -> u64 {
         self.at_work.capacity() + MARK_SECTORS
@@ -291,6 +371,10 @@ impl BlockDevice for Workbench {
         let sectors = self.at_work.capacity().saturating_sub(lba).min((buf.len() / SECTOR_BYTES) as u64);
         let (card, behind) = buf.split_at_mut(sectors as usize * SECTOR_BYTES);
         behind.fill(0);
+        if let Some(drive) = &mut self.cut_drive {
+            behind.iter_mut().zip(drive.order().bytes()).for_each(|(to, from)| *to = from);
+            return timeless(now, lba, drive.read(lba, card));
+        }
         if card.is_empty() {
             return Ok(now);
         }
@@ -304,11 +388,17 @@ impl BlockDevice for Workbench {
             let taken = self.mark(now, text.trim_end_matches('\0'));
             return taken.map(|()| now).map_err(|_| BlockErrorKind::WornOut.at(lba, now));
         }
+        if let Some(drive) = &mut self.cut_drive {
+            return timeless(now, lba, drive.write(lba, data));
+        }
         if self.is_working {
             let sectors = (data.len() / SECTOR_BYTES) as u64;
             let request =
                 Request { at: Nanos::ZERO, kind: RequestKind::Write, sector: lba, sectors, latency: None };
             self.places.write(&request);
+        }
+        if let Some(log) = &mut self.log {
+            timeless(now, lba, log.write(lba, data))?;
         }
         let outcome = self.at_work.write(self.card_time(now), lba, data);
         self.host_time(outcome)
@@ -319,11 +409,24 @@ impl BlockDevice for Workbench {
         if count == 0 {
             return Ok(now);
         }
+        if let Some(drive) = &mut self.cut_drive {
+            drive.discard(lba, count);
+            return Ok(now);
+        }
+        if let Some(log) = &mut self.log {
+            log.discard(lba, count);
+        }
         let outcome = self.at_work.discard(self.card_time(now), lba, count);
         self.host_time(outcome)
     }
 
     fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        if self.cut_drive.is_some() {
+            return Ok(now);
+        }
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
         let outcome = self.at_work.flush(self.card_time(now));
         self.host_time(outcome)
     }
