@@ -10,7 +10,7 @@ use crate::table::Table;
 use floatgate_lab::card::run::{
     CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench,
 };
-use floatgate_lab::card::{CardOptions, load};
+use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::config::{Library, Override};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,6 +25,7 @@ use std::{env, fs};
   floatgate card run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
   floatgate card run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
   floatgate card run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
+  floatgate card run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
   floatgate card run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
   floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
@@ -70,6 +71,10 @@ pub(crate) struct Args {
     /// Number of clients that do the workload at the same time: create, dbench and postmark
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: u8,
+
+    /// Host of the card: its bus mode at most, and its CPU's time for requests (see `floatgate hosts`), or the path of a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    host: Option<PathBuf>,
 
     /// Losses of power after each workload, at its flushes and between them: a number, or all
     #[arg(long, value_name = "N|all", value_parser = cuts)]
@@ -135,7 +140,8 @@ const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block()?;
-    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let sets = Override::parse_all(&args.set)?;
+    let card = load_on_host(&Library::built_in(), &args.card, args.host.as_deref(), &sets)?;
     let jobs = jobs(args)?;
     check_clients(args, &jobs)?;
     check_cleaner(args)?;
@@ -351,6 +357,7 @@ fn text(runs: &[CardRun]) -> String {
         "workload",
         "filled",
         "time",
+        "host CPU",
         "requests",
         "written KiB",
         "WA",
@@ -364,7 +371,7 @@ fn text(runs: &[CardRun]) -> String {
         "fsck",
         "verdict",
     ];
-    let mut table = Table::new(header).numbers(2..15);
+    let mut table = Table::new(header).numbers(2..16);
     for run in runs {
         let CardRun { account, .. } = run;
         let kinds = [account.read, account.write, account.discard, account.flush];
@@ -374,6 +381,7 @@ fn text(runs: &[CardRun]) -> String {
             run.workload.clone(),
             format!("{} %", run.fill_percent),
             time(account.time_us),
+            run.host.as_ref().map_or("-".to_owned(), |_| time(run.host_cpu_us)),
             grouped(requests),
             grouped(account.write.bytes.div_ceil(1024)),
             format!("{:.2}", account.write_amplification),

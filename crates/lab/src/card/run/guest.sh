@@ -134,7 +134,8 @@ dbench_() {
 }
 
 create_client() {
-  mkdir "/mnt/client$1" || return
+  # FAT does not sync a directory with a file in it.
+  mkdir "/mnt/client$1" && { [ -z "$cuts" ] || sync; } || return
   made=0
   while [ $made -lt 300 ]; do
     file=client$1/file$made
@@ -193,7 +194,7 @@ work() {
 recover() {
   case $1 in
     ext4) fsck.ext4 -f -y $part ;;
-    f2fs) fsck.f2fs -f -y $part ;;
+    f2fs) fsck.f2fs -a $part ;;
     vfat) fsck.vfat -a $part ;;
     exfat) fsck.exfat -y $part ;;
   esac

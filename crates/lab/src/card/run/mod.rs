@@ -71,6 +71,11 @@ pub struct CardRun {
     /// Account of the card from the workload's first request to the end of `umount`.
     #[serde(flatten)]
     pub account: CardAccount,
+    /// Name of the host; absent for a host that takes no time and has every bus mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Time of the host's CPU for the requests, in us.
+    pub host_cpu_us: f64,
     /// Time of mkfs, of mounting and of filling, in us.
     pub prepare_us: f64,
     /// Time of the check of the filesystem, in us.
@@ -259,6 +264,8 @@ impl Workbench {
             verdict: String::new(),
             message: String::new(),
             account: self.at_work.account(&self.card),
+            host: self.card.host.clone(),
+            host_cpu_us: 0.0,
             prepare_us: 0.0,
             check_us: 0.0,
             files: None,
@@ -314,10 +321,14 @@ impl Workbench {
         self.is_working = false;
         let account = self.at_work.account(&self.card);
         self.at_work.begin_account(None);
+        let kinds = [account.read, account.write, account.discard, account.flush];
+        let requests = kinds.iter().map(|kind| kind.requests).sum();
+        let cpu = self.card.spec.host.cpu_time(requests, account.read.bytes + account.write.bytes);
         let Some(run) = &mut self.run else { return };
         let places = self.places.places();
         run.places_per_file = files.map(|files| places.au_changes as f64 / files as f64);
         (run.account, run.files, run.places) = (account, files, places);
+        run.host_cpu_us = cpu.as_us_f64();
     }
 
     fn end(&mut self, verdict: &str) {
