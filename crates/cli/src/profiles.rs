@@ -55,7 +55,13 @@ pub(crate) fn run(kinds: &[Kind], args: &Args) -> Outcome {
             ]);
         }
         let cards: Vec<&str> = kinds.iter().skip(1).flat_map(|kind| library.names(*kind)).collect();
-        let of_cards = if cards.is_empty() { String::new() } else { format!("; `card run --host` takes {}", cards.join(", ")) };
-        format!("{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`{of_cards}")
+        let of_cards = if cards.is_empty() {
+            String::new()
+        } else {
+            format!("; `card run --host` takes {}", cards.join(", "))
+        };
+        format!(
+            "{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`{of_cards}"
+        )
     })
 }

@@ -36,7 +36,7 @@ The account is that of the workload up to the end of umount; mkfs, mount and fil
 as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
 checked by mounting it again and reading everything. \
 With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
-that holds all that was flushed, and of each sector written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
+that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has ext4, f2fs, nilfs2 and vfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
@@ -78,7 +78,11 @@ pub(crate) struct Args {
 
     /// Losses of power after each workload, at its flushes and between them: a number, or all
     #[arg(long, value_name = "N|all", value_parser = cuts)]
-    cuts: Option<Cuts>,
+    cuts: Option<CutNumber>,
+
+    /// Sectors that were not flushed are old or new each for itself; a card writes its map units whole
+    #[arg(long, requires = "cuts")]
+    tear: bool,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -128,9 +132,13 @@ fn cleaner(text: &str) -> Result<Cleaner, String> {
     if text == "off" { Ok(Cleaner(None)) } else { period().map(Cleaner) }
 }
 
-fn cuts(text: &str) -> Result<Cuts, String> {
-    let number = || text.parse().ok().filter(|number| *number > 0).map(Cuts::Number);
-    let of_text = if text == "all" { Some(Cuts::All) } else { number() };
+/// Losses of power: a number of them, or all.
+#[derive(Clone, Copy)]
+struct CutNumber(Option<u32>);
+
+fn cuts(text: &str) -> Result<CutNumber, String> {
+    let number = || text.parse().ok().filter(|number| *number > 0).map(|number| CutNumber(Some(number)));
+    let of_text = if text == "all" { Some(CutNumber(None)) } else { number() };
     of_text.ok_or_else(|| "all, or a number from 1 on".to_owned())
 }
 
@@ -148,8 +156,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     require_programs(args, &jobs)?;
     let (recordings, observers) = recordings(args.record.as_deref())?;
     let machine = vm(args)?;
+    let cuts = args.cuts.map(|cuts| Cuts { number: cuts.0, tears_units: args.tear });
     let options = CardOptions { seed: args.seed, stores: true };
-    let bench = Workbench::new(card, options, args.cuts, observers)?;
+    let bench = Workbench::new(card, options, cuts, observers)?;
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());

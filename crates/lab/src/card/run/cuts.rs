@@ -1,7 +1,7 @@
 //! Losses of power of the drive that a guest works on.
 //!
 //! [`WriteLog`] has the guest's writes with their data, in a temporary file. [`CutDrive`] is the drive as a loss of power may leave it: what was written before the
-//! last flush is there, and each sector written or discarded after it is old or new. The guest's filesystem recovers on it; what it writes is forgotten with
+//! last flush is there, and what was written or discarded after it is old or new, map unit by map unit, as a card leaves it; or sector by sector. The guest's filesystem recovers on it; what it writes is forgotten with
 //! the next cut.
 
 use crate::card::powercut::CutFailure;
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// Losses of power that are tried after a run.
+/// Losses of power that are tried after a run: at each flush, and at a request between each flush and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cuts {
-    /// This number of them, evenly over the workload.
-    Number(u32),
-    /// At each flush, and at a request between each flush and the next.
-    All,
+pub struct Cuts {
+    /// Number of them, evenly over the workload; all when absent.
+    pub number: Option<u32>,
+    /// Each sector that was not flushed is old or new for itself. Otherwise the sectors of one write to one map unit are the same.
+    pub tears_units: bool,
 }
 
 /// Result of the losses of power of one filesystem under one workload.
@@ -133,6 +133,8 @@ pub(super) struct CutDrive {
     sectors: BTreeMap<u64, u64>,
     /// Files synced so far.
     synced: u64,
+    /// Sectors that are old or new together.
+    grain: u64,
     /// End of the log's data in the file.
     logged: u64,
     seed: u64,
@@ -140,12 +142,13 @@ pub(super) struct CutDrive {
 }
 
 impl CutDrive {
-    pub(super) fn new(log: WriteLog, cuts: Cuts, seed: u64) -> Self {
+    /// `unit_sectors` are those of a map unit of the card.
+    pub(super) fn new(log: WriteLog, cuts: Cuts, unit_sectors: u64, seed: u64) -> Self {
         let all = moments(&log, seed);
         let flushes = log.events[log.first..].iter().filter(|event| matches!(event, Event::Flush)).count();
-        let moments = match cuts {
-            Cuts::Number(number) if (number as usize) < all.len() => {
-                (0..number as usize).map(|place| all[place * all.len() / number as usize]).collect()
+        let moments = match cuts.number.map(|number| number as usize) {
+            Some(number) if number < all.len() => {
+                (0..number).map(|place| all[place * all.len() / number]).collect()
             }
             _ => all,
         };
@@ -158,6 +161,7 @@ impl CutDrive {
             applied: 0,
             sectors: BTreeMap::new(),
             synced: 0,
+            grain: if cuts.tears_units { 1 } else { unit_sectors },
             seed,
             results: CutResults { flushes: flushes as u64, ..CutResults::default() },
         }
@@ -175,14 +179,18 @@ impl CutDrive {
         let mut chance = Stream::new(hash(self.seed, moment.event as u64, 5));
         let durable = self.applied + durable;
         for event in &self.log.events[self.applied..durable] {
-            apply(&mut self.flushed, *event, |event| {
-                matches!(event, Event::Write { .. }) || chance.bits() & 1 == 0
-            });
+            let is_write = matches!(event, Event::Write { .. });
+            apply(&mut self.flushed, *event, |_| is_write || chance.bits() & 1 == 0);
         }
         self.applied = durable;
         self.sectors.clone_from(&self.flushed);
         for event in &self.log.events[durable..moment.event] {
-            apply(&mut self.sectors, *event, |_| chance.bits() & 1 == 0);
+            // Sectors of an event come in ascending order.
+            let (grain, mut last) = (self.grain, None);
+            apply(&mut self.sectors, *event, |sector| match last {
+                Some((unit, is_new)) if unit == sector / grain => is_new,
+                _ => last.insert((sector / grain, chance.bits() & 1 == 0)).1,
+            });
         }
         let is_synced = |event: &&Event| matches!(event, Event::Synced);
         self.synced = self.log.events[..moment.event].iter().filter(is_synced).count() as u64;
@@ -230,17 +238,17 @@ impl CutDrive {
     }
 }
 
-/// Applies an event to the sectors of it that are new.
-fn apply(drive: &mut BTreeMap<u64, u64>, event: Event, mut is_new: impl FnMut(&Event) -> bool) {
+/// Applies an event to those of its sectors that are new.
+fn apply(drive: &mut BTreeMap<u64, u64>, event: Event, mut is_new: impl FnMut(u64) -> bool) {
     match event {
         Event::Write { sector, sectors, at } => {
-            for number in (0..sectors).filter(|_| is_new(&event)) {
+            for number in (0..sectors).filter(|number| is_new(sector + number)) {
                 drive.insert(sector + number, at + number * SECTOR_BYTES as u64);
             }
         }
         Event::Discard { sector, sectors } => {
             let held: Vec<u64> = drive.range(sector..sector + sectors).map(|(sector, _)| *sector).collect();
-            for sector in held.iter().filter(|_| is_new(&event)) {
+            for sector in held.iter().filter(|sector| is_new(**sector)) {
                 drive.remove(sector);
             }
         }

@@ -287,7 +287,12 @@ impl Workbench {
     /// Power goes away: the guest gets the drive as that may leave it.
     fn cut(&mut self) {
         if let (Some(log), Some(cuts)) = (self.log.take(), self.cuts) {
-            self.cut_drive = Some(CutDrive::new(log, cuts, self.options.seed));
+            self.cut_drive = Some(CutDrive::new(
+                log,
+                cuts,
+                self.card.spec.unit_bytes() / SECTOR_BYTES as u64,
+                self.options.seed,
+            ));
         }
         if let Some(drive) = &mut self.cut_drive {
             drive.cut();
