@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "this is how a build script speaks to Cargo")]
 
 fn main() {
-    for folder in ["parts", "parts/cards", "setups", "controllers", "hosts", "traces"] {
+    for folder in ["parts", "parts/cards", "setups", "controllers", "hosts", "hosts/cards", "traces"] {
         println!("cargo::rerun-if-changed=../../{folder}");
     }
 }

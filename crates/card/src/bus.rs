@@ -3,8 +3,8 @@
 use floatgate_mtd::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Mode of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+/// Mode of the interface. Slow ones come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BusMode {
     /// SPI at 25 MHz, one line: 3.1 MB/s.

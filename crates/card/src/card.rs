@@ -125,7 +125,7 @@ impl Card {
         spec.check()?;
         let unit_bytes = spec.unit_bytes();
         Ok(Self {
-            bus: spec.bus,
+            bus: spec.host.bus.map_or(spec.bus, |fastest| spec.bus.min(fastest)),
             read_command: spec.timing.read_command_us,
             write_command: spec.timing.write_command_us,
             au_switch: spec.timing.au_switch_us,

@@ -1,12 +1,13 @@
 //! How long a request may take: what the specifications allow the card, and how long the host waits.
 
+use crate::bus::BusMode;
 use crate::registers::CardRegisters;
 use crate::spec::CardSpec;
 use floatgate_device::units;
 use floatgate_mtd::Nanos;
 use serde::Deserialize;
 
-/// Times after which the host gives a request up: `[card.host]`. The card goes on with it.
+/// The host of a card: `[card.host]`. Of a request that it gives up, the card does the rest all the same.
 ///
 /// Linux drops a request to an SD card when a block that is read is not there after 100 ms, and when the card is busy with what was written for
 /// 10 s (`MMC_BLK_TIMEOUT_MS`).
@@ -22,6 +23,20 @@ pub struct HostSpec {
     /// Time after which a discard is given up, us; 0 for a host that waits.
     #[serde(with = "units::us")]
     pub erase_timeout_us: Nanos,
+    /// Fastest mode of the host's interface: a card that has a faster one works in this; none for a host that has all.
+    pub bus: Option<BusMode>,
+    /// Time of the host's CPU for a request, us: file system, block layer, driver, interrupts.
+    #[serde(with = "units::us")]
+    pub request_us: Nanos,
+    /// Time of the host's CPU for data, in ns per 1000 bytes.
+    pub copy_ns_per_kb: u32,
+}
+
+impl HostSpec {
+    /// Time of the host's CPU for requests with data of this size together.
+    pub fn cpu_time(&self, requests: u64, bytes: u64) -> Nanos {
+        self.request_us * requests + Nanos::from_ns(bytes * u64::from(self.copy_ns_per_kb) / 1000)
+    }
 }
 
 /// Times that a card may take for a request.

@@ -43,7 +43,7 @@ enum Command {
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
     #[cfg(feature = "mount")]
     Serve(serve::Args),
-    /// Make filesystems of Linux on a card and run workloads on them, in Debian's kernel under QEMU
+    /// Make filesystems of Linux on a card and run workloads on them, in User Mode Linux or QEMU
     #[cfg(feature = "mount")]
     Run(run::Args),
     /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card

@@ -94,6 +94,7 @@ impl Names {
             ("parts", "name") => Self::Parts,
             ("controllers", "name") => Self::Profiles(Kind::Controller),
             ("hosts", "name") => Self::Profiles(Kind::Host),
+            (_, "host") => Self::Profiles(Kind::CardHost),
             (_, "chip" | "part") => Self::Chips,
             (_, "card") | ("probe", "target") => Self::Cards,
             (_, "set" | "sweep") => Self::Keys("="),

@@ -156,8 +156,8 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
-        Command::Controllers(args) => profiles::run(Kind::Controller, &args),
-        Command::Hosts(args) => profiles::run(Kind::Host, &args),
+        Command::Controllers(args) => profiles::run(&[Kind::Controller], &args),
+        Command::Hosts(args) => profiles::run(&[Kind::Host, Kind::CardHost], &args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

@@ -24,24 +24,29 @@ struct Row {
     lowest_confidence: f64,
 }
 
-pub(crate) fn run(kind: Kind, args: &Args) -> Outcome {
+/// `kinds` have at least one: the one that setups name comes first.
+pub(crate) fn run(kinds: &[Kind], args: &Args) -> Outcome {
     let library = Library::built_in();
-    let row = |name: &str| -> Result<Row, Failure> {
+    let row = |kind: Kind, name: &str| -> Result<Row, Failure> {
         let about: About = library.load(kind, name)?.head.extract("")?;
         let lowest_confidence = about.sources.iter().map(|source| source.confidence).fold(1.0, f64::min);
         Ok(Row { name: name.to_owned(), title: about.title, lowest_confidence })
     };
     if let Some(name) = &args.name {
-        let row = row(name)?;
+        let is_known = |kind: &&Kind| library.load(**kind, name).is_ok();
+        let kind = kinds.iter().find(is_known).or(kinds.first()).copied().unwrap_or(Kind::Host);
+        let row = row(kind, name)?;
         if args.format.is_for_programs() {
             return args.format.finish(&[row], "", String::new);
         }
         output::print(library.open(kind, name, None)?.content())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rows: Vec<Row> = library.names(kind).map(row).collect::<Result<_, _>>()?;
+    let names = kinds.iter().flat_map(|kind| library.names(*kind).map(move |name| (*kind, name)));
+    let rows: Vec<Row> = names.map(|(kind, name)| row(kind, name)).collect::<Result<_, _>>()?;
     args.format.finish(&rows, "", || {
-        let mut table = Table::new([kind.noun(), "least sure", "title"]).numbers(1..2);
+        let key = kinds.first().map_or("", |kind| kind.noun());
+        let mut table = Table::new([key, "least sure", "title"]).numbers(1..2);
         for row in &rows {
             table.row([
                 row.name.clone(),
@@ -49,7 +54,14 @@ pub(crate) fn run(kind: Kind, args: &Args) -> Outcome {
                 row.title.clone(),
             ]);
         }
-        let key = kind.noun();
-        format!("{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`")
+        let cards: Vec<&str> = kinds.iter().skip(1).flat_map(|kind| library.names(*kind)).collect();
+        let of_cards = if cards.is_empty() {
+            String::new()
+        } else {
+            format!("; `card run --host` takes {}", cards.join(", "))
+        };
+        format!(
+            "{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`{of_cards}"
+        )
     })
 }

@@ -7,8 +7,10 @@ use crate::common::{Failure, Outcome, grouped};
 use crate::output::ReportFormat;
 use crate::signals::Endings;
 use crate::table::Table;
-use floatgate_lab::card::run::{CardRun, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench};
-use floatgate_lab::card::{CardOptions, load};
+use floatgate_lab::card::run::{
+    CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench,
+};
+use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::config::{Library, Override};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,14 +23,20 @@ use std::{env, fs};
   floatgate card run samsung-evo-16g --fs f2fs --workload create,dbench --json
   floatgate card run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
   floatgate card run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
+  floatgate card run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
+  floatgate card run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
+  floatgate card run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
   floatgate card run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
   floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
 Boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
 each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. \
 The account is that of the workload up to the end of umount; mkfs, mount and filling stand as prepare, fsck as check. A workload that ends in \
-.fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. NILFS2 runs without its cleaner, and is \
-checked by mounting it again and reading everything. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
+.fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. A workload that finds no space left ends \
+as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
+checked by mounting it again and reading everything. \
+With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
+that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has ext4, f2fs, nilfs2 and vfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
@@ -56,9 +64,25 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "0%", value_parser = percent)]
     fill: Vec<u8>,
 
+    /// Protection periods of NILFS2's cleaner in s, a run for each; off for a NILFS2 without. With a cleaner, the card is served in real time
+    #[arg(long, value_name = "off|SECONDS,...", value_delimiter = ',', default_value = "off", value_parser = cleaner)]
+    nilfs_cleaner: Vec<Cleaner>,
+
     /// Number of clients that do the workload at the same time: create, dbench and postmark
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: u8,
+
+    /// Host of the card: its bus mode at most, and its CPU's time for requests (see `floatgate hosts`), or the path of a TOML file
+    #[arg(long, value_name = "NAME|FILE")]
+    host: Option<PathBuf>,
+
+    /// Losses of power after each workload, at its flushes and between them: a number, or all
+    #[arg(long, value_name = "N|all", value_parser = cuts)]
+    cuts: Option<CutNumber>,
+
+    /// Sectors that were not flushed are old or new each for itself; a card writes its map units whole
+    #[arg(long, requires = "cuts")]
+    tear: bool,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -90,23 +114,55 @@ fn percent(text: &str) -> Result<u8, String> {
     number.filter(|percent| *percent <= 99).ok_or_else(|| "from 0% to 99%".to_owned())
 }
 
+/// NILFS2's cleaner: off, or its protection period in s.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cleaner(Option<u32>);
+
+impl std::fmt::Display for Cleaner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(seconds) => write!(f, "{seconds}"),
+            None => f.write_str("off"),
+        }
+    }
+}
+
+fn cleaner(text: &str) -> Result<Cleaner, String> {
+    let period = || text.parse().map(Some).map_err(|_| "off, or a number of seconds".to_owned());
+    if text == "off" { Ok(Cleaner(None)) } else { period().map(Cleaner) }
+}
+
+/// Losses of power: a number of them, or all.
+#[derive(Clone, Copy)]
+struct CutNumber(Option<u32>);
+
+fn cuts(text: &str) -> Result<CutNumber, String> {
+    let number = || text.parse().ok().filter(|number| *number > 0).map(|number| CutNumber(Some(number)));
+    let of_text = if text == "all" { Some(CutNumber(None)) } else { number() };
+    of_text.ok_or_else(|| "all, or a number from 1 on".to_owned())
+}
+
 /// Lines of dbench's load file that are run.
 const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let endings = Endings::block()?;
-    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
+    let sets = Override::parse_all(&args.set)?;
+    let card = load_on_host(&Library::built_in(), &args.card, args.host.as_deref(), &sets)?;
     let jobs = jobs(args)?;
     check_clients(args, &jobs)?;
+    check_cleaner(args)?;
     require_programs(args, &jobs)?;
     let (recordings, observers) = recordings(args.record.as_deref())?;
     let machine = vm(args)?;
+    let cuts = args.cuts.map(|cuts| Cuts { number: cuts.0, tears_units: args.tear });
     let options = CardOptions { seed: args.seed, stores: true };
-    let bench = Workbench::new(card, options, observers)?;
+    let bench = Workbench::new(card, options, cuts, observers)?;
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
-    let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience };
+    let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());
+    let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience, is_real_time };
     let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     recordings.finish(&runs)?;
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
@@ -154,7 +210,7 @@ fn vm(args: &Args) -> Result<VmKind, Failure> {
             "use `--vm qemu`, or another filesystem",
         )),
         (Some(vm), _) => Ok(vm),
-        (None, None) if is_installed("linux") || !is_installed("qemu-system-x86_64") => Ok(VmKind::Uml),
+        (None, None) if VmKind::Uml.can_run() || !is_installed("qemu-system-x86_64") => Ok(VmKind::Uml),
         (None, _) => Ok(VmKind::Qemu),
     }
 }
@@ -162,12 +218,23 @@ fn vm(args: &Args) -> Result<VmKind, Failure> {
 fn check_clients(args: &Args, jobs: &[Job]) -> Result<(), Failure> {
     let alone = jobs.iter().find(|job| !["postmark", "dbench", "create"].contains(&job.name));
     match alone {
+        _ if args.clients > 1 && args.cuts.is_some() => {
+            Err(Failure::new("losses of power take one client", "drop --clients or --cuts"))
+        }
         Some(job) if args.clients > 1 => Err(Failure::new(
             format!("the workload {} has one client", job.name),
             "use --clients with postmark, dbench or create",
         )),
         _ => Ok(()),
     }
+}
+
+fn check_cleaner(args: &Args) -> Result<(), Failure> {
+    let is_used = args.filesystems.iter().any(|name| name == "nilfs2");
+    if is_used || args.nilfs_cleaner == [Cleaner(None)] {
+        return Ok(());
+    }
+    Err(Failure::new("there is no NILFS2 to clean", "name nilfs2 with --fs"))
 }
 
 /// Places of programs that Debian has and users do not look in.
@@ -227,8 +294,9 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     let mut plan = String::new();
     for job in jobs {
         for filesystem in &args.filesystems {
-            for fill in &args.fill {
-                plan += &format!("{filesystem} {} {fill}\n", job.name);
+            let cleaners = if filesystem == "nilfs2" { &args.nilfs_cleaner[..] } else { &[Cleaner(None)] };
+            for (fill, cleaner) in args.fill.iter().flat_map(|fill| cleaners.iter().map(move |c| (fill, c))) {
+                plan += &format!("{filesystem} {} {fill} {cleaner}\n", job.name);
             }
         }
     }
@@ -236,6 +304,7 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     put(&input, "plan", plan)?;
     put(&input, "marks", format!("{marks}\n"))?;
     put(&input, "clients", format!("{}\n", args.clients))?;
+    put(&input, "cuts", if args.cuts.is_some() { "yes\n" } else { "" })?;
     for job in jobs {
         if let Some(file) = &job.file {
             let content = fs::read(file).map_err(|error| host(file, &error))?;
@@ -285,12 +354,19 @@ impl Recordings {
     }
 }
 
+/// Name of the filesystem, with its cleaner.
+fn name(run: &CardRun) -> String {
+    let cleaner = run.protection_period_s.map(|seconds| format!(", cleaner {seconds} s"));
+    run.filesystem.clone() + &cleaner.unwrap_or_default()
+}
+
 fn text(runs: &[CardRun]) -> String {
     let header = [
         "filesystem",
         "workload",
         "filled",
         "time",
+        "host CPU",
         "requests",
         "written KiB",
         "WA",
@@ -304,16 +380,17 @@ fn text(runs: &[CardRun]) -> String {
         "fsck",
         "verdict",
     ];
-    let mut table = Table::new(header).numbers(2..15);
+    let mut table = Table::new(header).numbers(2..16);
     for run in runs {
         let CardRun { account, .. } = run;
         let kinds = [account.read, account.write, account.discard, account.flush];
         let requests: u64 = kinds.iter().map(|kind| kind.requests).sum();
         table.row([
-            run.filesystem.clone(),
+            name(run),
             run.workload.clone(),
             format!("{} %", run.fill_percent),
             time(account.time_us),
+            run.host.as_ref().map_or("-".to_owned(), |_| time(run.host_cpu_us)),
             grouped(requests),
             grouped(account.write.bytes.div_ceil(1024)),
             format!("{:.2}", account.write_amplification),
@@ -331,6 +408,22 @@ fn text(runs: &[CardRun]) -> String {
     let card = runs.first().map_or("", |run| run.account.card.as_str());
     let failed = runs.iter().filter(|run| !run.message.is_empty());
     let messages =
-        failed.map(|run| format!("{} {}, {}: {}\n", run.filesystem, run.workload, run.verdict, run.message));
-    format!("{card}\n{table}\n{}", messages.collect::<String>())
+        failed.map(|run| format!("{} {}, {}: {}\n", name(run), run.workload, run.verdict, run.message));
+    let losses = runs.iter().filter_map(|run| Some(power_loss(run, run.power_loss.as_ref()?)));
+    format!("{card}\n{table}\n{}{}", messages.collect::<String>(), losses.collect::<String>())
+}
+
+/// Losses of power of a run, and the first failures.
+fn power_loss(run: &CardRun, results: &CutResults) -> String {
+    let CutResults { flushes, cuts, corrected, files_checked, failures } = results;
+    let mut text = format!(
+        "{} {}: {cuts} losses of power at {flushes} flushes; fsck corrected something after {corrected}, {files_checked} synced files were looked for, {} failures\n",
+        name(run),
+        run.workload,
+        failures.len()
+    );
+    for failure in failures {
+        text += &format!("  after {}: {}\n", failure.id, failure.problem);
+    }
+    text
 }

@@ -38,6 +38,8 @@ pub struct LoadedCard {
     pub part: Part,
     /// The card itself, checked.
     pub spec: CardSpec,
+    /// Name of the host, if it is one of the catalogue's or of one's own.
+    pub host: Option<String>,
 }
 
 impl LoadedCard {
@@ -61,8 +63,22 @@ const ENDURANCE_CYCLES_MIN: u32 = 100;
 /// # Errors
 /// Unknown names, unreadable files, values that their keys refuse, a card that is impossible.
 pub fn load(library: &Library, name: impl AsRef<Path>, sets: &[Override]) -> Result<LoadedCard, ConfigError> {
-    let config = library.card(name, sets)?;
+    load_on_host(library, name, None, sets)
+}
+
+/// Reads a card at a host by name or path.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_on_host(
+    library: &Library,
+    name: impl AsRef<Path>,
+    host: Option<&Path>,
+    sets: &[Override],
+) -> Result<LoadedCard, ConfigError> {
+    let config = library.card_on_host(name, host, sets)?;
     let spec: CardSpec = config.extract("card")?;
     spec.check().map_err(|bad| config.wrong(&format!("card.{}", bad.key), bad.problem))?;
-    Ok(LoadedCard { part: config.part().clone(), spec })
+    let host = host.map(|host| host.display().to_string());
+    Ok(LoadedCard { part: config.part().clone(), spec, host })
 }

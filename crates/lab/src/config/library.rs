@@ -14,6 +14,7 @@ static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
 static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts/cards");
 static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
 static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../controllers");
+static CARD_HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts/cards");
 static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts");
 
 /// Kind of a file in the catalogue.
@@ -29,11 +30,14 @@ pub enum Kind {
     Controller,
     /// A host's software costs.
     Host,
+    /// A host of cards: its interface and its software costs.
+    CardHost,
 }
 
 impl Kind {
     /// All kinds of files.
-    pub const ALL: [Self; 5] = [Self::Setup, Self::Part, Self::Card, Self::Controller, Self::Host];
+    pub const ALL: [Self; 6] =
+        [Self::Setup, Self::Part, Self::Card, Self::Controller, Self::Host, Self::CardHost];
 
     /// The folder of the built-in files.
     pub const fn folder(self) -> &'static str {
@@ -43,6 +47,7 @@ impl Kind {
             Self::Card => "parts/cards",
             Self::Controller => "controllers",
             Self::Host => "hosts",
+            Self::CardHost => "hosts/cards",
         }
     }
 
@@ -54,6 +59,7 @@ impl Kind {
             Self::Card => "card",
             Self::Controller => "controller",
             Self::Host => "host",
+            Self::CardHost => "host of cards",
         }
     }
 
@@ -64,7 +70,7 @@ impl Kind {
             Self::Part => "chip",
             Self::Card => "card",
             Self::Controller => "controller",
-            Self::Host => "host",
+            Self::Host | Self::CardHost => "host",
         }
     }
 }
@@ -91,6 +97,7 @@ impl Library {
             (Kind::Card, &CARDS),
             (Kind::Controller, &CONTROLLERS),
             (Kind::Host, &HOSTS),
+            (Kind::CardHost, &CARD_HOSTS),
         ];
         let texts = folders.into_iter().flat_map(|(kind, folder)| {
             folder.files().filter_map(move |file| {
@@ -169,7 +176,7 @@ impl Library {
             Kind::Part | Kind::Card => {
                 "`floatgate parts` lists all; a file of your own is named by its path".to_owned()
             }
-            Kind::Controller | Kind::Host => {
+            Kind::Controller | Kind::Host | Kind::CardHost => {
                 format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
             }
         };

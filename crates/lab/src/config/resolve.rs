@@ -121,7 +121,23 @@ impl Library {
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, paths of `sets` that are not below `card`.
     pub fn card(&self, name: impl AsRef<Path>, sets: &[Override]) -> Result<Config, ConfigError> {
-        let Loaded { table, head, .. } = self.load(Kind::Card, name)?;
+        self.card_on_host(name, None, sets)
+    }
+
+    /// A card at a host: the table of the host's file is `card.host`.
+    ///
+    /// # Errors
+    /// As [`Library::card`].
+    pub fn card_on_host(
+        &self,
+        name: impl AsRef<Path>,
+        host: Option<&Path>,
+        sets: &[Override],
+    ) -> Result<Config, ConfigError> {
+        let Loaded { mut table, head, .. } = self.load(Kind::Card, name)?;
+        if let Some(host) = host {
+            put(&mut table, "host", self.load(Kind::CardHost, host)?.table);
+        }
         let part = Part::extract(&head, "")?;
         let mut tree = Node::table(head.origin.clone());
         put(&mut tree, Kind::Card.table(), table);

@@ -2,6 +2,8 @@
 # whoever serves the card takes them out of the requests, and starts a new card with each run.
 marks=$(cat "$IN/marks")
 clients=$(cat "$IN/clients")
+# Anything when power will be lost after each run.
+cuts=$(cat "$IN/cuts")
 for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
   modprobe "$module" 2>/dev/null
 done
@@ -14,14 +16,18 @@ part=${drive}1
 [ -e /etc/mtab ] || ln -s /proc/self/mounts /etc/mtab
 
 # While a partition is mounted, what is written to the whole drive may stay in the page cache until it is told to leave.
+put_mark() { echo "$*" | dd of=$drive bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null; }
+
 mark() {
-  echo "$*" | dd of=$drive bs=512 seek="$marks" count=1 conv=sync,notrunc oflag=direct 2>/dev/null || exit 3
+  put_mark "$@" || exit 3
   blockdev --flushbufs $drive || exit 3
 }
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
+last_words() { tail -n 3 /tmp/said | tr -s -c '[:graph:]' ' ' | tail -c 400; }
+
 failed() {
-  mark failed "$1" "$(tail -n 3 /tmp/said | tr -c '[:print:]' ' ' | tail -c 400)"
+  mark failed "$1" "$(last_words)"
   return 1
 }
 
@@ -29,7 +35,8 @@ make() {
   case $1 in
     # Tables of inodes that the kernel writes later would count as the workload's.
     ext4) mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 $part ;;
-    f2fs) mkfs.f2fs -q -f $part ;;
+    # With -q it does not say why it fails.
+    f2fs) mkfs.f2fs -f $part ;;
     nilfs2) mkfs.nilfs2 -q -f $part ;;
     vfat) mkfs.vfat -F 32 -s 64 $part ;;
     exfat) mkfs.exfat $part ;;
@@ -54,7 +61,33 @@ check() {
 fill() {
   free=$(df -k /mnt | awk 'END { print $4 }')
   mebibytes=$((free * fill / 100 / 1024))
-  [ "$mebibytes" = 0 ] || dd if=/dev/zero of=/mnt/filler bs=1M count="$mebibytes" 2>/dev/null
+  [ "$mebibytes" = 0 ] || dd if=/dev/zero of=/mnt/filler bs=1M count="$mebibytes" || return
+  sync
+}
+
+# The cleaner with the settings of its package but for the protection period. It wants a place for its semaphores.
+start_cleaner() {
+  [ -d /dev/shm ] || { mkdir /dev/shm && mount -t tmpfs none /dev/shm; } || return
+  nilfs_cleanerd -p "$1" $part /mnt >/tmp/cleaner || return
+  cleaner=$(sed -n 's/^NILFS_CLEANERD_PID=//p' /tmp/cleaner)
+  kill -0 "$cleaner"
+}
+
+stop_cleaner() {
+  kill "$cleaner" || { echo "the cleaner has died" >&2; return 1; }
+  while kill -0 "$cleaner" 2>/dev/null; do sleep 0.1; done
+}
+
+# PostMark does not look whether its writes succeed.
+watch_space() {
+  while [ ! -e /tmp/watched ]; do
+    [ "$(stat -f -c %f /mnt)" -ge 16 ] || : >/tmp/full
+    sleep 0.2
+  done
+}
+
+is_full() {
+  [ -e /tmp/full ] || grep -q 'No space left' /tmp/said || ! dd if=/dev/zero of=/mnt/probe bs=64k count=1 conv=fsync 2>/dev/null
 }
 
 # Runs a function once for each client, all at the same time, with the number of the client.
@@ -75,13 +108,19 @@ each_client() {
 postmark_client() {
   mkdir "/mnt/client$1" || return
   printf '%s\n' "set location /mnt/client$1" 'set number 2000' 'set transactions 2000' 'set read 32768' 'set write 32768' "set seed $((41 + $1))" run quit >"/tmp/postmark$1.conf"
-  postmark "/tmp/postmark$1.conf" >"/tmp/postmark$1.out" || { cat "/tmp/postmark$1.out" >&2; return 1; }
+  postmark "/tmp/postmark$1.conf" >"/tmp/postmark$1.out" 2>"/tmp/postmark$1.err" && [ ! -s "/tmp/postmark$1.err" ] && return
+  # It goes on after an error, and counts what has failed as done.
+  echo "$(grep -c '^Error' "/tmp/postmark$1.err") operations failed, the first: $(head -n 1 "/tmp/postmark$1.err")" >&2
+  return 1
 }
 
 postmark_() {
-  each_client postmark_client || return
-  sync
+  each_client postmark_client
+  status=$?
+  sync || return
   files=$(awk '$2 == "created" && !seen[FILENAME]++ { sum += $1 } END { print sum }' /tmp/postmark*.out)
+  files=$((files - $(cat /tmp/postmark*.err | grep -c "^Error: cannot open .* for writing")))
+  return $status
 }
 
 # dbench 4.00 begins its file again until its time has passed: a last line that must fail ends it, so that every filesystem does the same work.
@@ -95,17 +134,25 @@ dbench_() {
 }
 
 create_client() {
-  mkdir "/mnt/client$1" || return
+  # FAT does not sync a directory with a file in it.
+  mkdir "/mnt/client$1" && { [ -z "$cuts" ] || sync; } || return
   made=0
   while [ $made -lt 300 ]; do
-    dd if=/tmp/script of="/mnt/client$1/file$made" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
+    file=client$1/file$made
+    { echo "$file"; cat /tmp/script; } >/tmp/content$1
+    dd if=/tmp/content$1 of="/mnt/$file" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
+    if [ -n "$cuts" ]; then
+      (cd /mnt && md5sum "$file") >>/tmp/synced && put_mark synced || return
+    fi
     made=$((made + 1))
   done
 }
 
 create() {
-  each_client create_client || return
-  files=$((300 * clients))
+  each_client create_client
+  status=$?
+  files=$(find /mnt/client* -type f -size +0 | wc -l)
+  return $status
 }
 
 # A build of small C files: sources are written, synced, read and compiled, and the objects linked into one.
@@ -143,26 +190,78 @@ work() {
   esac
 }
 
+# What has no checker that repairs recovers when it is mounted. Status 1 when something was corrected.
+recover() {
+  case $1 in
+    ext4) fsck.ext4 -f -y $part ;;
+    f2fs) fsck.f2fs -a $part ;;
+    vfat) fsck.vfat -a $part ;;
+    exfat) fsck.exfat -y $part ;;
+  esac
+}
+
+# Recovers from a loss of power and looks for the files that were synced before. $step is what failed.
+recover_files() {
+  step=fsck
+  recover "$1"
+  corrected=$?
+  [ $corrected -le 1 ] || return
+  step=mount
+  mount -i -t "$1" $part /mnt || return
+  step=files
+  found=0
+  (cd /mnt && head -n "$2" /tmp/synced | md5sum -c | grep -v ': OK$') && found=1
+  umount /mnt && [ $found = 0 ] || return
+  step=check
+  check "$1"
+}
+
+lose_power() {
+  mark phase recovery
+  while mark cut; do
+    blockdev --flushbufs $part
+    echo 3 >/proc/sys/vm/drop_caches
+    order=$(dd if=$drive bs=512 skip="$marks" count=1 iflag=direct 2>/dev/null | tr -d '\000')
+    [ "${order% *}" = cut ] || return
+    if recover_files "$1" "${order#* }" >/tmp/said 2>&1; then mark recovered $corrected; else mark lost "$step: $(last_words)"; fi
+  done
+}
+
 one() {
   fill=$3
-  mark run "$1" "$2" "$fill"
+  rm -f /tmp/full /tmp/watched
+  : >/tmp/synced
+  mark run "$1" "$2" "$fill" "$4"
+  mark phase mkfs
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
+  mark phase mount
   mount -i -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
-  fill && sync
+  if [ "$4" != off ]; then start_cleaner "$4" 2>/tmp/said || { failed cleaner; return; }; fi
+  mark phase fill
+  fill 2>/tmp/said || { failed fill; umount /mnt; return; }
   echo 3 >/proc/sys/vm/drop_caches
   mark work
   failure=
+  watch_space &
+  watcher=$!
   work "$2" 2>/tmp/said || failure=workload
+  : >/tmp/watched
+  wait $watcher
+  if [ -n "$failure" ] && is_full; then failure=full; fi
+  mark phase umount
+  if [ "$4" != off ]; then stop_cleaner 2>>/tmp/said || failure=cleaner; fi
   umount /mnt 2>>/tmp/said || failure=umount
   mark worked "${files:-0}"
-  [ -z "$failure" ] || { failed "$failure"; return; }
+  [ "$failure" != full ] || mark full "$(last_words)"
+  [ -z "$failure" ] || [ "$failure" = full ] || { failed "$failure"; return; }
   echo 3 >/proc/sys/vm/drop_caches
   check "$1" >/tmp/said 2>&1 || { failed fsck; return; }
+  [ -z "$cuts" ] || lose_power "$1"
   mark clean
 }
 
 # As little as boards with a card have for what is not written yet: PostMark deletes its files, and would write nothing else.
 echo 4194304 >/proc/sys/vm/dirty_background_bytes
 echo 8388608 >/proc/sys/vm/dirty_bytes
-while read -r filesystem workload fill; do one "$filesystem" "$workload" "$fill"; done <"$IN/plan"
+while read -r filesystem workload fill cleaner; do one "$filesystem" "$workload" "$fill" "$cleaner"; done <"$IN/plan"
 exit 0

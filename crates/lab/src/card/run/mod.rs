@@ -1,13 +1,21 @@
 //! Filesystems of Linux and workloads on a card: a guest works on it, and marks tell the runs and their phases apart.
 //!
+//! [`cuts`]: the drive after losses of power, on which the guest's filesystem has to recover.
+//!
 //! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
-//! a new card that has one partition. The card's time passes only while it works on a request.
+//! a new card that has one partition. The card's time passes with that of who serves it: only during requests, or with the guest's.
+
+mod cuts;
+
+pub use cuts::{CutResults, Cuts};
 
 use super::LoadedCard;
+use super::factory::Content;
 use super::replay::{OpenAuCounter, WritePlaces};
 use super::serve::{CardAccount, CardAtWork, NewCard, Observer};
 use super::trace::{Request, RequestKind};
 use crate::Error;
+use cuts::{CutDrive, WriteLog};
 use floatgate_card::CardOptions;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, SECTOR_BYTES};
 use serde::Serialize;
@@ -22,7 +30,7 @@ pub const UML_INIT: &str = include_str!("uml.sh");
 pub const FILESYSTEMS: [(&str, &str); 7] = [
     ("ext4", "mkfs.ext4:e2fsprogs fsck.ext4:e2fsprogs"),
     ("f2fs", "mkfs.f2fs:f2fs-tools fsck.f2fs:f2fs-tools"),
-    ("nilfs2", "mkfs.nilfs2:nilfs-tools"),
+    ("nilfs2", "mkfs.nilfs2:nilfs-tools nilfs_cleanerd:nilfs-tools"),
     ("vfat", "mkfs.vfat:dosfstools fsck.vfat:dosfstools"),
     ("exfat", "mkfs.exfat:exfatprogs fsck.exfat:exfatprogs"),
     ("btrfs", "mkfs.btrfs:btrfs-progs btrfs:btrfs-progs"),
@@ -51,14 +59,23 @@ pub struct CardRun {
     pub workload: String,
     /// Part of the filesystem that was filled before, in percent.
     pub fill_percent: u8,
-    /// Verdict: `clean`, `failed mkfs`, `failed mount`, `failed workload`, `failed umount`, `failed fsck`, or `unfinished`.
+    /// Protection period of NILFS2's cleaner in s; absent when it does not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protection_period_s: Option<u32>,
+    /// Verdict: `clean`; `full` when the workload found no space left on a filesystem that is clean all the same; `failed` with the phase that failed
+    /// (`mkfs`, `mount`, `cleaner`, `fill`, `workload`, `umount`, `fsck`, `recovery` from a loss of power); `unfinished`.
     pub verdict: String,
-    /// Last words of the program that failed; empty where none did.
+    /// Last words of the program that failed, or the phase that was not finished; empty where all went well.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Account of the card from the workload's first request to the end of `umount`.
     #[serde(flatten)]
     pub account: CardAccount,
+    /// Name of the host; absent for a host that takes no time and has every bus mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Time of the host's CPU for the requests, in us.
+    pub host_cpu_us: f64,
     /// Time of mkfs, of mounting and of filling, in us.
     pub prepare_us: f64,
     /// Time of the check of the filesystem, in us.
@@ -72,6 +89,9 @@ pub struct CardRun {
     /// Changes of the allocation unit from one write to the next, for each file made; absent where their number is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub places_per_file: Option<f64>,
+    /// Losses of power, where they were tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_loss: Option<CutResults>,
 }
 
 /// Makes the observer of the requests of a run that begins.
@@ -81,7 +101,8 @@ impl CardRun {
     /// Name of its trace: `ext4-postmark`, and `ext4-postmark-90` on a filesystem that was filled.
     pub fn trace_name(&self) -> String {
         let fill = if self.fill_percent == 0 { String::new() } else { format!("-{}", self.fill_percent) };
-        format!("{}-{}{fill}", self.filesystem, self.workload)
+        let cleaner = self.protection_period_s.map_or(String::new(), |s| format!("-cleaner-{s}"));
+        format!("{}{cleaner}-{}{fill}", self.filesystem, self.workload)
     }
 }
 
@@ -93,8 +114,20 @@ pub struct Workbench {
     places: OpenAuCounter,
     observers: Observers,
     run: Option<CardRun>,
+    /// Times at which the run began: by the clock of who serves the card, and by the card's own.
+    began: (Instant, Instant),
     /// Time at which the phase began.
     phase: Instant,
+    /// Name of the phase.
+    phase_name: String,
+    /// The workload found no space left.
+    is_full: bool,
+    /// Losses of power to try after each run.
+    cuts: Option<Cuts>,
+    /// Writes of the run, for the losses of power after it.
+    log: Option<WriteLog>,
+    /// The drive after a loss of power; the guest has it instead of the card.
+    cut_drive: Option<CutDrive>,
     is_working: bool,
     done: Vec<CardRun>,
 }
@@ -104,7 +137,12 @@ impl Workbench {
     ///
     /// # Errors
     /// A specification that no card can have; a card without room for a partition.
-    pub fn new(card: LoadedCard, options: CardOptions, observers: Observers) -> Result<Self, Error> {
+    pub fn new(
+        card: LoadedCard,
+        options: CardOptions,
+        cuts: Option<Cuts>,
+        observers: Observers,
+    ) -> Result<Self, Error> {
         let at_work = partitioned(&card, options)?;
         let (phase, places) = (at_work.now(), OpenAuCounter::new(card.spec.au_bytes));
         Ok(Self {
@@ -114,7 +152,13 @@ impl Workbench {
             places,
             observers,
             run: None,
+            began: (Instant::ZERO, phase),
             phase,
+            phase_name: "the start of the guest".to_owned(),
+            is_full: false,
+            cuts,
+            log: None,
+            cut_drive: None,
             is_working: false,
             done: Vec::new(),
         })
@@ -125,26 +169,71 @@ impl Workbench {
         self.at_work.capacity()
     }
 
+    /// Name of the phase in which the guest is: `workload of ext4 postmark`.
+    pub fn phase(&self) -> String {
+        match &self.run {
+            Some(run) => format!("{} of {} {}", self.phase_name, run.filesystem, run.workload),
+            None => self.phase_name.clone(),
+        }
+    }
+
     /// All runs. One that the guest did not end is unfinished.
     pub fn into_runs(mut self) -> Vec<CardRun> {
+        let message = format!("during {}", self.phase_name);
+        self.say(message);
         self.end("unfinished");
         self.done
     }
 
+    fn say(&mut self, message: String) {
+        if let Some(run) = &mut self.run {
+            run.message = message;
+        }
+    }
+
     /// Takes a mark. Unknown ones are none of ours.
-    fn mark(&mut self, text: &str) -> Result<(), Error> {
+    fn mark(&mut self, host: Instant, text: &str) -> Result<(), Error> {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
-            ["run", filesystem, workload, fill] => {
-                self.begin(filesystem, workload, fill.parse().unwrap_or(0))?
+            ["run", filesystem, workload, fill, cleaner] => {
+                let (fill, cleaner) = (fill.parse().unwrap_or(0), cleaner.parse().ok());
+                self.begin(host, filesystem, workload, fill, cleaner)?;
             }
+            ["phase", phase] => phase.clone_into(&mut self.phase_name),
             ["work"] => self.work(),
             ["worked", files] => self.worked(files.parse().ok().filter(|files| *files > 0)),
-            ["clean"] => self.end("clean"),
-            ["failed", phase, ref said @ ..] => {
-                if let Some(run) = &mut self.run {
-                    run.message = said.join(" ");
+            ["full", ref said @ ..] => {
+                self.is_full = true;
+                self.say(said.join(" "));
+            }
+            ["synced"] => {
+                if let Some(log) = &mut self.log {
+                    log.synced();
                 }
+            }
+            ["cut"] => self.cut(),
+            ["recovered", is_corrected] => {
+                if let Some(drive) = &mut self.cut_drive {
+                    drive.results.corrected += u64::from(is_corrected == "1");
+                }
+            }
+            ["lost", ref said @ ..] => {
+                if let Some(drive) = &mut self.cut_drive {
+                    let id = drive.id();
+                    drive.results.fail(id, said.join(" "));
+                }
+            }
+            ["clean"] => {
+                let is_recovered =
+                    self.cut_drive.as_ref().is_none_or(|drive| drive.results.failures.is_empty());
+                self.end(match (is_recovered, self.is_full) {
+                    (false, _) => "failed recovery",
+                    (true, true) => "full",
+                    (true, false) => "clean",
+                });
+            }
+            ["failed", phase, ref said @ ..] => {
+                self.say(said.join(" "));
                 self.end(&format!("failed {phase}"));
             }
             _ => {}
@@ -152,25 +241,62 @@ impl Workbench {
         Ok(())
     }
 
-    fn begin(&mut self, filesystem: &str, workload: &str, fill_percent: u8) -> Result<(), Error> {
+    fn begin(
+        &mut self,
+        host: Instant,
+        filesystem: &str,
+        workload: &str,
+        fill_percent: u8,
+        protection_period_s: Option<u32>,
+    ) -> Result<(), Error> {
         self.end("unfinished");
         self.at_work = partitioned(&self.card, self.options)?;
         self.phase = self.at_work.now();
+        self.began = (host, self.phase);
+        self.is_full = false;
+        self.log = self.cuts.map(|_| self.begin_log()).transpose()?;
         self.places = OpenAuCounter::new(self.card.spec.au_bytes);
         self.run = Some(CardRun {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
             fill_percent,
+            protection_period_s,
             verdict: String::new(),
             message: String::new(),
             account: self.at_work.account(&self.card),
+            host: self.card.host.clone(),
+            host_cpu_us: 0.0,
             prepare_us: 0.0,
             check_us: 0.0,
             files: None,
             places: WritePlaces::default(),
             places_per_file: None,
+            power_loss: None,
         });
         Ok(())
+    }
+
+    /// A log that begins with what the new card holds.
+    fn begin_log(&self) -> Result<WriteLog, Error> {
+        let Content { lba, bytes } =
+            super::factory::one_partition(self.at_work.capacity(), self.card.spec.au_bytes)?;
+        let log = WriteLog::new().and_then(|mut log| log.write(lba, &bytes).map(|()| log));
+        log.map_err(|error| Error::asked(error.to_string(), "name a folder with room in TMPDIR"))
+    }
+
+    /// Power goes away: the guest gets the drive as that may leave it.
+    fn cut(&mut self) {
+        if let (Some(log), Some(cuts)) = (self.log.take(), self.cuts) {
+            self.cut_drive = Some(CutDrive::new(
+                log,
+                cuts,
+                self.card.spec.unit_bytes() / SECTOR_BYTES as u64,
+                self.options.seed,
+            ));
+        }
+        if let Some(drive) = &mut self.cut_drive {
+            drive.cut();
+        }
     }
 
     /// Ends a phase. Returns its time in us.
@@ -182,23 +308,32 @@ impl Workbench {
     }
 
     fn work(&mut self) {
+        "workload".clone_into(&mut self.phase_name);
         let passed = self.next_phase();
         let Some(run) = &mut self.run else { return };
         run.prepare_us = passed;
         let observer = (self.observers)(run);
         self.at_work.begin_account(observer);
+        if let Some(log) = &mut self.log {
+            log.begin_work();
+        }
         self.is_working = true;
     }
 
     fn worked(&mut self, files: Option<u64>) {
+        "fsck".clone_into(&mut self.phase_name);
         self.next_phase();
         self.is_working = false;
         let account = self.at_work.account(&self.card);
         self.at_work.begin_account(None);
+        let kinds = [account.read, account.write, account.discard, account.flush];
+        let requests = kinds.iter().map(|kind| kind.requests).sum();
+        let cpu = self.card.spec.host.cpu_time(requests, account.read.bytes + account.write.bytes);
         let Some(run) = &mut self.run else { return };
         let places = self.places.places();
         run.places_per_file = files.map(|files| places.au_changes as f64 / files as f64);
         (run.account, run.files, run.places) = (account, files, places);
+        run.host_cpu_us = cpu.as_us_f64();
     }
 
     fn end(&mut self, verdict: &str) {
@@ -206,6 +341,8 @@ impl Workbench {
         self.is_working = false;
         let Some(mut run) = self.run.take() else { return };
         run.check_us = passed;
+        run.power_loss = self.cut_drive.take().map(|drive| drive.results);
+        self.log = None;
         run.verdict = verdict.to_owned();
         self.done.push(run);
     }
@@ -218,27 +355,57 @@ fn partitioned(card: &LoadedCard, options: CardOptions) -> Result<CardAtWork, Er
     Ok(new.meet(None))
 }
 
+impl Workbench {
+    /// Moment of the card at a moment of who serves it.
+    fn card_time(&self, host: Instant) -> Instant {
+        (self.began.1 + host.since(self.began.0)).max(self.at_work.now())
+    }
+
+    /// End of a request of the card for who serves it.
+    fn host_time(&self, outcome: Result<Instant, BlockError>) -> Result<Instant, BlockError> {
+        let (host, card) = self.began;
+        let of = |at: Instant| host + at.since(card);
+        outcome.map(of).map_err(|error| BlockError { at: of(error.at), ..error })
+    }
+
+    fn is_mark(&self, lba: u64) -> bool {
+        lba >= self.at_work.capacity()
+    }
+}
+
+/// A request to a drive that has no time.
+fn timeless(now: Instant, lba: u64, outcome: std::io::Result<()>) -> Result<Instant, BlockError> {
+    outcome.map(|()| now).map_err(|_| BlockErrorKind::HostFile.at(lba, now))
+}
+
 impl BlockDevice for Workbench {
     fn capacity(&self) -> u64 {
         self.at_work.capacity() + MARK_SECTORS
     }
 
-    fn read(&mut self, _: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
+    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
         let sectors = self.at_work.capacity().saturating_sub(lba).min((buf.len() / SECTOR_BYTES) as u64);
         let (card, behind) = buf.split_at_mut(sectors as usize * SECTOR_BYTES);
         behind.fill(0);
-        let now = self.at_work.now();
-        if card.is_empty() { Ok(now) } else { self.at_work.read(now, lba, card) }
+        if let Some(drive) = &mut self.cut_drive {
+            behind.iter_mut().zip(drive.order().bytes()).for_each(|(to, from)| *to = from);
+            return timeless(now, lba, drive.read(lba, card));
+        }
+        if card.is_empty() {
+            return Ok(now);
+        }
+        let outcome = self.at_work.read(self.card_time(now), lba, card);
+        self.host_time(outcome)
     }
 
-    fn write(&mut self, _: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
-        if lba >= self.at_work.capacity() {
+    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
+        if self.is_mark(lba) {
             let text = String::from_utf8_lossy(data);
-            let taken = self.mark(text.trim_end_matches('\0'));
-            let at = self.at_work.now();
-            let failed = |_| BlockErrorKind::WornOut.at(lba, at);
-            return taken.map(|()| at).map_err(failed);
+            let taken = self.mark(now, text.trim_end_matches('\0'));
+            return taken.map(|()| now).map_err(|_| BlockErrorKind::WornOut.at(lba, now));
+        }
+        if let Some(drive) = &mut self.cut_drive {
+            return timeless(now, lba, drive.write(lba, data));
         }
         if self.is_working {
             let sectors = (data.len() / SECTOR_BYTES) as u64;
@@ -246,18 +413,38 @@ impl BlockDevice for Workbench {
                 Request { at: Nanos::ZERO, kind: RequestKind::Write, sector: lba, sectors, latency: None };
             self.places.write(&request);
         }
-        self.at_work.write(now, lba, data)
+        if let Some(log) = &mut self.log {
+            timeless(now, lba, log.write(lba, data))?;
+        }
+        let outcome = self.at_work.write(self.card_time(now), lba, data);
+        self.host_time(outcome)
     }
 
-    fn discard(&mut self, _: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
+    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
         let count = count.min(self.at_work.capacity().saturating_sub(lba));
-        if count == 0 { Ok(now) } else { self.at_work.discard(now, lba, count) }
+        if count == 0 {
+            return Ok(now);
+        }
+        if let Some(drive) = &mut self.cut_drive {
+            drive.discard(lba, count);
+            return Ok(now);
+        }
+        if let Some(log) = &mut self.log {
+            log.discard(lba, count);
+        }
+        let outcome = self.at_work.discard(self.card_time(now), lba, count);
+        self.host_time(outcome)
     }
 
-    fn flush(&mut self, _: Instant) -> Result<Instant, BlockError> {
-        let now = self.at_work.now();
-        self.at_work.flush(now)
+    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
+        if self.cut_drive.is_some() {
+            return Ok(now);
+        }
+        if let Some(log) = &mut self.log {
+            log.flush();
+        }
+        let outcome = self.at_work.flush(self.card_time(now));
+        self.host_time(outcome)
     }
 
     fn breakdown(&self) -> Breakdown {

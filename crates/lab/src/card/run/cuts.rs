@@ -1,0 +1,280 @@
+//! Losses of power of the drive that a guest works on.
+//!
+//! [`WriteLog`] has the guest's writes with their data, in a temporary file. [`CutDrive`] is the drive as a loss of power may leave it: what was written before the
+//! last flush is there, and what was written or discarded after it is old or new, map unit by map unit, as a card leaves it; or sector by sector. The guest's filesystem recovers on it; what it writes is forgotten with
+//! the next cut.
+
+use crate::card::powercut::CutFailure;
+use floatgate_device::cells::random::{Stream, hash};
+use floatgate_mtd::SECTOR_BYTES;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+/// Losses of power that are tried after a run: at each flush, and at a request between each flush and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cuts {
+    /// Number of them, evenly over the workload; all when absent.
+    pub number: Option<u32>,
+    /// Each sector that was not flushed is old or new for itself. Otherwise the sectors of one write to one map unit are the same.
+    pub tears_units: bool,
+}
+
+/// Result of the losses of power of one filesystem under one workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CutResults {
+    /// Flushes of the workload, up to the end of umount.
+    pub flushes: u64,
+    /// Losses of power tried.
+    pub cuts: u64,
+    /// Recoveries in which the filesystem's checker corrected something.
+    pub corrected: u64,
+    /// Files synced before a loss of power that were looked for after it, of all losses together.
+    pub files_checked: u64,
+    /// Losses after which the filesystem was not as it must be, at most 100.
+    pub failures: Vec<CutFailure>,
+}
+
+/// Most failures that are kept.
+const FAILURES_MAX: usize = 100;
+
+impl CutResults {
+    /// Adds a loss of power that ended in a failure.
+    pub(super) fn fail(&mut self, id: String, problem: String) {
+        if self.failures.len() < FAILURES_MAX {
+            self.failures.push(CutFailure { id, problem });
+        }
+    }
+}
+
+/// Event of the log. Data of a write is in the file, from `at` on.
+#[derive(Clone, Copy)]
+enum Event {
+    Write {
+        sector: u64,
+        sectors: u64,
+        at: u64,
+    },
+    Discard {
+        sector: u64,
+        sectors: u64,
+    },
+    Flush,
+    /// The workload has synced one more file.
+    Synced,
+}
+
+/// Writes of a guest with their data, discards and flushes.
+pub(super) struct WriteLog {
+    file: File,
+    /// Bytes of the file that are in use.
+    bytes: u64,
+    events: Vec<Event>,
+    /// Events before the workload.
+    first: usize,
+}
+
+impl WriteLog {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { file: tempfile::tempfile()?, bytes: 0, events: Vec::new(), first: 0 })
+    }
+
+    /// Appends data to the file. Returns its place.
+    fn put(&mut self, data: &[u8]) -> io::Result<u64> {
+        let at = self.bytes;
+        self.file.seek(SeekFrom::Start(at))?;
+        self.file.write_all(data)?;
+        self.bytes += data.len() as u64;
+        Ok(at)
+    }
+
+    pub(super) fn write(&mut self, sector: u64, data: &[u8]) -> io::Result<()> {
+        let at = self.put(data)?;
+        self.events.push(Event::Write { sector, sectors: (data.len() / SECTOR_BYTES) as u64, at });
+        Ok(())
+    }
+
+    pub(super) fn discard(&mut self, sector: u64, sectors: u64) {
+        self.events.push(Event::Discard { sector, sectors });
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.events.push(Event::Flush);
+    }
+
+    pub(super) fn synced(&mut self) {
+        self.events.push(Event::Synced);
+    }
+
+    /// Power goes away from here on, and not before.
+    pub(super) fn begin_work(&mut self) {
+        self.first = self.events.len();
+    }
+}
+
+/// Moment of a loss of power: before the event with this number, after so many flushes of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Moment {
+    event: usize,
+    flush: u64,
+}
+
+/// Drive of a guest after losses of power, one after the other.
+pub(super) struct CutDrive {
+    log: WriteLog,
+    moments: Vec<Moment>,
+    /// Number of the loss that comes next.
+    next: usize,
+    /// Place in the file of each sector that was flushed before the event with the number `applied`; all others are zeros.
+    flushed: BTreeMap<u64, u64>,
+    applied: usize,
+    /// The same of the drive as the guest has it.
+    sectors: BTreeMap<u64, u64>,
+    /// Files synced so far.
+    synced: u64,
+    /// Sectors that are old or new together.
+    grain: u64,
+    /// End of the log's data in the file.
+    logged: u64,
+    seed: u64,
+    pub(super) results: CutResults,
+}
+
+impl CutDrive {
+    /// `unit_sectors` are those of a map unit of the card.
+    pub(super) fn new(log: WriteLog, cuts: Cuts, unit_sectors: u64, seed: u64) -> Self {
+        let all = moments(&log, seed);
+        let flushes = log.events[log.first..].iter().filter(|event| matches!(event, Event::Flush)).count();
+        let moments = match cuts.number.map(|number| number as usize) {
+            Some(number) if number < all.len() => {
+                (0..number).map(|place| all[place * all.len() / number]).collect()
+            }
+            _ => all,
+        };
+        Self {
+            logged: log.bytes,
+            log,
+            moments,
+            next: 0,
+            flushed: BTreeMap::new(),
+            applied: 0,
+            sectors: BTreeMap::new(),
+            synced: 0,
+            grain: if cuts.tears_units { 1 } else { unit_sectors },
+            seed,
+            results: CutResults { flushes: flushes as u64, ..CutResults::default() },
+        }
+    }
+
+    /// Goes on to the next loss of power.
+    pub(super) fn cut(&mut self) {
+        let moment = self.moments.get(self.next).copied();
+        self.next += 1;
+        let Some(moment) = moment else { return };
+        let events = &self.log.events[self.applied..moment.event];
+        let durable =
+            events.iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |last| last + 1);
+        // A discard may be forgotten, as by a real card; so its sectors are old or new at any time.
+        let mut chance = Stream::new(hash(self.seed, moment.event as u64, 5));
+        let durable = self.applied + durable;
+        for event in &self.log.events[self.applied..durable] {
+            let is_write = matches!(event, Event::Write { .. });
+            apply(&mut self.flushed, *event, |_| is_write || chance.bits() & 1 == 0);
+        }
+        self.applied = durable;
+        self.sectors.clone_from(&self.flushed);
+        for event in &self.log.events[durable..moment.event] {
+            // Sectors of an event come in ascending order.
+            let (grain, mut last) = (self.grain, None);
+            apply(&mut self.sectors, *event, |sector| match last {
+                Some((unit, is_new)) if unit == sector / grain => is_new,
+                _ => last.insert((sector / grain, chance.bits() & 1 == 0)).1,
+            });
+        }
+        let is_synced = |event: &&Event| matches!(event, Event::Synced);
+        self.synced = self.log.events[..moment.event].iter().filter(is_synced).count() as u64;
+        self.log.bytes = self.logged;
+        self.results.cuts += 1;
+        self.results.files_checked += self.synced;
+    }
+
+    /// Order for the guest: `cut` and the number of files that were synced before it; `done` after the last.
+    pub(super) fn order(&self) -> String {
+        if self.next > self.moments.len() { "done".to_owned() } else { format!("cut {}", self.synced) }
+    }
+
+    /// Name of the loss of power under way.
+    pub(super) fn id(&self) -> String {
+        let Some(moment) = self.next.checked_sub(1).and_then(|number| self.moments.get(number)) else {
+            return String::new();
+        };
+        let after = moment.event - self.applied;
+        format!("flush {} and {after} requests", moment.flush)
+    }
+
+    pub(super) fn read(&mut self, sector: u64, out: &mut [u8]) -> io::Result<()> {
+        for (sector, out) in (sector..).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
+            match self.sectors.get(&sector) {
+                None => out.fill(0),
+                Some(at) => {
+                    self.log.file.seek(SeekFrom::Start(*at))?;
+                    self.log.file.read_exact(out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, sector: u64, data: &[u8]) -> io::Result<()> {
+        let at = self.log.put(data)?;
+        let sectors = (data.len() / SECTOR_BYTES) as u64;
+        apply(&mut self.sectors, Event::Write { sector, sectors, at }, |_| true);
+        Ok(())
+    }
+
+    pub(super) fn discard(&mut self, sector: u64, sectors: u64) {
+        apply(&mut self.sectors, Event::Discard { sector, sectors }, |_| true);
+    }
+}
+
+/// Applies an event to those of its sectors that are new.
+fn apply(drive: &mut BTreeMap<u64, u64>, event: Event, mut is_new: impl FnMut(u64) -> bool) {
+    match event {
+        Event::Write { sector, sectors, at } => {
+            for number in (0..sectors).filter(|number| is_new(sector + number)) {
+                drive.insert(sector + number, at + number * SECTOR_BYTES as u64);
+            }
+        }
+        Event::Discard { sector, sectors } => {
+            let held: Vec<u64> = drive.range(sector..sector + sectors).map(|(sector, _)| *sector).collect();
+            for sector in held.iter().filter(|sector| is_new(**sector)) {
+                drive.remove(sector);
+            }
+        }
+        Event::Flush | Event::Synced => {}
+    }
+}
+
+/// All moments: right after each flush of the workload, and before some request between it and the next.
+fn moments(log: &WriteLog, seed: u64) -> Vec<Moment> {
+    let mut moments = Vec::new();
+    let (mut begin, mut flush) = (log.first, 0);
+    let mut chance = Stream::new(hash(seed, 0, 6));
+    for (number, event) in log.events.iter().enumerate().skip(log.first) {
+        if matches!(event, Event::Flush) {
+            push_moments(&mut moments, begin..number, flush, &mut chance);
+            (begin, flush) = (number + 1, flush + 1);
+        }
+    }
+    push_moments(&mut moments, begin..log.events.len(), flush, &mut chance);
+    moments
+}
+
+fn push_moments(moments: &mut Vec<Moment>, events: std::ops::Range<usize>, flush: u64, chance: &mut Stream) {
+    moments.push(Moment { event: events.start, flush });
+    if !events.is_empty() {
+        let event = events.start + 1 + (chance.bits() % events.len() as u64) as usize;
+        moments.push(Moment { event, flush });
+    }
+}
