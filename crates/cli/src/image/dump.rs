@@ -91,8 +91,7 @@ const LINE: usize = 32;
 
 fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
     let (leb, byte) = text.split_once(':').unwrap_or((text, "0"));
-    let narrow = |text: &str| u32::try_from(sizes::bytes(text)?).map_err(|error| error.to_string());
-    Ok((narrow(leb)?, narrow(byte)?))
+    Ok((sizes::bytes32(leb)?, sizes::bytes32(byte)?))
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -337,6 +337,16 @@ impl Jffs2<dyn Mtd> {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
     }
 
+    /// Number of nodes of each eraseblock, obsolete ones included.
+    pub fn nodes_by_eraseblock(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.list.iter().map(|block| block.nodes.len() as u64)
+    }
+
+    /// Number of inodes.
+    pub fn inode_count(&self) -> u64 {
+        self.nodes.len() as u64
+    }
+
     /// True when the node that begins at a byte of the flash counts, as far as files were read.
     pub fn is_live(&self, at: u64) -> bool {
         let at = u32::try_from(at).ok().filter(|_| at < self.flash.mtd.geometry().size_bytes);
