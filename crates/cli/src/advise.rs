@@ -145,6 +145,9 @@ fn of_card(
             ("--temperature", args.temperature.is_some()),
         ],
     )?;
+    if args.write_per_day == Some(0) {
+        return Err(Failure::new("--write-per-day 0: what is not written does not wear", "give the bytes of a day"));
+    }
     let wish = card::Wish {
         traces: chosen(args)?,
         state: args.state.unwrap_or(State::Empty).of_card(),

@@ -1,5 +1,6 @@
 //! The `[partition]` table of a setup, or several `[[partition]]`: the parts of the chip that are used, and how.
 
+use crate::Error;
 use crate::config::{Config, ConfigError, Override, Value};
 use floatgate_device::units;
 use floatgate_device::wire::Device;
@@ -86,14 +87,12 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
 ///
 /// # Errors
 /// No size, which would be all of the chip; a wrong `[partition]` table.
-pub fn of_size(config: &Config, bytes: u64) -> Result<Override, ConfigError> {
+pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     let (_, key) = Partition::of_setup(config)?;
     if bytes == 0 {
-        return Err(config
-            .wrong(&key, "a partition of 0 bytes holds nothing")
-            .help("give it at least one eraseblock"));
+        return Err(Error::asked("a partition of 0 bytes holds nothing", "give it at least one eraseblock"));
     }
-    Override::parse(&format!("{key}.size={bytes}"), 1)
+    Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
 /// First byte of the partition that is used.

@@ -136,6 +136,7 @@ fn what_cannot_be_advised_on_says_why() {
         (&["imx6-mx30lf2g18ac", "--partition", "1GiB"], "reach beyond the end of the device"),
         (&["kingston-class-10", "--partition", "1MiB"], "--partition says nothing about kingston-class-10"),
         (&["kingston-class-10", "--years", "5"], "--years says nothing about"),
+        (&["kingston-class-10", "--write-per-day", "0"], "does not wear"),
         (&["kingston-class-10", "--temperature", "50"], "--temperature says nothing about"),
         (&["list.json", "--set", "card.open_aus=3"], "is measured, not simulated"),
     ] {

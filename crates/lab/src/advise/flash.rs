@@ -366,7 +366,7 @@ fn write_point(
     let cycles = if promised > 0 { promised } else { 100_000 };
     let bytes = geometry.size_bytes as f64 * cycles as f64 / amplification;
     let life = match wish.write_bytes_per_day {
-        0 => "nothing is written, and nothing wears".to_owned(),
+        0 => "with 0 bytes a day nothing wears".to_owned(),
         per_day => format!("{:.1} years at {} a day", bytes / per_day as f64 / 365.25, size(per_day)),
     };
     let read = row("read first")
@@ -374,7 +374,7 @@ fn write_point(
     let mut point = Point::new(
         "speed and life",
         format!(
-            "expect {:.2} {} for writes{read}; about {:.1} TB can be written: {life}",
+            "expect {:.2} {} for writes{read}; about {:.1} TB can be written, {life}",
             write.value,
             write.unit,
             bytes / 1e12
@@ -458,8 +458,8 @@ fn scrub_point(
             Ok(report) => report,
             Err(Error::Config(error)) => return Err(error.into()),
             Err(error) => {
-                point.advice = "not simulated".to_owned();
-                return Ok(point.unless(error.to_string()));
+                point.advice = format!("not simulated: {error}");
+                return Ok(point);
             }
         };
         let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
