@@ -146,7 +146,10 @@ fn of_card(
         ],
     )?;
     if args.write_per_day == Some(0) {
-        return Err(Failure::new("--write-per-day 0: what is not written does not wear", "give the bytes of a day"));
+        return Err(Failure::new(
+            "--write-per-day 0: what is not written does not wear",
+            "give the bytes of a day",
+        ));
     }
     let wish = card::Wish {
         traces: chosen(args)?,
