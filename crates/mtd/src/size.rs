@@ -78,6 +78,7 @@ pub fn text(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString as _;
 
     #[test]
     fn sizes_have_units() {

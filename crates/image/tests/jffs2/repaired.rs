@@ -147,7 +147,7 @@ fn a_directory_whose_node_is_lost_keeps_what_is_in_it() {
         bytes[place_of(whole, endian, dir) + 21] ^= 0x10;
         let (report, new) = repaired(name, &bytes).unwrap();
         // Reading the damaged image finds the same.
-        assert_eq!(listing(&mut *mounted(&bytes)), listing(&mut *mounted(&new)), "{name}");
+        assert!(listing(&mut *mounted(&bytes)) == listing(&mut *mounted(&new)), "{name}");
         let mut fs = mounted(&new);
         assert!(contents(&mut *fs, "/dir/text") == text(), "{name}");
         let attributes = fs.attributes(dir).unwrap();
