@@ -147,7 +147,7 @@ impl Comparison {
             return Err(Failure::new("there is nothing to write", Some(help.to_owned())));
         }
         let (bytes, fill_percent) = (self.bytes, self.fill_percent);
-        Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, only: None })
+        Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, only: Vec::new() })
     }
 }
 

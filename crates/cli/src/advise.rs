@@ -47,9 +47,9 @@ pub(crate) struct Args {
     #[arg(long = "workload", value_name = "NAME,...", value_delimiter = ',')]
     workloads: Vec<String>,
 
-    /// State of a card at the beginning
-    #[arg(long, value_enum, default_value_t = State::Empty)]
-    state: State,
+    /// State of a card at the beginning [default: empty]
+    #[arg(long, value_enum)]
+    state: Option<State>,
 
     /// Bytes that are written in a day, for the life
     #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
@@ -59,13 +59,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
     partition: Option<u64>,
 
-    /// Years that data on raw flash must last
-    #[arg(long, value_name = "YEARS", default_value_t = 10.0, value_parser = crate::age::years)]
-    years: f64,
+    /// Years that data on raw flash must last [default: 10]
+    #[arg(long, value_name = "YEARS", value_parser = crate::age::years)]
+    years: Option<f64>,
 
-    /// Temperature of raw flash in degrees Celsius, all the time
-    #[arg(long, value_name = "C", default_value_t = 40.0, allow_negative_numbers = true, value_parser = crate::age::temperature)]
-    temperature: f64,
+    /// Temperature of raw flash in degrees Celsius, all the time [default: 40]
+    #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = crate::age::temperature)]
+    temperature: Option<f64>,
 
     /// Seed of chips and cards
     #[arg(long, default_value_t = 0)]
@@ -73,6 +73,23 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+/// Years and degrees Celsius where nothing else is said.
+const YEARS: f64 = 10.0;
+const TEMPERATURE_C: f64 = 40.0;
+
+impl Args {
+    /// Refuses options that say nothing about the target.
+    fn refuse(&self, why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+        match options.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::new(
+                format!("{option} says nothing about {}: {why}", self.target.display()),
+                format!("leave {option} out"),
+            )),
+        }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -120,9 +137,23 @@ fn of_card(
     known: &Known,
     card: Option<&LoadedCard>,
 ) -> Result<Advice, Failure> {
+    args.refuse(
+        "a card is not looked at over years, and its partition is what this advises",
+        &[
+            ("--partition", args.partition.is_some()),
+            ("--years", args.years.is_some()),
+            ("--temperature", args.temperature.is_some()),
+        ],
+    )?;
+    if args.write_per_day == Some(0) {
+        return Err(Failure::new(
+            "--write-per-day 0: what is not written does not wear",
+            "give the bytes of a day",
+        ));
+    }
     let wish = card::Wish {
         traces: chosen(args)?,
-        state: args.state.of_card(),
+        state: args.state.unwrap_or(State::Empty).of_card(),
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
@@ -210,17 +241,19 @@ fn find_existing(path: &Path, known: &mut Known) -> Result<(), Failure> {
 }
 
 fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice, Failure> {
-    if let Some(name) = args.filesystems.first() {
-        return Err(Failure::new(
-            format!("--fs {name}: raw flash has UBIFS or JFFS2, which advise compares itself"),
-            "leave --fs out; `floatgate fs` compares others",
-        ));
-    }
     let board = Board::named(library, &args.target, sets).map_err(|error| unknown(library, args, error))?;
+    args.refuse(
+        "raw flash has UBIFS or JFFS2, which are compared empty and full, with the files of `floatgate fs`",
+        &[
+            ("--fs", !args.filesystems.is_empty()),
+            ("--workload", !args.workloads.is_empty()),
+            ("--state", args.state.is_some()),
+        ],
+    )?;
     let wish = flash::Wish {
         partition_bytes: args.partition,
-        years: args.years,
-        temperature_c: args.temperature,
+        years: args.years.unwrap_or(YEARS),
+        temperature_c: args.temperature.unwrap_or(TEMPERATURE_C),
         write_bytes_per_day: args.write_per_day.unwrap_or(flash::BYTES_PER_DAY),
         seed: args.seed,
     };

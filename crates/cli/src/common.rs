@@ -9,6 +9,7 @@ use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
 use floatgate_lab::corner::{self, Slowest};
 use floatgate_lab::rig::RigOptions;
+pub(crate) use floatgate_mtd::size::text as size;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -279,15 +280,6 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
         tell(&format!("wrote {}", name.display()));
     }
     Ok(())
-}
-
-/// A size in the largest unit in which it is whole.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
-        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
 }
 
 /// Groups the digits of a number by threes: 34133 becomes "34 133".

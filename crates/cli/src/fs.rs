@@ -1,10 +1,12 @@
 //! `floatgate fs`.
 
-use crate::common::{self, Failure, Outcome, SetupArgs};
+use crate::common::{self, Failure, Named, Outcome, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_lab::fs_compare::{self, FsComparison, Options, Progress, Row, Subject, Test};
+use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Progress, Row, Subject, Test};
+use floatgate_lab::partition;
 use floatgate_lab::plot::{self, BarRow};
+use floatgate_lab::rig::Link;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -16,6 +18,7 @@ use std::time::Duration;
   floatgate fs arm926-nand01gw3b
   floatgate fs imx6-mx30lf2g18ac --fs jffs2,ubifs --test write,read
   floatgate fs am62a-w35n01jw --set partition.size=16MiB --test mount,space
+  floatgate fs arm926-nand01gw3b --partition 3MiB,4MiB,8MiB,16MiB,32MiB
   floatgate fs imx6-mx30lf2g18ac --set partition.size=16MiB --set filesystem.fastmap=true --test mount
   floatgate fs stm32-n25q128a --fs jffs2,raw --bytes 64KiB --test write --json
   floatgate fs arm926-nand01gw3b --bytes 1MiB --test write,read --plot speed.svg
@@ -24,7 +27,10 @@ A filesystem of your own is a program, named by a path with a slash: `--fs ./lit
 for operations of the flash on its standard output; `examples/own_filesystem.rs` is one, and docs/filesystems.md has the messages.
 
 Programs see files through Linux's page cache: `page_cache` of the setup has its size and limits. What compression, checksums and copies take
-of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.")]
+of the CPU follows from `host.instruction_ps` and `host.cache_miss_ns`.
+
+With several sizes of the partition there is one table: the space that is left for files, the time until a filesystem full of files of 8 KiB can be
+used, and the kernel memory that it takes, with the size from which on UBIFS is advised.")]
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
@@ -46,7 +52,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=95))]
     fill: u32,
 
-    /// Draw where the time of each row went as bars into an SVG file
+    /// Compare filesystems on partitions of these sizes: space for files, time until a full one can be used, kernel memory
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = some_bytes, conflicts_with_all = ["test", "bytes"])]
+    partition: Vec<u64>,
+
+    /// Draw where the time of each row went as bars into an SVG file; with --partition, the figures over the size
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
@@ -67,8 +77,8 @@ fn subjects(name: &str) -> Result<Subjects, String> {
 
 /// Bytes with a unit, at least one.
 fn some_bytes(text: &str) -> Result<u64, String> {
-    match crate::image::sizes::bytes(text)? {
-        0 => Err("a file of one byte is the smallest".to_owned()),
+    match crate::image::sizes::bytes(text).map_err(|error| error.to_string())? {
+        0 => Err("one byte is the least".to_owned()),
         bytes => Ok(bytes),
     }
 }
@@ -87,7 +97,7 @@ impl Args {
         subjects.dedup();
         tests.sort();
         tests.dedup();
-        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, only: None }
+        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, only: Vec::new() }
     }
 }
 
@@ -103,21 +113,19 @@ pub(crate) fn progress_bar(template: &str) -> ProgressBar {
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let named = args.setup.open()?;
-    let config = named.config()?;
     let options = args.options();
     for subject in &options.subjects {
         if let Subject::Own(path) = subject {
             check_program(path)?;
         }
     }
-    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}");
-    let progress = |news| match news {
-        Progress::Tests(tests) => bar.set_length(tests),
-        Progress::Done => bar.inc(1),
-    };
-    let compared = fs_compare::compare(&named.library, &config, named.options, &options, &progress);
-    bar.finish_and_clear();
-    let compared = compared?;
+    if !args.partition.is_empty() {
+        return by_size(args, &named, &options.subjects);
+    }
+    let config = named.config()?;
+    let compared = with_progress(|progress| {
+        fs_compare::compare(&named.library, &config, named.options, &options, progress)
+    })?;
     if compared.rows.is_empty()
         && let Some(refused) = compared.refused.first()
     {
@@ -135,6 +143,77 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Does something while a bar shows how far it is.
+fn with_progress<T>(work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T) -> T {
+    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}");
+    let result = work(&|news| match news {
+        Progress::Tests(tests) => bar.set_length(tests),
+        Progress::Done => bar.inc(1),
+    });
+    bar.finish_and_clear();
+    result
+}
+
+/// The comparison by the size of the partition.
+fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
+    let base = named.config()?;
+    let at = |bytes: u64| {
+        let mut sets = named.sets.clone();
+        sets.push(partition::of_size(&base, bytes)?);
+        Ok(named.library.resolve(&named.setup, &sets)?)
+    };
+    let compared = with_progress(|progress| {
+        let how = (named.options, subjects, args.fill);
+        fs_compare::by_size(&named.library, &at, how, &args.partition, progress)
+    })?;
+    if let Some(path) = &args.plot {
+        common::write_picture(path, &compared.plot())?;
+    }
+    args.format.finish(&compared, "rows", || of_sizes(&compared))
+}
+
+fn of_sizes(compared: &BySize) -> String {
+    let mut text = format!(
+        "{}\n{}: eraseblocks of {} KiB\n",
+        compared.title,
+        compared.chip,
+        compared.eraseblock_bytes / 1024
+    );
+    text += &links(&compared.link, compared.cpu_is_known);
+    let mut table = Table::new([
+        "partition",
+        "",
+        "free after mkfs",
+        "mounted full",
+        "all files usable",
+        "kernel memory",
+        "",
+    ])
+    .numbers(2..6);
+    for row in &compared.rows {
+        let kib = |value: Option<f64>| value.map_or_else(String::new, |kib| format!("{kib:.0} KiB"));
+        let seconds = |value: Option<f64>| value.map_or_else(String::new, |s| format!("{s:.3} s"));
+        let why_not = row.why_not.as_deref().unwrap_or("");
+        table.row([
+            common::size(row.partition_bytes),
+            row.subject.name().to_owned(),
+            kib(row.free_kib),
+            seconds(row.mounted_s),
+            seconds(row.usable_s),
+            kib(row.memory_kib),
+            if row.is_advised { "advised" } else { why_not }.to_owned(),
+        ]);
+    }
+    text += &format!(
+        "\n{table}\n\nmounted full: files of 8 KiB of random bytes take {} % of the free space\n",
+        compared.fill_percent
+    );
+    for sentence in &compared.advice {
+        text += &format!("\n- {sentence}");
+    }
+    text
+}
+
 /// A program that can be started.
 fn check_program(path: &'static str) -> Result<(), Failure> {
     let failed = |why: String| {
@@ -149,17 +228,13 @@ fn check_program(path: &'static str) -> Result<(), Failure> {
 
 fn head(compared: &FsComparison) -> String {
     let mut text = format!(
-        "{}\n{}: {} KiB in eraseblocks of {} KiB\nreads  {}\nwrites {}\n",
+        "{}\n{}: {} KiB in eraseblocks of {} KiB\n",
         compared.title,
         compared.chip,
         compared.flash_bytes / 1024,
-        compared.eraseblock_bytes / 1024,
-        compared.link.read,
-        compared.link.write
+        compared.eraseblock_bytes / 1024
     );
-    if !compared.cpu_is_known {
-        text += "the CPU's time for compression, checksums and copies is missing: the host has no instruction_ps\n";
-    }
+    text += &links(&compared.link, compared.cpu_is_known);
     let mut programs: Vec<&str> = compared
         .rows
         .iter()
@@ -171,6 +246,15 @@ fn head(compared: &FsComparison) -> String {
         text += &format!(
             "the time of {name} itself on the CPU is not counted, only that of system calls, copies and the driver\n"
         );
+    }
+    text
+}
+
+/// How the driver reads and writes, and what is missing.
+fn links(link: &Link, cpu_is_known: bool) -> String {
+    let mut text = format!("reads  {}\nwrites {}\n", link.read, link.write);
+    if !cpu_is_known {
+        text += "the CPU's time for compression, checksums and copies is missing: the host has no instruction_ps\n";
     }
     text
 }

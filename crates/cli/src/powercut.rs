@@ -81,7 +81,7 @@ pub(crate) struct Args {
     faults: bool,
 
     /// Bytes of the flash, such as 8MiB: less than the chip has, to be quick [default: 16MiB, or 64 eraseblocks if that is more]
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
     size: Option<u64>,
 
     /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --size have to be repeated, too
@@ -261,21 +261,6 @@ impl Args {
         powercut::on_threads(threads, run)
             .map_err(|error| Failure::new(error, "ask for fewer threads with --threads"))
     }
-}
-
-/// A number of bytes with a unit.
-fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text.get(digits.len()..).unwrap_or("").to_ascii_lowercase().as_str() {
-        "" | "b" => 0,
-        "k" | "kib" => 10,
-        "m" | "mib" => 20,
-        "g" | "gib" => 30,
-        unit => return Err(format!("`{unit}` is no unit: KiB, MiB, GiB")),
-    };
-    let number: u64 =
-        digits.trim().parse().map_err(|_| "a whole number of bytes, KiB, MiB or GiB".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "too many bytes".to_owned())
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

@@ -3,7 +3,7 @@
 //!
 //! Each submodule is named for use in `#[serde(with = "units::us")]`.
 
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Nanos, size};
 use serde::de::{self, Deserializer, Visitor};
 use std::fmt;
 
@@ -31,24 +31,13 @@ const FREQUENCY: Dimension = Dimension {
     largest: EXACT,
 };
 
-const SIZE: Dimension = Dimension {
-    name: "a size",
-    example: "\"128 KiB\"",
-    units: &[
-        ("B", 1.0),
-        ("KiB", 1024.0),
-        ("MiB", 1_048_576.0),
-        ("GiB", 1_073_741_824.0),
-        ("kB", 1e3),
-        ("MB", 1e6),
-        ("GB", 1e9),
-    ],
-    largest: EXACT,
-};
+const SIZE: Dimension =
+    Dimension { name: "a size", example: "\"128 KiB\"", units: &[("B", 1.0)], largest: EXACT };
 
 /// 2^53, where `f64` stops being exact.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
+#[derive(Clone, Copy)]
 struct Quantity {
     dimension: &'static Dimension,
     /// Base units per plain number.
@@ -116,6 +105,36 @@ impl Visitor<'_> for Quantity {
     }
 }
 
+/// A size, whose texts are read as everywhere else.
+struct Size;
+
+const NUMBER_OF_BYTES: Quantity = Quantity { dimension: &SIZE, scale: 1.0 };
+
+impl Visitor<'_> for Size {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        NUMBER_OF_BYTES.expecting(f)
+    }
+
+    fn visit_i64<E: de::Error>(self, v: i64) -> Result<u64, E> {
+        NUMBER_OF_BYTES.visit_i64(v)
+    }
+
+    fn visit_u64<E: de::Error>(self, v: u64) -> Result<u64, E> {
+        NUMBER_OF_BYTES.visit_u64(v)
+    }
+
+    fn visit_f64<E: de::Error>(self, v: f64) -> Result<u64, E> {
+        NUMBER_OF_BYTES.visit_f64(v)
+    }
+
+    fn visit_str<E: de::Error>(self, v: &str) -> Result<u64, E> {
+        let bytes = size::parse(v).map_err(E::custom)?;
+        NUMBER_OF_BYTES.visit_u64(bytes)
+    }
+}
+
 macro_rules! time_unit {
     ($name:ident, $scale:expr, $doc:expr) => {
         #[doc = $doc]
@@ -153,14 +172,14 @@ pub mod hz {
 
 /// Sizes whose plain numbers are bytes.
 pub mod bytes {
-    use super::{Deserializer, Quantity, SIZE};
+    use super::{Deserializer, Size};
 
     /// For `#[serde(deserialize_with)]`.
     ///
     /// # Errors
     /// When the value is not a size.
     pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
-        d.deserialize_any(Quantity { dimension: &SIZE, scale: 1.0 })
+        d.deserialize_any(Size)
     }
 }
 

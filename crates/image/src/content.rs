@@ -1,6 +1,8 @@
 //! What a volume or a file begins with: UBIFS, or other formats that boards keep on flash.
 
-use floatgate_media::ubifs::{NODE_MAGIC, NodeType};
+use floatgate_media::jffs2::{Endian, Header};
+use floatgate_media::ubi::{EcHeader, ReadFlips};
+use floatgate_media::ubifs::{Frame, NODE_MAGIC, NodeType};
 
 /// Where the type of a node stands in it.
 const TYPE_AT: usize = 20;
@@ -42,7 +44,7 @@ pub(super) const HEAD_BYTES: usize = 2048;
 /// A format, where its magic number stands, and what that is.
 type Magic = (&'static str, usize, &'static [u8]);
 
-const FORMATS: [Magic; 19] = [
+const FORMATS: [Magic; 20] = [
     ("squashfs", 0, b"hsqs"),
     ("squashfs", 0, b"sqsh"),
     ("U-Boot image", 0, &[0x27, 0x05, 0x19, 0x56]),
@@ -62,7 +64,44 @@ const FORMATS: [Magic; 19] = [
     ("bzip2", 0, b"BZh"),
     ("LZ4", 0, &[0x04, 0x22, 0x4D, 0x18]),
     ("tar", 257, b"ustar"),
+    // OpenWrt: nothing of the overlay is there, and the first boot makes a JFFS2 from here on (libfstools, `jffs2_mark`).
+    (OVERLAY_MARK, 0, &[0xDE, 0xAD, 0xC0, 0xDE]),
 ];
+
+/// The end of the firmware of an OpenWrt that was never started.
+pub(super) const OVERLAY_MARK: &str = "OpenWrt's mark of an overlay that the first start makes";
+
+/// Formats whose magic numbers are long enough to be believed in the middle of a file.
+const INSIDE: [&str; 8] = [
+    "squashfs",
+    "U-Boot image",
+    "device tree or FIT image",
+    "EROFS",
+    "cramfs",
+    "Android boot image",
+    "xz",
+    OVERLAY_MARK,
+];
+
+/// The format that begins with these bytes in the middle of a file.
+pub(super) fn format_inside(head: &[u8]) -> Option<&'static str> {
+    format_of(head).filter(|format| INSIDE.contains(format))
+}
+
+/// Size of the groups in which bytes were swapped, as some programmers and 16-bit buses leave them, and what is seen with each put right: a header with a good CRC.
+pub(super) fn swapped(head: &[u8]) -> Option<(usize, &'static str)> {
+    [2, 4].into_iter().find_map(|group| {
+        let right: Vec<u8> = head.chunks_exact(group).flat_map(|bytes| bytes.iter().rev().copied()).collect();
+        let is_ubi = || EcHeader::parse(right.get(..64)?, ReadFlips::default()).ok();
+        let is_jffs2 = || Endian::of_magic(&right).and_then(|endian| Header::parse(&right, endian).ok());
+        match () {
+            () if is_ubi().is_some() => Some((group, "UBI")),
+            () if Frame::parse(&right).is_ok() => Some((group, "UBIFS")),
+            () if is_jffs2().is_some() => Some((group, "JFFS2")),
+            () => None,
+        }
+    })
+}
 
 /// The format that begins with these bytes, if it is known and not UBIFS.
 pub(super) fn format_of(head: &[u8]) -> Option<&'static str> {

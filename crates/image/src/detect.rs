@@ -7,10 +7,10 @@ use floatgate_stack::store::Store;
 use memchr::memmem;
 use serde::Serialize;
 
-use super::ImageError;
-use super::content::{HEAD_BYTES, format_of};
+use super::content::{HEAD_BYTES, format_inside, format_of, swapped};
 pub use super::format::jffs2::Jffs2Shape;
 use super::format::jffs2::write::with_free;
+use super::{ImageError, Selection};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -93,6 +93,21 @@ impl Found {
         let number = at.checked_sub(self.offset)? / bytes;
         let is_bad = u32::try_from(number).is_ok_and(|number| self.bad_pebs.contains(&number));
         is_bad.then_some(self.offset + (number + 1) * bytes)
+    }
+
+    /// True of what has volumes: UBI.
+    pub(crate) const fn has_volumes(&self) -> bool {
+        matches!(self.content, Content::Ubi(_) | Content::UbiWithOob { .. })
+    }
+
+    /// Refuses a filesystem without UBI where a volume is wanted.
+    pub(crate) fn require_volume(&self, selection: &Selection) -> Result<(), ImageError> {
+        match &selection.volume {
+            Some(wanted) if !self.has_volumes() => {
+                Err(ImageError::NoVolume { wanted: wanted.clone(), names: Vec::new() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a JFFS2, which has no LEBs, where something of UBI or UBIFS is wanted.
@@ -236,12 +251,34 @@ pub(crate) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
     Ok(match first {
         Some(offset) => impossible("an eraseblock of UBI", offset, "the file ends before it does"),
         None if magic == NODE_MAGIC => impossible("a node of UBIFS", 0, "it is no good superblock"),
-        None => {
-            let mut head = vec![0; HEAD_BYTES];
-            store.read_at(0, &mut head).map_err(ImageError::Store)?;
-            format_of(&head).map_or(ImageError::Nothing, ImageError::OtherFormat)
-        }
+        None => other_contents(store, size)?,
     })
+}
+
+/// Bytes between two places where another format is looked for: all formats begin at a page.
+const FORMAT_STEP: usize = 4096;
+
+/// Other formats that are listed.
+const FORMATS_MAX: usize = 4;
+
+/// Error for a file without an image: bytes that are swapped, or what else there is.
+fn other_contents(store: &mut dyn Store, size: u64) -> Result<ImageError, ImageError> {
+    let mut head = vec![0; HEAD_BYTES];
+    let mut inside = Vec::new();
+    for at in (0..size).step_by(FORMAT_STEP) {
+        store.read_at(at, &mut head).map_err(ImageError::Store)?;
+        if let Some((group, what)) = swapped(&head) {
+            return Ok(ImageError::Swapped { group, what, offset: at });
+        }
+        match format_of(&head) {
+            Some(format) if at == 0 => return Ok(ImageError::OtherFormat(format)),
+            _ => inside.extend(format_inside(&head).map(|format| (at, format))),
+        }
+        if inside.len() == FORMATS_MAX {
+            break;
+        }
+    }
+    Ok(if inside.is_empty() { ImageError::Nothing } else { ImageError::OtherFormats(inside) })
 }
 
 /// The byte that a file has nothing but.

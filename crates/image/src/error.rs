@@ -59,7 +59,10 @@ pub enum ImageError {
     #[error("UBI: {0}")]
     Ubi(#[from] ubi::UbiError),
     /// There is no such volume.
-    #[error("there is no volume {wanted:?}; there are: {}", .names.join(", "))]
+    #[error("there is no volume {wanted:?}: {}", match .names.as_slice() {
+        [] => "the image has no volumes".to_owned(),
+        names => format!("there are {}", names.join(", ")),
+    })]
     NoVolume {
         /// The volume asked for.
         wanted: String,
@@ -78,6 +81,19 @@ pub enum ImageError {
     /// The file is of another format.
     #[error("neither UBI, UBIFS nor JFFS2 was found: the file begins with {0}")]
     OtherFormat(&'static str),
+    /// Other formats are in the file, with their places.
+    #[error("neither UBI, UBIFS nor JFFS2 was found, but {}", places(.0))]
+    OtherFormats(Vec<(u64, &'static str)>),
+    /// The bytes of an image are in another order.
+    #[error("{what} begins at byte {offset}, but the bytes of each group of {group} are in reverse order")]
+    Swapped {
+        /// Bytes of a group: 2 or 4.
+        group: usize,
+        /// Format of the image.
+        what: &'static str,
+        /// Byte in the file.
+        offset: u64,
+    },
     /// The JFFS2 cannot be mounted.
     #[error("JFFS2: {0}")]
     Jffs2(jffs2::MountError),
@@ -148,6 +164,11 @@ pub enum ImageError {
     /// Pages cannot be written if it is not known what was in them.
     #[error("the dump cannot be changed: {0}")]
     OobDamaged(String),
+}
+
+fn places(formats: &[(u64, &'static str)]) -> String {
+    let place = |(at, format): &(u64, &str)| format!("{format} at byte {at} ({at:#x})");
+    formats.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
 fn no_filesystem(volumes: &[(String, &'static str)]) -> String {

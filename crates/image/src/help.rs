@@ -4,6 +4,7 @@ use std::io;
 
 use crate::ImageError;
 use crate::build::BuildError;
+use crate::content::OVERLAY_MARK;
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
 #[cfg(feature = "mount")]
@@ -69,7 +70,9 @@ impl Help for ImageError {
                 "`floatgate ecc check` finds out how a NAND dump is protected; other formats are not known yet"
             }
             Self::Empty => "name a file with an image or a dump in it",
-            Self::Blank(0xFF) => "this is erased flash: take a dump of another partition",
+            Self::Blank(0xFF) => {
+                "this is erased flash, which Linux mounts as an empty JFFS2: `floatgate image build` makes an image with files, or take a dump of another partition"
+            }
             Self::Blank(_) => "this is no flash: take the dump again",
             Self::Impossible { .. } => {
                 "take the dump again, whole; `floatgate image dump --at` shows the header"
@@ -80,6 +83,7 @@ impl Help for ImageError {
             Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
                 "the image is cut off, or made for a larger flash; `floatgate image check` says more"
             }
+            Self::NoVolume { names, .. } if names.is_empty() => "leave --volume out",
             Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume, by name or number",
             Self::Ubifs(ubifs::Error::NeedsRecovery) => {
                 "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
@@ -130,8 +134,20 @@ impl Help for ImageError {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
                 return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
             }
-            Self::OtherFormat("squashfs") => "`unsquashfs` extracts it",
-            Self::OtherFormat(_) => "name a file with a UBI, UBIFS or JFFS2 image in it",
+            Self::OtherFormat(format) => return other_format(format).to_owned(),
+            Self::OtherFormats(found) if found.iter().any(|(_, format)| *format == OVERLAY_MARK) => {
+                "this firmware has no JFFS2 yet: dump the flash of a board that was started, or extract the filesystem before the mark"
+            }
+            Self::OtherFormats(found) => {
+                let (at, format) = found.first().copied().unwrap_or_default();
+                return format!("`tail -c +{} FILE` cuts it out; {}", at + 1, other_format(format));
+            }
+            Self::Swapped { group: 2, .. } => "`dd conv=swab if=FILE of=OUT` puts them right",
+            Self::Swapped { group, .. } => {
+                return format!(
+                    "`objcopy -I binary -O binary --reverse-bytes={group} FILE OUT` puts them right"
+                );
+            }
             Self::Ecc(error) => return error.help(),
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"
@@ -142,13 +158,28 @@ impl Help for ImageError {
             }
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
-                "`floatgate ecc check` finds out more; make an image without OOB with `floatgate ecc decode`, and change that"
+                "`floatgate image extract` saves the files, of which `floatgate image build` makes an image; `floatgate ecc check` finds out more"
             }
             Self::OobDamaged(_) => {
                 "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
             }
         };
         text.to_owned()
+    }
+}
+
+/// What to do with a file of another format.
+fn other_format(format: &str) -> &'static str {
+    match format {
+        "squashfs" => "`unsquashfs` extracts it",
+        "gzip" => "`gunzip` unpacks it: name what comes out",
+        "xz" => "`unxz` unpacks it: name what comes out",
+        "zstd" => "`unzstd` unpacks it: name what comes out",
+        "bzip2" => "`bunzip2` unpacks it: name what comes out",
+        "LZ4" => "`unlz4` unpacks it: name what comes out",
+        "tar" => "`tar -xf` unpacks it; `floatgate image build` makes an image of it",
+        "U-Boot image" | "device tree or FIT image" => "`dumpimage -l` lists what is in it",
+        _ => "name a file with a UBI, UBIFS or JFFS2 image in it",
     }
 }
 

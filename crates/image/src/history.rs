@@ -30,7 +30,8 @@ pub enum At {
 /// A node that is still there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Revision {
-    /// Moment at which the node was the last one, as `extract` takes it: a sequence number of UBIFS, inode and version of JFFS2.
+    /// Moment at which the node was the last one, as `extract` takes it: a sequence number of UBIFS, inode and version of JFFS2; empty of an extended
+    /// attribute of JFFS2, which is in no order with other nodes.
     pub at: String,
     /// The inode that the node belongs to: of a name that of its directory.
     pub inode: u32,
@@ -64,6 +65,8 @@ pub enum Change {
     Removed,
     /// The file ends earlier.
     Truncated,
+    /// An extended attribute of JFFS2, or one that an inode has lost.
+    Xattr,
 }
 
 /// Lists all nodes of files that are still there, in the order in which they were written as far as it is known.

@@ -25,6 +25,9 @@ pub struct Corrected {
     pub(super) bad_blocks: Vec<u64>,
 }
 
+/// Note on a dump whose code is not known.
+pub(super) const NO_CODE: &str = "no ECC code fits the dump: its pages are as they were read";
+
 impl Corrected {
     /// True when the ECC has corrected anything.
     pub(super) fn has_corrections(&self) -> bool {
@@ -45,7 +48,7 @@ impl Corrected {
 
     fn notes_of(&self, inside: Range<u64>) -> Vec<String> {
         let Some(report) = &self.report else {
-            return vec!["no ECC code fits the dump: its pages are as they were read".to_owned()];
+            return vec![NO_CODE.to_owned()];
         };
         let mut pages: Vec<u64> = report.uncorrectable.iter().map(|failure| failure.page).collect();
         pages.dedup();

@@ -173,6 +173,16 @@ impl Image {
         Self::over(file.map_err(ImageError::File)?, access)
     }
 
+    /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); the temporary file has no room.
+    pub fn from_stream(stream: &mut dyn std::io::Read) -> Result<Self, ImageError> {
+        let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+        std::io::copy(stream, &mut file).map_err(ImageError::File)?;
+        Self::over(file, Access::Read)
+    }
+
     /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
     ///
     /// # Errors
@@ -302,14 +312,20 @@ impl Image {
     /// # Errors
     /// There is none, or there are several.
     pub fn choose(&self, selection: &Selection) -> Result<Found, ImageError> {
-        match selection.offset {
+        let found = match selection.offset {
             Some(offset) => {
                 let at = self.found.iter().find(|found| self.file_byte(found.offset) == offset);
-                at.cloned().ok_or(ImageError::NotThere(offset))
+                at.cloned().ok_or(ImageError::NotThere(offset))?
             }
-            None if self.found.len() == 1 => Ok(self.found[0].clone()),
-            None => Err(ImageError::Several(self.found.iter().map(|found| self.place_of(found)).collect())),
-        }
+            None if self.found.len() == 1 => self.found[0].clone(),
+            None => {
+                return Err(ImageError::Several(
+                    self.found.iter().map(|found| self.place_of(found)).collect(),
+                ));
+            }
+        };
+        found.require_volume(selection)?;
+        Ok(found)
     }
 
     /// Kind, offset and size of an image, for a list to choose from.

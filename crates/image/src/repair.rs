@@ -158,10 +158,11 @@ fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
     let _lock = Lock::new(path, Access::Read)?;
     let image = Image::open(path, Access::Read)?;
-    if image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none()) {
+    let before = check(&image, &Selection::default())?;
+    let has_no_code = image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none());
+    if has_no_code && before.outcome != Outcome::Clean {
         return Err(ImageError::OobReadOnly);
     }
-    let before = check(&image, &Selection::default())?;
     let corrected_pages = copy(path, output, &image)?;
     let mut saved = Saved::default();
     let mut method = Method::Copied;

@@ -14,7 +14,7 @@ use floatgate_media::ubi::{
 use floatgate_stack::store::{Store, StoreError};
 
 use super::build::Identity;
-pub use ini::{bytes, parse};
+pub use ini::parse;
 
 /// Bytes of a volume's contents that are read together for the image sequence number.
 const NOTED_BYTES: u64 = 1 << 20;

@@ -55,6 +55,7 @@ pub mod fit;
 pub mod fs_compare;
 pub mod fs_speed;
 mod interval;
+mod kernel_memory;
 pub mod keystore;
 pub mod machine;
 pub mod mtdblock;

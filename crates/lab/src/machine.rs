@@ -2,7 +2,9 @@
 
 use crate::config::Config;
 use crate::error::Error;
+use crate::kernel_memory::{self, UbifsSizes};
 use crate::rig::{Device, Rig};
+use floatgate_image::words::count;
 use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::{Instant, Mtd, Nanos};
@@ -63,6 +65,11 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
 
     /// Number and bytes of the eraseblocks that the filesystem has for itself (of UBI: LEBs).
     fn eraseblocks(&self) -> (u32, u32);
+
+    /// Bytes of kernel memory that the mount takes under Linux on a 32-bit CPU; none where that is not known.
+    fn kernel_memory(&self) -> Option<u64> {
+        None
+    }
 
     /// State of the device's eraseblocks.
     fn census(&self) -> Census {
@@ -144,6 +151,17 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         (geometry.lebs, geometry.leb_bytes)
     }
 
+    fn kernel_memory(&self) -> Option<u64> {
+        let (volume, flash) = (self.volume().geometry(), self.device().geometry());
+        Some(kernel_memory::ubifs(&UbifsSizes {
+            pebs: flash.blocks().into(),
+            peb_bytes: flash.erase_bytes.into(),
+            lebs: volume.lebs.into(),
+            leb_bytes: volume.leb_bytes.into(),
+            write_bytes: volume.max_write_bytes.into(),
+        }))
+    }
+
     fn census(&self) -> Census {
         let ubi = self.volume().ubi();
         let mut census = Census { bad: ubi.info().bad_pebs, ..Census::default() };
@@ -209,6 +227,11 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (geometry.blocks(), geometry.erase_bytes)
     }
 
+    fn kernel_memory(&self) -> Option<u64> {
+        let page = self.mtd().geometry().write_bytes;
+        Some(kernel_memory::jffs2(self.nodes_by_eraseblock(), self.inode_count(), page.into()))
+    }
+
     fn census(&self) -> Census {
         Census { bad: self.bad_eraseblocks(), ..Census::default() }
     }
@@ -223,6 +246,9 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         unmounted.map_err(|(error, mtd)| (format!("JFFS2 does not unmount: {error}"), mtd))
     }
 }
+
+/// Fewest eraseblocks of a JFFS2 (Linux: `jffs2_do_fill_super`).
+const JFFS2_BLOCKS_MIN: u32 = 5;
 
 /// Name of the volume that is used.
 const VOLUME: &[u8] = b"data";
@@ -400,6 +426,10 @@ impl Layers {
     pub fn make<D: Below>(&self, mtd: D, now: Instant, lebs: u32) -> Result<Box<dyn OnDevice<D>>, String> {
         match self {
             Self::Ubifs(layers) => layers.make(mtd, now, lebs),
+            Self::Jffs2(_) if mtd.geometry().blocks() < JFFS2_BLOCKS_MIN => Err(format!(
+                "{}, and Linux mounts no JFFS2 of fewer than {JFFS2_BLOCKS_MIN}",
+                count(mtd.geometry().blocks().into(), "eraseblock")
+            )),
             // The first mount erases what it writes to.
             Self::Jffs2(options) => match Jffs2::mount(mtd, now, options) {
                 Ok(fs) => Ok(Box::new(fs)),

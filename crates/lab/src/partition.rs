@@ -1,6 +1,7 @@
 //! The `[partition]` table of a setup, or several `[[partition]]`: the parts of the chip that are used, and how.
 
-use crate::config::{Config, ConfigError, Value};
+use crate::Error;
+use crate::config::{Config, ConfigError, Override, Value};
 use floatgate_device::units;
 use floatgate_device::wire::Device;
 use floatgate_mtd::{Mtd, SlcMode};
@@ -80,6 +81,18 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
         }
     }
     Ok(())
+}
+
+/// The override that gives the partition that is used this size in bytes.
+///
+/// # Errors
+/// No size, which would be all of the chip; a wrong `[partition]` table.
+pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
+    let (_, key) = Partition::of_setup(config)?;
+    if bytes == 0 {
+        return Err(Error::asked("a partition of 0 bytes holds nothing", "give it at least one eraseblock"));
+    }
+    Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
 /// First byte of the partition that is used.

@@ -202,6 +202,11 @@ impl Vfs {
         self.fs.space()
     }
 
+    /// Bytes of kernel memory that the mount takes; none where that is not known.
+    pub fn kernel_memory(&self) -> Option<u64> {
+        self.fs.kernel_memory()
+    }
+
     /// The program sleeps; what is old is written back meanwhile, and the layers below do their background work.
     ///
     /// # Errors

@@ -7,7 +7,10 @@
 )]
 
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::fs_compare::{FsComparison, Options, Progress, Row, Subject, Test, compare, figures};
+use floatgate_lab::fs_compare::{
+    BySize, FsComparison, Options, Progress, Row, SizeRow, Subject, Test, by_size, compare, figures,
+};
+use floatgate_lab::partition;
 use floatgate_lab::rig::RigOptions;
 use std::sync::Mutex;
 
@@ -164,24 +167,54 @@ fn one_file_can_be_listed_before_all_are_checked() {
     assert!(of(one) > 0.0 && of(one) * 20.0 < of(all), "{} {}", of(one), of(all));
 }
 
+fn by_sizes(setup: &str, sets: &[&str], sizes: &[u64]) -> BySize {
+    let library = Library::built_in();
+    let (setup, sets) = (library.setup(setup).unwrap(), Override::parse_all(sets).unwrap());
+    let base = library.resolve(&setup, &sets).unwrap();
+    let at = |bytes| {
+        let size = partition::of_size(&base, bytes)?;
+        Ok(library.resolve(&setup, &[&sets[..], &[size]].concat())?)
+    };
+    by_size(&library, &at, (RigOptions::default(), &BOTH, 80), sizes, &|_| ()).unwrap()
+}
+
 /// "JFFS2 below 16 MiB, UBIFS elsewhere", and "JFFS2 does not scale".
 #[test]
 fn small_partitions_are_for_jffs2() {
-    let sized = |size: &str| {
-        let options =
-            Options { subjects: BOTH.to_vec(), tests: vec![Test::Mount, Test::Space], ..Options::default() };
-        compared(BOARD, &["partition.offset=0", &format!("partition.size={size}")], &options)
+    let compared = by_sizes(BOARD, &["partition.offset=0"], &[8 << 20, 32 << 20, 16 << 20, 8 << 20]);
+    let advised: Vec<(u64, Subject)> = compared
+        .rows
+        .iter()
+        .filter(|row| row.is_advised)
+        .map(|row| (row.partition_bytes >> 20, row.subject))
+        .collect();
+    assert_eq!(advised, [(8, Subject::Jffs2), (16, Subject::Ubifs), (32, Subject::Ubifs)]);
+    let says = |text: &str| compared.advice.iter().any(|sentence| sentence.starts_with(text));
+    assert!(says("choose JFFS2 up to 8 MiB, UBIFS from 16 MiB on"), "{:?}", compared.advice);
+    assert!(says("JFFS2 does not scale: from 8 MiB to 32 MiB"), "{:?}", compared.advice);
+    assert!(says("UBIFS scales"), "{:?}", compared.advice);
+    let of = |subject, value: fn(&SizeRow) -> Option<f64>| {
+        let all: Vec<f64> = compared
+            .rows
+            .iter()
+            .filter(|row| row.subject == subject)
+            .map(|row| value(row).unwrap())
+            .collect();
+        all[2] / all[0]
     };
-    let (small, large) = (sized("8MiB"), sized("32MiB"));
-    let says = |compared: &FsComparison, who: &str| {
-        compared.advice.iter().any(|sentence| sentence.starts_with(&format!("choose {who} here")))
-    };
-    assert!(says(&small, "JFFS2"), "{:?}", small.advice);
-    assert!(says(&large, "UBIFS"), "{:?}", large.advice);
-    let mount = |compared, subject| value(compared, subject, "mount many small files");
-    let growth = |subject| mount(&large, subject) / mount(&small, subject);
-    assert!(growth(Subject::Jffs2) > 3.0, "{}", growth(Subject::Jffs2));
-    assert!(growth(Subject::Ubifs) < 2.0, "{}", growth(Subject::Ubifs));
+    assert!(of(Subject::Jffs2, |row| row.memory_kib) > 3.0 && of(Subject::Ubifs, |row| row.memory_kib) < 1.2);
+    assert!(of(Subject::Jffs2, |row| row.mounted_s) > 3.0 && of(Subject::Ubifs, |row| row.mounted_s) < 2.0);
+    assert!(compared.plot().contains("Kernel memory"));
+}
+
+/// Where neither can be, nothing is advised, and both reasons are told.
+#[test]
+fn partitions_of_few_eraseblocks_are_for_neither() {
+    let compared = by_sizes(BOARD, &["partition.offset=0"], &[256 << 10, 1 << 20]);
+    let row = |index: usize| &compared.rows[index];
+    assert!(row(0).why_not.as_ref().unwrap().contains("no JFFS2 of fewer than 5"), "{:?}", row(0));
+    assert!(row(1).why_not.as_ref().unwrap().contains("too small for UBI"), "{:?}", row(1));
+    assert!(row(2).is_advised && row(3).why_not.is_some(), "{:?}", compared.rows);
 }
 
 #[test]

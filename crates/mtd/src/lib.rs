@@ -15,7 +15,7 @@
 //! - [`counted`]: operations are counted.
 //! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
-//! [`ram`] is a device in memory.
+//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do.
 //! # Example
 //!
 //! ```
@@ -47,6 +47,7 @@ pub mod partition;
 pub mod power_cut;
 pub mod ram;
 mod random;
+pub mod size;
 pub mod slc_mode;
 pub mod time;
 

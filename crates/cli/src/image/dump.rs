@@ -22,13 +22,14 @@ use std::process::ExitCode;
   floatgate image dump dump.bin --area master
   floatgate image dump rootfs.jffs2 --nodes
 
-Fields are named as in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md, each with its offset in the structure. Damaged images can be dumped, too.")]
+Fields are named as in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md, each with its offset in the structure. Damaged images can be dumped, too. \
+A JFFS2 has neither LEBs nor areas: its nodes are shown by --at, --peb, --inode, --path and --nodes.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
-    /// Show the node at a byte of a LEB, such as 12:2048
+    /// UBI and UBIFS: show the node at a byte of a LEB, such as 12:2048
     #[arg(long, value_name = "LEB:BYTE", group = "what", value_parser = leb_and_byte)]
     leb: Option<(u32, u32)>,
 
@@ -48,11 +49,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH", group = "what", allow_hyphen_values = true)]
     path: Option<OsString>,
 
-    /// Show all nodes of an area
+    /// UBIFS: show all nodes of an area
     #[arg(long, value_name = "AREA", group = "what")]
     area: Option<AreaName>,
 
-    /// List the nodes of a JFFS2, a line each
+    /// JFFS2: list the nodes, a line each
     #[arg(long, group = "what")]
     nodes: bool,
 
@@ -91,8 +92,7 @@ const LINE: usize = 32;
 
 fn leb_and_byte(text: &str) -> Result<(u32, u32), String> {
     let (leb, byte) = text.split_once(':').unwrap_or((text, "0"));
-    let narrow = |text: &str| u32::try_from(sizes::bytes(text)?).map_err(|error| error.to_string());
-    Ok((narrow(leb)?, narrow(byte)?))
+    Ok((sizes::bytes32(leb)?, sizes::bytes32(byte)?))
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {

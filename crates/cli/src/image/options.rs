@@ -12,7 +12,7 @@ use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 /// Names an image, and what is meant in it.
 #[derive(clap::Args)]
 pub(super) struct ImageArgs {
-    /// The file with the image
+    /// The file with the image; - reads it from stdin, which cannot be changed
     pub(super) image: PathBuf,
 
     /// The UBI volume, by name or number, where several hold a UBIFS
@@ -53,7 +53,12 @@ impl ImageArgs {
     }
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
-        Image::open(&self.image, access).map_err(|error| failure(&self.image, &error))
+        let opened = if self.image.as_os_str() == "-" && access == Access::Read {
+            Image::from_stream(&mut std::io::stdin().lock())
+        } else {
+            Image::open(&self.image, access)
+        };
+        opened.map_err(|error| failure(&self.image, &error))
     }
 
     /// Mounts the filesystem without writing anything.

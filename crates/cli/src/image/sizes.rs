@@ -6,14 +6,12 @@ use floatgate_lab::config::Library;
 use floatgate_lab::part_sizes;
 use std::path::PathBuf;
 
-/// Bytes with a unit: 131072, 0x20000, 128KiB, 16MiB.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    floatgate_image::ubinize::bytes(text)
-}
+pub(crate) use floatgate_mtd::size::parse as bytes;
 
 /// As [`bytes`], below 4 GiB.
 pub(super) fn bytes32(text: &str) -> Result<u32, String> {
-    u32::try_from(bytes(text)?).map_err(|_| format!("{text} is too large"))
+    let bytes = bytes(text).map_err(|error| error.to_string())?;
+    u32::try_from(bytes).map_err(|_| format!("{text} is too large"))
 }
 
 /// UID:GID.

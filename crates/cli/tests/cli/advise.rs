@@ -129,10 +129,37 @@ fn what_cannot_be_advised_on_says_why() {
         (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),
         (&["kingston-class-10", "--workload", "x"], "there are create, dbench, kernel-build, postmark"),
         (&["imx6-mx30lf2g18ac", "--fs", "ext4"], "raw flash has UBIFS or JFFS2"),
+        (&["imx6-mx30lf2g18ac", "--workload", "create"], "--workload says nothing about imx6-mx30lf2g18ac"),
+        (&["imx6-mx30lf2g18ac", "--state", "full"], "--state says nothing about"),
+        (&["imx6-mx30lf2g18ac", "--partition", "0"], "a partition of 0 bytes holds nothing"),
+        (&["imx6-mx30lf2g18ac", "--partition", "1.3"], "is no size"),
+        (&["imx6-mx30lf2g18ac", "--partition", "1GiB"], "reach beyond the end of the device"),
+        (&["kingston-class-10", "--partition", "1MiB"], "--partition says nothing about kingston-class-10"),
+        (&["kingston-class-10", "--years", "5"], "--years says nothing about"),
+        (&["kingston-class-10", "--write-per-day", "0"], "does not wear"),
+        (&["kingston-class-10", "--temperature", "50"], "--temperature says nothing about"),
         (&["list.json", "--set", "card.open_aus=3"], "is measured, not simulated"),
     ] {
         let run = run_in(&folder, [&["advise"][..], words].concat());
         assert_eq!(run.code, Some(2), "{words:?}");
         assert!(run.err.contains(part), "{words:?}: {}", run.err);
     }
+}
+
+/// Partitions of a few eraseblocks have no filesystem, or JFFS2, and the reasons are those of the filesystems.
+#[test]
+fn small_partitions_of_raw_flash_are_not_for_ubifs() {
+    let folder = fresh("advise_small");
+    let of = |size: &str| {
+        advice(&folder, &["imx6-mx30lf2g18ac", "--partition", size, "--write-per-day", "0", "--years", "1"])
+    };
+    let tiny = of("256KiB");
+    let filesystem = point(&tiny, "filesystem");
+    assert!(filesystem["advice"].as_str().unwrap().starts_with("choose neither"), "{filesystem}");
+    assert!(!commands(&tiny).iter().any(|command| command.contains("ubi")), "{tiny}");
+    let small = of("1MiB");
+    assert!(point(&small, "filesystem")["advice"].as_str().unwrap().starts_with("choose JFFS2"), "{small}");
+    assert!(commands(&small).iter().any(|command| command.starts_with("mkfs.jffs2")), "{small}");
+    let life = point(&small, "speed and life")["advice"].as_str().unwrap();
+    assert!(life.contains("nothing wears"), "{life}");
 }

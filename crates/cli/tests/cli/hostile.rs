@@ -32,6 +32,8 @@ const HOLES: &[&[&str]] = &[
     &["card", "compare", "kingston-class-10", "--fs", "{}"],
     &["advise", "{}"],
     &["advise", "kingston-class-10", "--fs", "{}"],
+    &["fs", "{}", "--partition", "4MiB"],
+    &["fs", "stm32-n25q128a", "--partition", "{}"],
     &["probe", "kingston-class-10", "--set", "{}"],
     &["probe", "--from", "{}"],
     &["papers", "{}"],

@@ -239,6 +239,7 @@ const LINES: &[(&str, &str)] = &[
     ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
     ("fs", "fs arm926-nand01gw3b --test read,space --bytes 64KiB --json"),
     ("fs", "fs stm32-n25q128a --test sync --json"),
+    ("fs --partition", "fs arm926-nand01gw3b --fs jffs2,ubifs --partition 256KiB,4MiB --json"),
     (
         "age",
         "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 2 --scrub-days 30,never --json",

@@ -149,6 +149,7 @@ const EACH: &[&str] = &[
     "card replay kingston-class-10 vfat-create",
     "card compare kingston-class-10 a1-32g --workload create",
     "advise kingston-class-10 --workload create",
+    "fs arm926-nand01gw3b --fs jffs2,ubifs --partition 1MiB,4MiB",
     "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
     "endurance mt29f8g08maawc",
     "endurance --all",

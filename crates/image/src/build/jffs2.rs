@@ -5,7 +5,7 @@ use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Store;
-use floatgate_stack::{FileStore, StoreFlash, StoreMode};
+use floatgate_stack::{StoreFlash, StoreMode};
 
 use super::{BuildError, BuildOptions, Built, FilledFiles, Jffs2Options, Source, fill_filesystem};
 use crate::ImageError;
@@ -19,7 +19,7 @@ const ERASE_MIN: u32 = 4 << 10;
 /// Builds a JFFS2 into a store, as [`build`](super::build).
 pub(super) fn build(
     source: &Source,
-    store: FileStore,
+    store: impl Store + 'static,
     own: &Jffs2Options,
     options: &BuildOptions,
 ) -> Result<Built, BuildError> {
@@ -43,10 +43,6 @@ pub(super) fn build(
         Ok(flash) => (Ok(()), flash),
         Err((error, flash)) => (Err(failed(error)), flash),
     };
-    // Of a full disk the filesystem knows only that the flash does not answer.
-    if let Some(host) = flash.host_error() {
-        return Err(ImageError::Store(host.clone()).into());
-    }
     let FilledFiles { entries, bytes, losses, .. } = filled?;
     unmounted?;
     flash.fill_last_block().map_err(ImageError::Store)?;

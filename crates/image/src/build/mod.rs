@@ -18,11 +18,13 @@ mod pipeline;
 mod shape;
 mod table;
 mod tar;
+mod watched;
 mod write;
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::Superblock;
@@ -44,6 +46,7 @@ use item::{Feeder, Item};
 use lebs::Lebs;
 use pipeline::run;
 pub use shape::FlashShape;
+use watched::{Failure, Watched};
 use write::Writer;
 
 /// Fewest LEBs that a filesystem can grow to if nobody says how many.
@@ -194,7 +197,20 @@ impl Source {
 /// A source that cannot be read, options that make no image, no room, failures of the host. What single files cannot have is
 /// listed in [`Built::losses`] instead.
 pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
-    let store = FileStore::new(out).map_err(ImageError::Store)?;
+    let failure = Failure::default();
+    let store = Watched::new(FileStore::new(out).map_err(ImageError::Store)?, Arc::clone(&failure));
+    let built = build_into(source, store, options);
+    match failure.get() {
+        Some(error) => Err(ImageError::Store(error.clone()).into()),
+        None => built,
+    }
+}
+
+fn build_into(
+    source: &Source,
+    store: Watched<FileStore>,
+    options: &BuildOptions,
+) -> Result<Built, BuildError> {
     if let Container::Jffs2(own) = &options.container {
         return jffs2::build(source, store, own, options);
     }

@@ -90,7 +90,6 @@ impl<'f> Writer<'f> {
             _ => self.file(&item),
         };
         self.has_root |= item.path.is_empty();
-        self.entries += u64::from(!item.path.is_empty());
         self.keep_loss(&item.path, outcome)
     }
 
@@ -142,11 +141,12 @@ impl<'f> Writer<'f> {
                 if is_directory && item.kind == ItemKind::Directory {
                     return self.set_attributes(found, item);
                 }
-                self.remove(directory, name, is_directory)?;
+                self.remove(directory, name)?;
                 self.fs.fill(directory, name, &file)?
             }
             other => other?,
         };
+        self.entries += 1;
         if item.flags != FileFlags::default() && !self.fs.attributes(inode)?.flags.contains(item.flags) {
             self.lose(&item.path, "the filesystem does not have its flags");
         }
@@ -160,22 +160,30 @@ impl<'f> Writer<'f> {
         let inode = target.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part))?;
         let directory = folder.iter().try_fold(self.fs.root(), |at, part| self.fs.lookup(at, part))?;
         match self.fs.fill_link(inode, directory, name) {
-            Err(Error::Exists) if self.fs.lookup(directory, name)? == inode => Ok(()),
+            Err(Error::Exists) if self.fs.lookup(directory, name)? == inode => return Ok(()),
             Err(Error::Exists) => {
-                self.remove(directory, name, false)?;
-                self.fs.fill_link(inode, directory, name)
+                self.remove(directory, name)?;
+                self.fs.fill_link(inode, directory, name)?;
             }
-            other => other,
+            other => other?,
         }
+        self.entries += 1;
+        Ok(())
     }
 
     /// Makes room for a file that has a name which is taken: as with tar, the last one counts.
-    fn remove(&mut self, directory: u32, name: &[u8], is_directory: bool) -> Result<(), Error> {
+    fn remove(&mut self, directory: u32, name: &[u8]) -> Result<(), Error> {
         let before = self.fs.attributes(directory)?;
-        if is_directory {
+        let inode = self.fs.lookup(directory, name)?;
+        let removed = self.fs.attributes(inode)?;
+        if removed.file_type == FileType::Directory {
             self.fs.remove_dir(directory, name)?;
         } else {
             self.fs.unlink(directory, name)?;
+        }
+        self.entries -= 1;
+        if removed.file_type == FileType::Regular && removed.links <= 1 {
+            self.bytes -= removed.size;
         }
         let times = AttributeChanges {
             mtime: Some(before.mtime),
@@ -212,6 +220,7 @@ impl<'f> Writer<'f> {
                         compression,
                         xattrs,
                     };
+                    self.entries += 1;
                     self.fs.fill(inode, part, &file)?
                 }
                 other => other?,

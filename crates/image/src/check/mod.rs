@@ -17,6 +17,7 @@ use super::format::jffs2;
 use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
 use super::format::ubifs::check as files;
+use super::oob::NO_CODE;
 use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
 
@@ -25,9 +26,15 @@ use super::{Corrected, Image, ImageError};
 /// # Errors
 /// The file cannot be read, or what is chosen is not there.
 pub fn check(image: &Image, selection: &Selection) -> Result<CheckReport, ImageError> {
-    let found = match selection.offset {
-        Some(_) => vec![image.choose(selection)?],
-        None => image.found.clone(),
+    let found = match (selection.offset, image.found.as_slice()) {
+        (Some(_), _) | (None, [_]) => vec![image.choose(selection)?],
+        // Only UBI has volumes.
+        _ => image
+            .found
+            .iter()
+            .filter(|one| selection.volume.is_none() || one.has_volumes())
+            .cloned()
+            .collect(),
     };
     check_found(image, found, selection)
 }
@@ -177,6 +184,11 @@ fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckRe
 
 fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
     let layer = if let Content::Jffs2(_) = found.content { Layer::Jffs2 } else { Layer::Ubi };
+    if corrected.is_some_and(|corrected| corrected.report.is_none()) {
+        let consequence = "wrong bits are seen only where a checksum covers them, and the dump is neither repaired nor changed";
+        report.add(Finding::new(layer, Severity::Note, "page", NO_CODE.to_owned(), consequence));
+        return;
+    }
     for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
         report.add(Finding::new(layer, Severity::Recoverable, "page", note, consequence));

@@ -166,6 +166,33 @@ fn old_nodes_are_listed_with_their_paths() {
 
 /// A removed file comes back as it was at any of its versions, with the directories above it; all else stays as it is.
 #[test]
+fn extended_attributes_of_a_jffs2_are_listed() {
+    use floatgate_stack::fs::SetXattr;
+    let mounted =
+        Jffs2::mount(flash(Vec::new(), &Geometry::nor(8, 16 << 10)), Instant::ZERO, &MountOptions::default());
+    let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+    let file = fs.create(1, b"file", &new).unwrap();
+    for value in [&b"one"[..], b"other"] {
+        fs.set_xattr(file, b"user.key", value, SetXattr::Any).unwrap();
+    }
+    fs.set_xattr(file, b"user.gone", b"1", SetXattr::Any).unwrap();
+    fs.remove_xattr(file, b"user.gone").unwrap();
+    let bytes = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")).into_store();
+    let all: Vec<Revision> =
+        revisions(&bytes).into_iter().filter(|one| one.change == Change::Xattr).collect();
+    let of = |what: &str| all.iter().filter(|one| one.what == what).collect::<Vec<_>>();
+    let live = of("extended attribute user.key, 5 bytes");
+    assert!(live.iter().any(|one| one.live && one.path == "/file" && one.byte.is_some()), "{all:#?}");
+    let lost = of("lost extended attribute user.gone, 1 byte");
+    assert!(lost.iter().any(|one| one.path == "/file" && one.at.is_empty()), "{all:#?}");
+    assert!(all.iter().any(|one| one.what.contains("user.key, 3 bytes") && !one.live), "{all:#?}");
+    // They belong to no moment of files.
+    let (memory, _) = extracted_at(&bytes, At::Time(0));
+    assert_eq!(memory.files.len(), extracted_at(&bytes, At::Time(i64::MAX)).0.files.len());
+}
+
+#[test]
 fn each_version_of_a_jffs2_is_extracted() {
     let (bytes, steps) = jffs2(Endian::Little, false);
     let states: Vec<Vec<u8>> = steps

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
+use floatgate_mtd::size;
 
 use super::{UbinizeError, VolumeSource};
 
@@ -77,7 +78,9 @@ impl Section {
             ("ubi", _) => {}
             (other, line) => return Err((line, format!("mode is ubi, not {other:?}"))),
         }
-        let size = self.get("vol_size").map(|(value, line)| bytes(value).map_err(|what| (line, what)));
+        let size = self
+            .get("vol_size")
+            .map(|(value, line)| size::parse(value).map_err(|what| (line, what.to_string())));
         let image = self.get("image").map(|(value, _)| -> PathBuf { folder.join(value) });
         let volume = VolumeSource {
             id: self
@@ -126,46 +129,9 @@ impl Section {
     }
 }
 
-/// A number of bytes, perhaps with a unit: `131072`, `0x20000`, `128KiB`, `16 MiB`.
-///
-/// # Errors
-/// What it is not.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let text = text.trim();
-    let wrong = || format!("{text:?} is no size: 131072, 128KiB, 16MiB");
-    let digits = match text.strip_prefix("0x") {
-        Some(hex) => 2 + hex.chars().take_while(char::is_ascii_hexdigit).count(),
-        None => text.chars().take_while(char::is_ascii_digit).count(),
-    };
-    let (number, unit) = text.split_at(digits);
-    let number = match number.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => number.parse(),
-    };
-    let factor = match unit.trim() {
-        "" | "B" | "bytes" => 1,
-        "KiB" | "K" | "k" => 1 << 10,
-        "MiB" | "M" => 1 << 20,
-        "GiB" | "G" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    number.ok().and_then(|number| number.checked_mul(factor)).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(bytes("131072"), Ok(131_072));
-        assert_eq!(bytes("128KiB"), Ok(131_072));
-        assert_eq!(bytes("16 MiB"), Ok(16 << 20));
-        assert_eq!(bytes("0x20000"), Ok(131_072));
-        for wrong in ["", "KiB", "12 apples", "99999999999999999999", "-1", "17179869184GiB"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_section_is_a_volume() {

@@ -319,3 +319,21 @@ fn files_that_do_not_fit_make_no_image() {
     let error = from_tar(&tar.finish(), &options).err().unwrap();
     assert!(matches!(error, BuildError::NoSpace | BuildError::Image(_)), "{error}");
 }
+
+/// As tar does, the last one of a name counts, and what is counted is what is there.
+#[test]
+fn what_a_tar_has_twice_is_counted_once() {
+    let mut tar = Writer::default();
+    tar.entry(EntryType::Regular, "made/on/the/way", b"1");
+    tar.entry(EntryType::Directory, "made", b"");
+    tar.entry(EntryType::Regular, "file", b"four");
+    tar.entry(EntryType::Regular, "other", b"12");
+    let mut link = header(EntryType::Link, "link");
+    link.set_link_name("other").unwrap();
+    tar.put(&mut link, b"");
+    tar.entry(EntryType::Regular, "file", b"and now longer");
+    tar.entry(EntryType::Regular, "other", b"123");
+    let built = from_tar(&tar.finish(), &options(Compression::Lzo)).unwrap();
+    // `link` keeps what `other` was.
+    assert_eq!((built.report.entries, built.report.bytes), (7, 1 + 14 + 3 + 2));
+}

@@ -6,6 +6,7 @@ use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
 use floatgate_image::diff::{DiffError, diff_raw};
+use floatgate_image::help::Help as _;
 use floatgate_image::{ImageError, Selection};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
@@ -69,4 +70,28 @@ fn there_is_no_ubi_to_compare() {
     let selection = Selection::default();
     let refused = diff_raw([(&image, &selection), (&image, &selection)]);
     assert!(matches!(refused, Err(DiffError::First(ImageError::NotForJffs2(_)))), "{refused:?}");
+}
+
+/// The host's words, and not those of a filesystem whose flash does not answer.
+#[test]
+fn a_full_disk_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), noise(1, 200_000)).unwrap();
+    let source = Source::Directory(folder.path().to_owned());
+    let name = "rootfs".to_owned();
+    let ubi = Container::Ubi { name, autoresize: false, image_seq: None };
+    for container in [Container::Jffs2(Jffs2Options::default()), Container::None, ubi] {
+        let shape = FlashShape {
+            page_bytes: 2048,
+            sub_page_bytes: 2048,
+            peb_bytes: 128 << 10,
+            ..options(Compression::None, None).shape
+        };
+        let options = BuildOptions { container, shape, ..options(Compression::None, None) };
+        let full = fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+        let error = build(&source, full, &options).unwrap_err();
+        assert!(matches!(error, BuildError::Image(ImageError::Store(_))), "{error:?}");
+        assert!(error.to_string().contains("No space left on device"), "{error}");
+        assert!(error.help().contains("with room for the image"), "{}", error.help());
+    }
 }

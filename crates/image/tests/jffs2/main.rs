@@ -13,7 +13,8 @@ use std::io::Write;
 use floatgate_image::check::{Outcome, check};
 use floatgate_image::detect::Content;
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
-use floatgate_image::info::info;
+use floatgate_image::help::Help as _;
+use floatgate_image::info::{info, selected_info};
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::{Compressor, Dirent, DirentNode, Endian, Inode};
 use floatgate_stack::fs::{DeviceNumber, FileSystem, FileType};
@@ -171,6 +172,53 @@ fn an_image_inside_a_file_is_found() {
 fn what_needs_lebs_is_refused() {
     let image = open(IMAGES[0].1).unwrap();
     assert!(matches!(image.volume(&Selection::default()), Err(ImageError::NotForJffs2(_))));
+    // No volume is ignored.
+    let selection = Selection { volume: Some("rootfs".to_owned()), ..Selection::default() };
+    let refused = [
+        image.mount(&selection, true, Behaviour::default()).map(drop),
+        check(&image, &selection).map(drop),
+        selected_info(&image, &selection).map(drop),
+    ];
+    for refused in refused {
+        let error = refused.unwrap_err();
+        assert!(matches!(error, ImageError::NoVolume { .. }), "{error:?}");
+        assert!(error.to_string().ends_with("the image has no volumes"), "{error}");
+    }
+}
+
+/// Reads bytes that hold no image: the message, and the advice.
+fn refused(bytes: &[u8]) -> (String, String) {
+    let error = open(bytes).map(drop).unwrap_err();
+    (error.to_string(), error.help())
+}
+
+#[test]
+fn other_contents_and_swapped_bytes_are_told() {
+    let image = IMAGES[0].1;
+    for (group, tool) in [(2, "dd conv=swab"), (4, "--reverse-bytes=4")] {
+        let swapped: Vec<u8> =
+            image.chunks(group).flat_map(|bytes| bytes.iter().rev().copied().collect::<Vec<u8>>()).collect();
+        let (message, help) = refused(&swapped);
+        assert!(
+            message.contains(&format!("JFFS2 begins at byte 0, but the bytes of each group of {group}")),
+            "{message}"
+        );
+        assert!(help.contains(tool), "{help}");
+    }
+    let mut packed = vec![0x1F, 0x8B, 8, 0];
+    packed.resize(5000, 7);
+    let (message, help) = refused(&packed);
+    assert!(message.contains("begins with gzip") && help.contains("gunzip"), "{message}: {help}");
+    let mut firmware = vec![7; 200_000];
+    firmware[65536..65540].copy_from_slice(b"hsqs");
+    let (message, help) = refused(&firmware);
+    assert!(
+        message.contains("but squashfs at byte 65536") && help.contains("tail -c +65537"),
+        "{message}: {help}"
+    );
+    firmware[131_072..131_076].copy_from_slice(&[0xDE, 0xAD, 0xC0, 0xDE]);
+    let (message, help) = refused(&firmware);
+    assert!(message.contains("OpenWrt's mark") && help.contains("no JFFS2 yet"), "{message}: {help}");
 }
 
 /// A generator of numbers for damage (Marsaglia's xorshift).

@@ -146,6 +146,8 @@ fn a_directory_whose_node_is_lost_keeps_what_is_in_it() {
         let mut bytes = whole.to_vec();
         bytes[place_of(whole, endian, dir) + 21] ^= 0x10;
         let (report, new) = repaired(name, &bytes).unwrap();
+        // Reading the damaged image finds the same.
+        assert!(listing(&mut *mounted(&bytes)) == listing(&mut *mounted(&new)), "{name}");
         let mut fs = mounted(&new);
         assert!(contents(&mut *fs, "/dir/text") == text(), "{name}");
         let attributes = fs.attributes(dir).unwrap();

@@ -6,8 +6,9 @@ use super::{Advice, Point, size};
 use crate::Error;
 use crate::age;
 use crate::config::{Config, Kind, Library, Override, Setup};
-use crate::fs_compare::{self, FsComparison, Options, Row, Subject, Test};
+use crate::fs_compare::{self, FsComparison, Options, Subject, Test};
 use crate::machine::FilesystemKind;
+use crate::partition;
 use crate::rig::{self, RigOptions};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
@@ -93,6 +94,13 @@ impl Board {
         sets.extend(Override::parse_all(more)?);
         Ok(library.resolve(&self.setup, &sets)?)
     }
+
+    /// With a partition of this size in bytes.
+    fn on_partition(&self, library: &Library, bytes: u64) -> Result<Config, Error> {
+        let size = partition::of_size(&self.config(library, &[])?, bytes)?;
+        let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).collect();
+        Ok(library.resolve(&self.setup, &sets)?)
+    }
 }
 
 /// Advice on a board. `progress` hears what is measured next.
@@ -105,9 +113,10 @@ pub fn advise(
     wish: &Wish,
     progress: &(dyn Fn(&'static str) + Sync),
 ) -> Result<Advice, Error> {
-    let partition: Vec<String> =
-        wish.partition_bytes.map(|bytes| format!("partition.size={bytes}")).into_iter().collect();
-    let config = board.config(library, &partition)?;
+    let config = match wish.partition_bytes {
+        Some(bytes) => board.on_partition(library, bytes)?,
+        None => board.config(library, &[])?,
+    };
     let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
     let geometry = wired.device.geometry().clone();
     let chip = config.chip()?;
@@ -115,15 +124,19 @@ pub fn advise(
     let mut points: Vec<Point> = mode_point(library, board, &config)?.into_iter().collect();
     progress("filesystems");
     let compared = compare(library, board, &geometry)?;
-    let kind = choice(&compared);
-    points.push(filesystem_point(&compared, kind));
-    points.push(make_point(kind, &geometry, chip.kind().is_nand()));
-    points.extend(write_point(&compared, kind, &geometry, &config, wish)?);
+    let kind = compared.last().and_then(kind);
+    points.push(filesystem_point(&compared));
+    if let (Some(kind), Some(largest)) = (kind, compared.last()) {
+        points.push(make_point(kind, &geometry, chip.kind().is_nand()));
+        points.push(write_point(largest, kind, &geometry, &config, wish)?);
+    }
     if chip.kind().is_nand() {
         progress("ECC");
         points.extend(ecc_point(library, board, wish));
+    }
+    if let Some(kind) = kind.filter(|_| chip.kind().is_nand()) {
         progress("years");
-        points.extend(scrub_point(library, board, &geometry, kind, wish)?);
+        points.push(scrub_point(library, board, &geometry, kind, wish)?);
     }
     Ok(Advice {
         target: board.name.clone(),
@@ -205,8 +218,8 @@ const COMPARED_MAX: u64 = 32 << 20;
 fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let most = geometry.size_bytes.min(COMPARED_MAX.max(BLOCKS_MIN * erase));
-    let mut sizes: Vec<u64> = [16, 4, 1].map(|part| (most / part / erase).max(BLOCKS_MIN) * erase).to_vec();
-    sizes.retain(|bytes| *bytes <= geometry.size_bytes);
+    let of = |part: u64| ((most / part / erase).max(BLOCKS_MIN) * erase).min(geometry.size_bytes);
+    let mut sizes = [16, 4, 1].map(of).to_vec();
     sizes.dedup();
     let options = Options {
         subjects: vec![Subject::Jffs2, Subject::Ubifs],
@@ -214,29 +227,15 @@ fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<
         bytes: FILE_BYTES,
         ..Options::default()
     };
-    let one = |bytes: &u64| {
-        let config = board.config(library, &[format!("partition.size={bytes}")])?;
-        fs_compare::compare(library, &config, RigOptions::default(), &options, &|_| ())
-    };
-    sizes.par_iter().map(one).collect()
+    let at = |bytes| board.on_partition(library, bytes);
+    fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())
 }
 
-fn value(compared: &FsComparison, subject: Subject, name: &str) -> Option<f64> {
-    compared.rows.iter().find(|row| row.subject == subject && row.name == name).map(|row| row.value)
-}
-
-/// The filesystem that the largest partition speaks for.
-fn choice(compared: &[FsComparison]) -> FilesystemKind {
-    compared.last().map_or(FilesystemKind::Ubifs, fits)
-}
-
-/// UBIFS, unless it keeps more than a quarter of the flash for itself or cannot be there at all.
-fn fits(compared: &FsComparison) -> FilesystemKind {
-    let free = |subject| value(compared, subject, "free after mkfs");
-    match (free(Subject::Jffs2), free(Subject::Ubifs)) {
-        (Some(jffs2), Some(ubifs)) if ubifs < 0.75 * jffs2 => FilesystemKind::Jffs2,
-        (Some(_), None) => FilesystemKind::Jffs2,
-        _ => FilesystemKind::Ubifs,
+/// The filesystem that a comparison speaks for; none where neither is possible.
+fn kind(compared: &FsComparison) -> Option<FilesystemKind> {
+    match compared.choice()?.subject? {
+        Subject::Jffs2 => Some(FilesystemKind::Jffs2),
+        _ => Some(FilesystemKind::Ubifs),
     }
 }
 
@@ -247,52 +246,46 @@ const fn name(kind: FilesystemKind) -> &'static str {
     }
 }
 
-fn filesystem_point(compared: &[FsComparison], kind: FilesystemKind) -> Point {
-    let mut point = Point::new("filesystem", format!("{} on this partition", name(kind)));
+fn filesystem_point(compared: &[FsComparison]) -> Point {
+    let Some(largest) = compared.last() else { return Point::default() };
+    let choice = largest.choice();
+    let sentence =
+        choice.as_ref().map_or("JFFS2 and UBIFS were not compared", |choice| choice.sentence.as_str());
+    let mut point = Point::new("filesystem", sentence);
     for of_size in compared {
-        let ready = |subject, then: &str| {
-            let mount = value(of_size, subject, "mount many small files")?;
-            Some(mount + value(of_size, subject, &format!("mount many small files: {then}"))?)
-        };
-        let subjects = [(Subject::Jffs2, "then until usable"), (Subject::Ubifs, "attach")];
-        let figures: Vec<String> = subjects
-            .into_iter()
-            .map(|(subject, then)| {
-                let free = value(of_size, subject, "free after mkfs");
-                match (free, ready(subject, then)) {
-                    (Some(free), Some(ready)) => {
-                        format!(
-                            "{} leaves {free:.0} KiB free and is ready after {ready:.2} s",
-                            subject.name()
-                        )
-                    }
-                    (Some(free), None) => format!("{} leaves {free:.0} KiB free", subject.name()),
-                    _ => format!("{} is not possible", subject.name()),
-                }
-            })
-            .collect();
-        point = point.rests_on(format!(
-            "{} with files on {} % of it: {}",
-            size(of_size.flash_bytes),
-            Options::default().fill_percent,
-            figures.join(", ")
-        ));
-        if fits(of_size) != kind {
+        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(of_size, subject));
+        point = point.rests_on(format!("{}: {}", size(of_size.flash_bytes), figures.join("; ")));
+        let other = kind(of_size).filter(|kind| Some(*kind) != self::kind(largest));
+        if let Some(other) = other {
             point = point.unless(format!(
                 "the partition has {}: {} then",
                 size(of_size.flash_bytes),
-                name(fits(of_size))
+                name(other)
             ));
         }
     }
-    if let Some(largest) = compared.last() {
-        for sentence in &largest.advice {
-            point = point.rests_on(sentence.clone());
-        }
+    for sentence in
+        largest.advice.iter().filter(|sentence| Some(*sentence) != choice.as_ref().map(|c| &c.sentence))
+    {
+        point = point.rests_on(sentence.clone());
     }
     point.unless(
         "only the time to mount counts: `floatgate fs --test mount` has the figures, fastmap included",
     )
+}
+
+/// What a filesystem leaves for files, and when it is ready.
+fn figures(compared: &FsComparison, subject: Subject) -> String {
+    match (compared.space(subject), compared.mounted_s(subject)) {
+        (Some(Ok(free)), Some((_, ready))) => format!(
+            "{} leaves {free:.0} KiB for files, and with files on {} % of these it is ready after {ready:.2} s",
+            subject.title(),
+            Options::default().fill_percent
+        ),
+        (Some(Ok(free)), None) => format!("{} leaves {free:.0} KiB for files", subject.title()),
+        (Some(Err(why)), _) => format!("{} is not possible: {why}", subject.title()),
+        (None, _) => format!("{} was not measured", subject.title()),
+    }
 }
 
 /// Number of PEBs of 1024 that UBI keeps for bad blocks (Linux: `CONFIG_MTD_UBI_BEB_LIMIT`), and those it keeps for itself: two of the volume table,
@@ -353,46 +346,50 @@ fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point
 
 /// Speed of writes and life of the flash.
 fn write_point(
-    compared: &[FsComparison],
+    compared: &FsComparison,
     kind: FilesystemKind,
     geometry: &Geometry,
     config: &Config,
     wish: &Wish,
-) -> Result<Option<Point>, Error> {
+) -> Result<Point, Error> {
     let subject = if kind == FilesystemKind::Ubifs { Subject::Ubifs } else { Subject::Jffs2 };
-    let row = |compared: &FsComparison, name: &str| -> Option<Row> {
-        compared.rows.iter().find(|row| row.subject == subject && row.name == name).cloned()
-    };
-    let Some(largest) = compared.last() else { return Ok(None) };
-    let (Some(write), read) = (row(largest, "write random 4 KiB"), row(largest, "read first")) else {
-        return Ok(None);
+    let row = |name: &str| compared.rows.iter().find(|row| row.subject == subject && row.name == name);
+    let Some(write) = row("write random 4 KiB") else {
+        let why =
+            compared.refused.iter().find(|refused| refused.subject == subject && refused.test == Test::Write);
+        let why = why.map_or("there is no figure of writing", |refused| refused.why.as_str());
+        return Ok(Point::new("speed and life", format!("not measured: {why}")));
     };
     let amplification = write.write_amplification.unwrap_or(1.0).max(0.01);
     let facts = config.chip()?.facts();
     let promised = facts.nand.map_or(0, |nand| nand.endurance_cycles);
     let cycles = if promised > 0 { promised } else { 100_000 };
-    let terabytes = geometry.size_bytes as f64 * cycles as f64 / amplification / 1e12;
-    let years = terabytes * 1e12 / wish.write_bytes_per_day.max(1) as f64 / 365.25;
+    let bytes = geometry.size_bytes as f64 * cycles as f64 / amplification;
+    let life = match wish.write_bytes_per_day {
+        0 => "with 0 bytes a day nothing wears".to_owned(),
+        per_day => format!("{:.1} years at {} a day", bytes / per_day as f64 / 365.25, size(per_day)),
+    };
+    let read = row("read first")
+        .map_or_else(String::new, |read| format!(" and {:.2} {} for reads", read.value, read.unit));
     let mut point = Point::new(
         "speed and life",
         format!(
-            "expect {:.2} {} for writes{}; about {terabytes:.1} TB can be written, {years:.1} years at {} a day",
+            "expect {:.2} {} for writes{read}; about {:.1} TB can be written, {life}",
             write.value,
             write.unit,
-            read.map_or_else(String::new, |read| format!(" and {:.2} {} for reads", read.value, read.unit)),
-            size(wish.write_bytes_per_day)
+            bytes / 1e12
         ),
     )
     .rests_on(format!("{cycles} cycles{}", if promised > 0 { " as the part promises" } else { ", which is usual: the part states none" }))
     .rests_on(format!("write amplification {amplification:.2} of random bytes in pieces of 4 KiB, and wear levelling over all of the partition"));
-    if !largest.cpu_is_known {
+    if !compared.cpu_is_known {
         point = point.unless(
             "the CPU's time is known, which this setup does not state: reads and writes are slower by it",
         );
     }
-    Ok(Some(point.unless(
+    Ok(point.unless(
         "the data compress, which need less, or each small write is followed by fsync, which needs many times more",
-    )))
+    ))
 }
 
 fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
@@ -439,10 +436,10 @@ fn scrub_point(
     geometry: &Geometry,
     kind: FilesystemKind,
     wish: &Wish,
-) -> Result<Option<Point>, Error> {
+) -> Result<Point, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
-    let config = board.config(library, &[format!("partition.size={bytes}")])?;
+    let config = board.on_partition(library, bytes)?;
     let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
     let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
     let mut point = Point::new("scrub", "");
@@ -461,8 +458,8 @@ fn scrub_point(
             Ok(report) => report,
             Err(Error::Config(error)) => return Err(error.into()),
             Err(error) => {
-                point.advice = "not simulated".to_owned();
-                return Ok(Some(point.unless(error.to_string())));
+                point.advice = format!("not simulated: {error}");
+                return Ok(point);
             }
         };
         let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
@@ -481,9 +478,7 @@ fn scrub_point(
                     "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
                 ),
             };
-            return Ok(Some(
-                point.unless("the place is hotter, or cycles and years are more: `floatgate age`"),
-            ));
+            return Ok(point.unless("the place is hotter, or cycles and years are more: `floatgate age`"));
         }
     }
     point.advice = match kind {
@@ -494,5 +489,5 @@ fn scrub_point(
             "no period is enough: take a stronger code, a cooler place or another chip".to_owned()
         }
     };
-    Ok(Some(point))
+    Ok(point)
 }

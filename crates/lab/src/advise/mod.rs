@@ -12,6 +12,7 @@ pub mod existing;
 pub mod flash;
 pub mod mkfs;
 
+use floatgate_mtd::size::text as size;
 use serde::Serialize;
 
 /// Advice on one question.
@@ -64,13 +65,4 @@ pub struct Advice {
     pub capacity_bytes: u64,
     /// Advice by question.
     pub points: Vec<Point>,
-}
-
-/// A size in the largest unit in which it is whole.
-fn size(bytes: u64) -> String {
-    match bytes {
-        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
-        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
 }

@@ -5,9 +5,14 @@
 //! [`crate::vfs`]: page cache, write-back, and the CPU's time for compression, checksums and copies.
 
 mod advice;
+mod by_size;
 mod mounted;
 pub mod own;
 mod raw;
+
+pub use advice::Choice;
+pub(crate) use by_size::comparisons;
+pub use by_size::{BySize, SizeRow, by_size};
 
 use crate::config::{Config, Library};
 use crate::cpu::Cpu;
@@ -55,6 +60,15 @@ impl Subject {
             Self::Mtdchar => "mtdchar",
             Self::Jffs2 => "jffs2",
             Self::Ubifs => "ubifs",
+        }
+    }
+
+    /// Name in sentences.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Jffs2 => "JFFS2",
+            Self::Ubifs => "UBIFS",
+            other => other.name(),
         }
     }
 
@@ -122,8 +136,8 @@ pub struct Options {
     pub bytes: u64,
     /// Percent of the free space that files take when mounting is measured.
     pub fill_percent: u32,
-    /// The only row that is wanted, by name, with those whose names go on after a colon; others need not be measured.
-    pub only: Option<String>,
+    /// Names of the rows that are wanted, each with those whose names go on after a colon; others need not be measured. All rows when empty.
+    pub only: Vec<String>,
 }
 
 impl Default for Options {
@@ -133,16 +147,17 @@ impl Default for Options {
             tests: Test::ALL.to_vec(),
             bytes: 10 << 20,
             fill_percent: 80,
-            only: None,
+            only: Vec::new(),
         }
     }
 }
 
 impl Options {
     fn wants(&self, name: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| {
-            name.strip_prefix(only).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
-        })
+        let is_of = |only: &String| {
+            name.strip_prefix(only.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        };
+        self.only.is_empty() || self.only.iter().any(is_of)
     }
 }
 
@@ -356,8 +371,7 @@ pub fn compare(
         }
     }
     let geometry = wired.device.geometry();
-    let advice = advice::conclusions(&rows);
-    Ok(FsComparison {
+    let mut compared = FsComparison {
         title: speed_run::title(config),
         chip: format!("{} {}", wired.maker, wired.chip),
         flash_bytes: geometry.size_bytes,
@@ -366,8 +380,10 @@ pub fn compare(
         cpu_is_known: bench.cpu.is_known(),
         rows,
         refused,
-        advice,
-    })
+        advice: Vec::new(),
+    };
+    compared.advice = advice::conclusions(&compared);
+    Ok(compared)
 }
 
 /// One figure of a setup, `ubifs write random 64 KiB`, and those whose names go on after a colon.
@@ -388,7 +404,7 @@ pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) 
             || *test == Test::Space && SPACE_ROWS.iter().any(|row| name.starts_with(row))
     };
     let tests: Vec<Test> = Test::ALL.into_iter().filter(is_of).collect();
-    let options = Options { subjects, tests, only: Some(name.to_owned()), ..Options::default() };
+    let options = Options { subjects, tests, only: vec![name.to_owned()], ..Options::default() };
     let compared = compare(library, config, rig, &options, &|_| ())?;
     if let Some(refused) = compared.refused.first() {
         return Err(Error::asked(format!("{what}: {}", refused.why), "choose another chip or partition"));

@@ -219,6 +219,10 @@ impl Mounting<'_> {
         }
         vfs.settle().map_err(machine::failed("checking after the mount"))?;
         rows.push(row(&format!("mount {what}: then until usable"), mounted, vfs.moment()));
+        if let Some(bytes) = vfs.kernel_memory() {
+            let name = format!("mount {what}: memory");
+            rows.push(size(self.subject, self.test, &name, 0, bytes as f64 / 1024.0));
+        }
         rows.retain(|row| self.bench.options.wants(&row.name));
         Ok(rows)
     }
@@ -259,7 +263,10 @@ impl Mounting<'_> {
         rows.extend(self.space_row("free after mkfs: of blocks", 0, empty.space().blocks * 4));
         for (piece, how) in [(16, "in pieces of 16 B"), (ONE_FILE, "in one piece")] {
             let name = format!("file of 1 MiB {how}");
-            if free(&empty) * 1024 < 2 * ONE_FILE {
+            let (synced, programmed) = (format!("{name}: after sync"), format!("{name}: programmed"));
+            let is_wanted =
+                [&name, &synced, &programmed].into_iter().any(|name| self.bench.options.wants(name));
+            if free(&empty) * 1024 < 2 * ONE_FILE || !is_wanted {
                 continue;
             }
             let (mut vfs, content) = (empty.clone(), data(RANDOM));
@@ -267,10 +274,9 @@ impl Mounting<'_> {
             write_pieces(&mut vfs, b"file", ONE_FILE, &content, piece).map_err(machine::failed(&name))?;
             rows.extend(self.space_row(&name, ONE_FILE, free(&empty) - free(&vfs).min(free(&empty))));
             vfs.sync().map_err(machine::failed(&name))?;
-            let synced = format!("{name}: after sync");
             rows.extend(self.space_row(&synced, ONE_FILE, free(&empty) - free(&vfs).min(free(&empty))));
-            let programmed = (vfs.moment().operations - before).programmed_bytes;
-            rows.extend(self.space_row(&format!("{name}: programmed"), ONE_FILE, programmed / 1024));
+            let bytes = (vfs.moment().operations - before).programmed_bytes;
+            rows.extend(self.space_row(&programmed, ONE_FILE, bytes / 1024));
         }
         Ok(rows)
     }

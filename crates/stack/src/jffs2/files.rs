@@ -84,7 +84,8 @@ impl Jffs2<dyn Mtd> {
         self.files.get_mut(&inode).ok_or(Error::NotFound)
     }
 
-    /// The newest node of a file. A root directory without any is one that everybody can read, as in Linux; so is one whose name is lost.
+    /// The newest node of a file. A root directory without any is one that everybody can read, as in Linux; when the mount is for reading, so is
+    /// one whose name is lost, and one with names in it.
     fn newest(&mut self, inode: u32) -> Result<Inode> {
         if let Some(pending) = self.pending.get(&inode) {
             return Ok(*pending);
@@ -92,11 +93,16 @@ impl Jffs2<dyn Mtd> {
         let newest = self.file(inode)?.newest().map(|node| node.inode);
         match newest {
             Some(newest) => Ok(newest),
-            None if inode == ROOT_INODE || self.adopted.contains(&inode) => {
+            None if inode == ROOT_INODE || self.adopted.contains(&inode) || self.keeps_directory(inode) => {
                 Ok(Inode { inode, mode: DIRECTORY_MODE, ..Inode::default() })
             }
             None => Err(Error::Damaged(format!("inode {inode}: none of its nodes is good"))),
         }
+    }
+
+    fn keeps_directory(&self, inode: u32) -> bool {
+        let mut names = self.names.directory(inode).into_iter().flat_map(Directory::names);
+        self.options.read_only && names.next().is_some()
     }
 
     fn typed(&mut self, inode: u32) -> Result<(Inode, FileType)> {

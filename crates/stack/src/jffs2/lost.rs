@@ -4,7 +4,7 @@
 //! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the
 //! names of the root directory are missing, the flash begins in the middle of the filesystem, and directories tell as well.
 
-use super::damage::Fault;
+use super::damage::{Damage, Fault};
 use super::names::DIRECTORY_MODE;
 use super::{Cached, Jffs2};
 use floatgate_media::jffs2::{Header, ROOT_INODE, dirent_type};
@@ -50,6 +50,22 @@ impl Jffs2<dyn Mtd> {
             self.adopt_files();
             if !self.is_without_root {
                 self.note_missing();
+            }
+        }
+    }
+
+    /// Keeps directories of which only the names are left, for what is in them. Returns the damage, each with the directory of the name.
+    pub(super) fn adopt_directories(&mut self) -> Vec<(u32, Damage)> {
+        let mut all = Vec::new();
+        loop {
+            let found = self.names.without_inodes(&self.nodes);
+            if found.is_empty() {
+                return all;
+            }
+            for (parent, inode, damage) in found {
+                self.nodes.entry(inode).or_default();
+                self.adopted.insert(inode);
+                all.push((parent, damage));
             }
         }
     }

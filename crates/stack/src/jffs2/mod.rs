@@ -276,11 +276,15 @@ impl Jffs2<dyn Mtd> {
     fn start(&mut self) -> Result<(), MountError> {
         self.nodes.entry(ROOT_INODE).or_default();
         let mut useless = self.collector.take_losers();
+        let mut kept = Vec::new();
         if self.options.read_only {
             self.adopt_nameless(!useless.is_empty());
+            kept = self.adopt_directories();
         }
         let out = self.names.remove_orphans(&self.nodes);
-        self.damage.extend(out.damage);
+        // Where a directory was removed, what is missing in it is no damage.
+        kept.retain(|(parent, _)| self.names.directory(*parent).is_some());
+        self.damage.extend(kept.into_iter().map(|(_, damage)| damage).chain(out.damage));
         useless.extend(out.dirents);
         for inode in out.inodes {
             let cached = self.nodes.remove(&inode).unwrap_or_default();
@@ -335,6 +339,16 @@ impl Jffs2<dyn Mtd> {
     /// Eraseblocks that are not used because they are bad.
     pub fn bad_eraseblocks(&self) -> u32 {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
+    }
+
+    /// Number of nodes of each eraseblock, obsolete ones included.
+    pub fn nodes_by_eraseblock(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.list.iter().map(|block| block.nodes.len() as u64)
+    }
+
+    /// Number of inodes.
+    pub fn inode_count(&self) -> u64 {
+        self.nodes.len() as u64
     }
 
     /// True when the node that begins at a byte of the flash counts, as far as files were read.

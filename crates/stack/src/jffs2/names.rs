@@ -230,6 +230,23 @@ impl Names {
         all.any(|named| named.inode == 0)
     }
 
+    /// Names of directories whose inodes are not there, in directories that are: directory, inode, and damage.
+    pub(super) fn without_inodes(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32, Damage)> {
+        let is_there = |inode: &u32| *inode == ROOT_INODE || nodes.contains_key(inode);
+        let mut found = Vec::new();
+        for (parent, directory) in self.directories.iter().filter(|(parent, _)| is_there(parent)) {
+            for (name, named) in &directory.names {
+                let is_directory = file_type(named.dirent_type) == Some(FileType::Directory);
+                if named.inode != 0 && is_directory && !is_there(&named.inode) {
+                    let name = name.escape_ascii().to_string();
+                    let fault = Fault::NoInode { inode: named.inode, name };
+                    found.push((*parent, named.inode, fault.at(u64::from(named.at))));
+                }
+            }
+        }
+        found
+    }
+
     /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that
     /// are not there, as well: these come back.
     pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {

@@ -51,6 +51,9 @@ const REMEMBERED: usize = 1 << 22;
 /// Pairs of nodes that say different things under one version, of which that many are no chance.
 const RIVALS_MIN: usize = 2;
 
+/// Eraseblocks that no garbage collector has moved without erasing any of them.
+const COPIED_BLOCKS: u64 = 4;
+
 /// Most filesystems of one byte order, one behind the other, that are told apart.
 const BORDERS_MAX: usize = 64;
 
@@ -190,8 +193,8 @@ impl Stretch {
 
     /// Byte where another filesystem of the same byte order begins: that of the eraseblock of the first rival, unless it holds nodes of this one.
     fn border(&self) -> Option<u64> {
-        let rival = self.rivals.border()?;
         let (origin, erase_bytes) = self.eraseblocks();
+        let rival = self.rivals.border().or_else(|| self.rivals.copy_border(self.start, erase_bytes))?;
         let block = rival - (rival - origin) % erase_bytes;
         let is_shared = self.rivals.pairs.iter().any(|&(before, _)| (block..rival).contains(&before));
         Some(if is_shared { rival } else { block })
@@ -253,6 +256,8 @@ struct Rivals {
     nodes: Vec<u64>,
     /// The first place, and the one behind.
     pairs: Vec<(u64, u64)>,
+    /// The same of nodes that say the same: what a garbage collector has moved, or a copy of the filesystem.
+    copies: Vec<(u64, u64)>,
 }
 
 impl Rivals {
@@ -263,6 +268,25 @@ impl Rivals {
         let before = self.nodes.partition_point(|&at| at < border);
         let fewer = before.min(self.nodes.len() - before);
         (across >= RIVALS_MIN && 2 * across > fewer).then_some(border)
+    }
+
+    /// The first node of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
+    /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
+    fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<u64> {
+        let mut by_distance: HashMap<u64, (usize, u64)> = HashMap::new();
+        for &(before, at) in &self.copies {
+            let (count, first) = by_distance.entry(at - before).or_insert((0, at));
+            *count += 1;
+            *first = at.min(*first);
+        }
+        let (count, border) = by_distance.into_values().max()?;
+        let before = self.nodes.partition_point(|&at| at < border);
+        let behind = self.copies.iter().filter(|(_, at)| *at >= border).count();
+        let after = self.nodes.len() - before + behind;
+        let changed = self.pairs.iter().filter(|pair| pair.0 < border && pair.1 >= border).count();
+        let last = before.checked_sub(1).and_then(|last| self.nodes.get(last))?;
+        let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
+        (is_apart && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after)).then_some(border)
     }
 }
 
@@ -411,6 +435,9 @@ impl Search {
             Entry::Occupied(first) if first.get().1 != content && rivals.pairs.len() < REMEMBERED => {
                 rivals.pairs.push((first.get().0, at));
                 rivals.nodes.push(at);
+            }
+            Entry::Occupied(first) if rivals.copies.len() < REMEMBERED => {
+                rivals.copies.push((first.get().0, at));
             }
             Entry::Occupied(_) => {}
             Entry::Vacant(place) => {

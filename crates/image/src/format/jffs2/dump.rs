@@ -88,9 +88,8 @@ impl Chosen {
                     None => Ok(Self::Inode(directory, byte(block))),
                 }
             }
-            Wanted::Leb { .. } | Wanted::Area(_) | Wanted::At(_) => {
-                Err(ImageError::NotForJffs2("what was asked for"))
-            }
+            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2("a LEB")),
+            Wanted::Area(_) => Err(ImageError::NotForJffs2("an area")),
         }
     }
 

@@ -12,8 +12,9 @@ use super::nodes::{Body, Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount, mount_as};
 use crate::check::Origin;
 use crate::detect::Found;
-use crate::extract::Loss;
+use crate::extract::{Loss, show_name};
 use crate::history::{At, Change, LastNames, Revision};
+use crate::words::count;
 use crate::{Image, ImageError};
 
 /// A node of an inode or a name.
@@ -44,11 +45,34 @@ enum Said {
     },
 }
 
+/// A node of an extended attribute, or one that gives it to an inode.
+#[derive(Clone, Debug)]
+struct XattrRecord {
+    /// First byte in the filesystem.
+    at: u64,
+    obsolete: bool,
+    xid: u32,
+    said: SaidOfXattr,
+}
+
+#[derive(Clone, Debug)]
+enum SaidOfXattr {
+    Value { version: u32, name: String, bytes: usize },
+    Reference { inode: u32, is_deleted: bool },
+}
+
 /// All good nodes, as they stand on the flash.
-fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Node>, ImageError> {
+#[derive(Debug, Default)]
+struct Nodes {
+    /// Of inodes and names.
+    files: Vec<Node>,
+    xattrs: Vec<XattrRecord>,
+}
+
+fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Nodes, ImageError> {
     let erase = u64::from(shape.erase_bytes);
     let mut block = vec![0; shape.erase_bytes as usize];
-    let mut nodes = Vec::new();
+    let mut nodes = Nodes::default();
     for (number, start) in (0..).zip((0..found.len).step_by(block.len())) {
         if found.bad_pebs.contains(&number) {
             continue;
@@ -57,51 +81,142 @@ fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Nod
         store.read_at(found.offset + start, &mut block[..len]).map_err(ImageError::Store)?;
         for (at, piece) in pieces(&block[..len], shape.endian()) {
             if let Piece::Node(header, node) = piece {
-                nodes.extend(node_of(start + at as u64, header, node, shape.endian()));
+                if let Ok(body) = Body::parse(&header, node, shape.endian()) {
+                    nodes.add(start + at as u64, header, &body);
+                }
             }
         }
     }
     Ok(nodes)
 }
 
-fn node_of(at: u64, header: Header, node: &[u8], endian: Endian) -> Option<Node> {
-    Some(match Body::parse(&header, node, endian).ok()? {
-        Body::Inode(inode) => {
-            let data = (inode.file_len > 0).then(|| (u64::from(inode.offset), inode.end()));
-            let said = Said::Inode { mode: inode.mode, bytes: inode.file_bytes, data };
-            Node { at, header, owner: inode.inode, version: inode.version, time: inode.ctime_s, said }
+impl Nodes {
+    fn add(&mut self, at: u64, header: Header, body: &Body<'_>) {
+        let obsolete = header.obsolete;
+        match body {
+            Body::Inode(inode) => {
+                let data = (inode.file_len > 0).then(|| (u64::from(inode.offset), inode.end()));
+                let said = Said::Inode { mode: inode.mode, bytes: inode.file_bytes, data };
+                let (owner, version, time) = (inode.inode, inode.version, inode.ctime_s);
+                self.files.push(Node { at, header, owner, version, time, said });
+            }
+            Body::Dirent(node) => {
+                let dirent = node.dirent;
+                let said = Said::Name { name: node.name.to_vec(), inode: dirent.inode };
+                let (owner, version, time) = (dirent.parent, dirent.version, dirent.mctime_s);
+                self.files.push(Node { at, header, owner, version, time, said });
+            }
+            Body::Xattr(node) => {
+                let name = [node.xattr.prefix.text().as_bytes(), node.name].concat();
+                let (version, bytes) = (node.xattr.version, node.value.len());
+                let said = SaidOfXattr::Value { version, name: show_name(&name), bytes };
+                self.xattrs.push(XattrRecord { at, obsolete, xid: node.xattr.xid, said });
+            }
+            Body::Xref(xref) => {
+                let said = SaidOfXattr::Reference { inode: xref.inode, is_deleted: xref.is_deleted() };
+                self.xattrs.push(XattrRecord { at, obsolete, xid: xref.xid, said });
+            }
+            Body::Summary | Body::Other => {}
         }
-        Body::Dirent(node) => {
-            let dirent = node.dirent;
-            let said = Said::Name { name: node.name.to_vec(), inode: dirent.inode };
-            Node { at, header, owner: dirent.parent, version: dirent.version, time: dirent.mctime_s, said }
-        }
-        _ => return None,
-    })
+    }
 }
 
-/// Lists the nodes in the order of their times, those of an inode in the order of their versions.
+/// Extended attributes by their numbers.
+#[derive(Debug, Default)]
+struct Attributes {
+    /// Version, and name and length in words, of the newest value.
+    values: BTreeMap<u32, (u32, String)>,
+    /// An inode that has the attribute.
+    owners: BTreeMap<u32, u32>,
+}
+
+impl Attributes {
+    fn of(records: &[XattrRecord]) -> Self {
+        let mut all = Self::default();
+        for record in records {
+            match &record.said {
+                SaidOfXattr::Value { version, name, bytes } => {
+                    let value = (*version, format!("{name}, {}", count(*bytes as u64, "byte")));
+                    let newest = all.values.entry(record.xid).or_default();
+                    *newest = value.max(std::mem::take(newest));
+                }
+                SaidOfXattr::Reference { inode, is_deleted: false } => {
+                    all.owners.entry(record.xid).or_insert(*inode);
+                }
+                SaidOfXattr::Reference { .. } => {}
+            }
+        }
+        all
+    }
+
+    /// An attribute that an inode has or has lost, or an older value of one; the newest value is told where it is given to an inode.
+    fn describe(&self, record: &XattrRecord, names: &LastNames) -> Option<Revision> {
+        let newest = self.values.get(&record.xid);
+        let owner = self.owners.get(&record.xid);
+        let (inode, what) = match &record.said {
+            SaidOfXattr::Reference { inode, is_deleted } => {
+                let lost = if *is_deleted { "lost " } else { "" };
+                let value = newest.map_or_else(
+                    || format!("{}, whose value is lost", record.xid),
+                    |newest| newest.1.clone(),
+                );
+                (*inode, format!("{lost}extended attribute {value}"))
+            }
+            SaidOfXattr::Value { version, .. } if newest.is_some_and(|newest| newest.0 == *version) => {
+                if owner.is_some() {
+                    return None;
+                }
+                (0, format!("extended attribute {}", newest.map_or("", |newest| newest.1.as_str())))
+            }
+            SaidOfXattr::Value { name, bytes, .. } => {
+                let bytes = count(*bytes as u64, "byte");
+                (owner.copied().unwrap_or(0), format!("older value of extended attribute {name}, {bytes}"))
+            }
+        };
+        Some(Revision {
+            at: String::new(),
+            inode,
+            path: names.path(inode, ROOT_INODE),
+            time: None,
+            change: Change::Xattr,
+            what,
+            live: false,
+            byte: None,
+        })
+    }
+}
+
+/// Lists the nodes in the order of their times, those of an inode in the order of their versions; then extended attributes, which have neither, in
+/// the order of the flash.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Revision>, ImageError> {
     let origin = Origin::new(found, image.corrected.as_ref());
     let mut nodes = nodes(&*image.store()?, found, shape)?;
-    nodes.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
+    nodes.files.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
     let fs = mount(image.store()?, found, shape).ok().map(super::dump::checked).transpose()?;
-    let is_live = |node: &Node| !node.header.obsolete && fs.as_ref().is_some_and(|fs| fs.is_live(node.at));
+    let is_live = |at, obsolete: bool| !obsolete && fs.as_ref().is_some_and(|fs| fs.is_live(at));
     let mut names = LastNames::default();
-    for node in &nodes {
+    for node in &nodes.files {
         if let Said::Name { name, inode } = &node.said {
-            let order = (is_live(node), u64::from(node.time), u64::from(node.version));
+            let live = is_live(node.at, node.header.obsolete);
+            let order = (live, u64::from(node.time), u64::from(node.version));
             names.add(*inode, order, (node.owner, name));
         }
     }
-    let revision = |node: &Node| {
-        let live = is_live(node);
-        Revision { live, byte: Some(origin.file_byte(node.at)), ..describe(node, &names) }
+    let placed = |revision: Revision, at, obsolete| Revision {
+        live: is_live(at, obsolete),
+        byte: Some(origin.file_byte(at)),
+        ..revision
     };
-    Ok(nodes.iter().map(revision).collect())
+    let files = nodes.files.iter().map(|node| placed(describe(node, &names), node.at, node.header.obsolete));
+    let attributes = Attributes::of(&nodes.xattrs);
+    let xattrs = nodes
+        .xattrs
+        .iter()
+        .filter_map(|record| Some(placed(attributes.describe(record, &names)?, record.at, record.obsolete)));
+    Ok(files.chain(xattrs).collect())
 }
 
 fn describe(node: &Node, names: &LastNames) -> Revision {
@@ -136,7 +251,7 @@ pub(crate) fn at(
     shape: &Jffs2Shape,
     at: At,
 ) -> Result<(FileJffs2, Vec<Loss>), ImageError> {
-    let nodes = nodes(&*image.store()?, found, shape)?;
+    let nodes = nodes(&*image.store()?, found, shape)?.files;
     let past = match at {
         At::Time(seconds) => Past::of_time(&nodes, seconds),
         At::Version { inode, version } => Past::of_version(&nodes, inode, version)?,

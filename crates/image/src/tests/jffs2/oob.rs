@@ -269,6 +269,18 @@ fn dumps_that_no_code_fits_are_not_changed() {
         edit(&image, &options(), &|editor| editor.remove(&ImagePath::new("/dir-3-0").unwrap(), true));
     assert!(matches!(refused, Err(EditError::Image(ImageError::OobReadOnly))), "{refused:?}");
     assert!(fs::read(&image).unwrap() == dump);
+    // What is clean is copied, and what is not is refused by the repair, too: the check promises nothing else.
+    let out = folder.path().join("out");
+    assert_eq!(outcome(&dump), Outcome::Clean);
+    assert_eq!(repair(&image, &out).unwrap().outcome, Repaired::Intact);
+    assert!(fs::read(&out).unwrap() == dump);
+    let mut damaged = dump;
+    let data = 3 * (pages.page + pages.oob) + 100;
+    damaged[data..data + 8].fill(0);
+    fs::write(&image, &damaged).unwrap();
+    assert_eq!(outcome(&damaged), Outcome::Damaged);
+    let refused = repair(&image, &out);
+    assert!(matches!(refused, Err(ImageError::OobReadOnly)), "{refused:?}");
 }
 
 #[test]
