@@ -38,20 +38,31 @@ pub(crate) fn run(args: &Args) -> Outcome {
     shell
         .write_registration(VARIABLE, "floatgate", "floatgate", "floatgate", &mut text)
         .map_err(|error| bug(&error))?;
-    output::print(&String::from_utf8_lossy(&text).replace(ZSH_OFFERS, ZSH_OFFERS_AND_KEYS))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    output::print(&ZSH.iter().fold(text, |text, (line, lines)| text.replace(line, lines)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The line of clap's script for zsh that offers all but folders.
-const ZSH_OFFERS: &str = "[[ -n $other ]] && _describe -V 'values' other\n";
-
-/// The same, but a value follows `=` at once: bash and fish set no space there by themselves.
-const ZSH_OFFERS_AND_KEYS: &str = "\
-local -a keys=(${(M)other:#*=(|:*)})
+/// Lines of clap's script for zsh, and what stands in their place.
+const ZSH: [(&str, &str); 2] = [
+    // A value follows `=` at once. Bash and fish set no space there by themselves.
+    (
+        "[[ -n $other ]] && _describe -V 'values' other\n",
+        "local -a keys=(${(M)other:#*=(|:*)})
         other=(${other:|keys})
         [[ -n $keys ]] && _describe -V 'values' keys -S ''
-        [[ -n $other ]] && _describe -V 'values' other
-";
+        [[ -n $other ]] && _describe -V 'values' other\n",
+    ),
+    // In a folder of `fpath` the script itself is the function that the first TAB calls.
+    (
+        "compdef _clap_dynamic_completer_floatgate floatgate\n",
+        "if [[ ${funcstack[1]} == _floatgate ]]; then
+    _clap_dynamic_completer_floatgate \"$@\"
+else
+    compdef _clap_dynamic_completer_floatgate floatgate
+fi\n",
+    ),
+];
 
 /// Answers a shell that asks for completions, and ends the process then.
 pub(crate) fn answer() {

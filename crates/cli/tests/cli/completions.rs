@@ -1,6 +1,6 @@
 //! Completions in the shells themselves. `./test` names the shells that are not installed.
 
-use crate::support::{finish, stdout, subcommands};
+use crate::support::{finish, fresh, stdout, subcommands};
 use std::process::Command;
 
 /// Lines whose last word is completed, and what it becomes.
@@ -49,21 +49,21 @@ fn offered_by_fish(line: &str) -> Vec<String> {
     run.out.lines().filter_map(|line| line.split('\t').next()).map(str::to_owned).collect()
 }
 
-/// The line after TAB in a zsh at a terminal of its own.
-fn completed_by_zsh(line: &str) -> String {
+/// The line after the first TAB in a zsh at a terminal of its own, after `setup`.
+fn completed_by_zsh(setup: &str, line: &str) -> String {
     let script = r#"
         zmodload zsh/zpty
         zpty shell zsh -f -i
-        zpty -w shell "PATH=${1:h}:\$PATH; autoload -Uz compinit && compinit -D -u; source <($1 completions zsh)"
+        zpty -w shell "PATH=${1:h}:\$PATH; autoload -Uz compinit; $2"
         zpty -w shell "tab() { zle complete-word; print -r -- \"<\$BUFFER>\"; exit }; zle -N tab; bindkey '^I' tab; print rea''dy"
         zpty -r shell shown '*ready*'
-        zpty -w -n shell "$2"$'\t'
+        zpty -w -n shell "$3"$'\t'
         zpty -r shell shown '*<*>*'
         print -r -- "${${shown##*<}%%>*}"
     "#;
-    let run =
-        finish(Command::new("zsh").args(["-f", "-c", script, "zsh", FLOATGATE, line]).env("TERM", "dumb"));
-    run.out.trim_end_matches('\n').to_owned()
+    let mut zsh = Command::new("zsh");
+    zsh.args(["-f", "-c", script, "zsh", FLOATGATE, setup, line]).env("TERM", "dumb");
+    finish(&mut zsh).out.trim_end_matches('\n').to_owned()
 }
 
 /// Offers hold the completion, and nothing that begins otherwise.
@@ -98,14 +98,20 @@ fn zsh_completes_commands_names_and_keys() {
     if !is_installed("zsh") {
         return;
     }
+    let folder = fresh("zsh-functions");
+    std::fs::write(folder.join("_floatgate"), stdout("completions zsh")).unwrap();
+    let sourced = "compinit -D -u; source <(floatgate completions zsh)";
+    let installed = format!("fpath=({} $fpath); compinit -D -u", folder.display());
     for (line, expected) in LINES.into_iter().chain([("floatgate endur", "endurance")]) {
         let (before, _) = line.rsplit_once(' ').unwrap();
-        let completed = completed_by_zsh(line);
-        assert_eq!(completed.trim_end(), format!("{before} {expected}"), "{line}");
-        // A value follows `=` at once.
-        assert_eq!(completed.ends_with(' '), !expected.ends_with('='), "{completed:?}");
+        for setup in [sourced, &installed] {
+            let completed = completed_by_zsh(setup, line);
+            assert_eq!(completed.trim_end(), format!("{before} {expected}"), "{line}");
+            // A value follows `=` at once.
+            assert_eq!(completed.ends_with(' '), !expected.ends_with('='), "{completed:?}");
+        }
     }
-    assert_eq!(completed_by_zsh("floatgate parts nosuch"), "floatgate parts nosuch");
+    assert_eq!(completed_by_zsh(sourced, "floatgate parts nosuch"), "floatgate parts nosuch");
 }
 
 #[test]
