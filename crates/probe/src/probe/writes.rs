@@ -9,8 +9,13 @@ use crate::answer::size;
 use crate::sample::{Samples, Test};
 use crate::target::Target;
 
-/// Most bytes that are written in order.
+/// Most bytes that are written in order. A slow card gets fewer: no more after this time in ns, when these are written.
 const FILL_MAX: u64 = 512 << 20;
+const FILL_NS: u64 = 90_000_000_000;
+const FILL_MIN: u64 = 64 << 20;
+/// Part of the device behind which tests write.
+const FILL_PART: u64 = 8;
+const SECTOR: u64 = 512;
 /// Writes of a burst, B, how many, and after how many pauses.
 const BURST_BYTES: u64 = 16 << 10;
 const BURST_WRITES: u64 = 256;
@@ -25,13 +30,18 @@ const TURN_ROUNDS: u64 = 3;
 /// Contents at the end of each allocation unit of a turn, B. A card that closes an allocation unit copies what is behind the part that was
 /// written: without contents that would cost nothing, and nothing would show.
 const CONTENT_BYTES: u64 = 4 << 20;
+/// The same on a slow card, on which all contents together take about this time in ns.
+const CONTENT_MIN: u64 = 1 << 20;
+const CONTENTS_NS: u64 = 60_000_000_000;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
 /// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
 const POOL: u64 = 2 * MOST + 8;
-/// Random writes: bytes of each, writes of a round, rounds.
+/// Random writes: bytes of each, most and fewest of a round, about the longest time of a round in ns, and rounds.
 const RANDOM_BYTES: u64 = 16 << 10;
 const RANDOM_WRITES: u64 = 32;
+const RANDOM_WRITES_MIN: u64 = 4;
+const RANDOM_ROUND_NS: u64 = 8_000_000_000;
 const RANDOM_ROUNDS: u64 = 8;
 /// Largest allocation unit among the first of a device that is measured when only writes show it, B.
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
@@ -80,6 +90,8 @@ struct Layout {
     au: u64,
     /// Range that is written in order.
     fill: (u64, u64),
+    /// Bytes at the end of an allocation unit that have contents in a turn.
+    content: u64,
 }
 
 impl Layout {
@@ -87,15 +99,13 @@ impl Layout {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
         let origin = origin(samples).unwrap_or(0);
-        let start = origin + (usable / 8).next_multiple_of(au);
+        let start = origin + (usable / FILL_PART).next_multiple_of(au);
         let room = usable.saturating_sub(start) / 2;
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
-        Self { origin, au, fill: (start, bytes) }
-    }
-
-    /// Bytes at the end of an allocation unit that have contents in a turn.
-    fn content(&self) -> u64 {
-        CONTENT_BYTES.min(self.au) / TURN_BYTES * TURN_BYTES
+        let filled: u64 = samples.of(Test::Fill).map(|sample| sample.bytes).sum();
+        let bytes = if filled > 0 { bytes.min(filled) } else { bytes };
+        let content = contents(samples).min(au) / TURN_BYTES * TURN_BYTES;
+        Self { origin, au, fill: (start, bytes), content }
     }
 
     /// First allocation unit behind the range written in order, and the number of those that the tests go around.
@@ -104,6 +114,16 @@ impl Layout {
         let all = usable.saturating_sub(self.origin) / self.au;
         (first, all.saturating_sub(first))
     }
+}
+
+/// Contents that each allocation unit of a turn gets, B: as many as the card writes in the time for that.
+fn contents(samples: &Samples) -> u64 {
+    let fill = samples.of(Test::Fill);
+    let (bytes, ns) = fill.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
+    let in_time =
+        (u128::from(bytes) * u128::from(CONTENTS_NS / (POOL + FAT_AUS))).checked_div(u128::from(ns));
+    let in_time = in_time.map_or(CONTENT_BYTES, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+    in_time.clamp(CONTENT_MIN, CONTENT_BYTES)
 }
 
 /// A test that writes allocation units in turn.
@@ -122,22 +142,19 @@ impl<T: Target> Probe<'_, T> {
     /// Ranges that [`Self::measure_writes`] and [`Self::measure_capacity`] write to, as far as the reads so far show.
     pub fn write_plan(&self) -> WritePlan {
         let layout = Layout::of(&self.samples, self.usable);
-        let (_, aus) = layout.pool(self.usable);
-        let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + layout.content() * (POOL + FAT_AUS);
-        // Where reads do not show the allocation unit, writes may show a large one.
-        let au = erase_block(&self.samples).0.count().unwrap_or(UNKNOWN_AU_MAX);
-        let fat = (layout.origin + FAT_AUS * au).min(self.usable);
+        // What writes show may be another allocation unit than what reads show: ranges and bytes hold for all.
+        let known = erase_block(&self.samples).0.count();
+        let fat = (layout.origin + FAT_AUS * known.unwrap_or(UNKNOWN_AU_MAX)).min(self.usable);
+        let behind = self.usable / FILL_PART / SECTOR * SECTOR;
         let end = self.overrun_bytes();
-        let ranges = vec![
-            (0, fat),
-            (layout.fill.0, self.usable.saturating_sub(layout.fill.0)),
-            (self.samples.capacity - end, end),
-        ];
-        let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (layout.fill.1 / 4);
-        let sparse = SPARSE_STEPS.len() as u64 * layout.fill.1 / 2;
-        let bytes_max = 2 * layout.fill.1
+        let ranges = vec![(0, fat), (behind, self.usable - behind), (self.samples.capacity - end, end)];
+        let fill = FILL_MAX.min(self.usable / 4);
+        let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
+        let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (fill / 4);
+        let sparse = SPARSE_STEPS.len() as u64 * fill / 2;
+        let bytes_max = 2 * fill
             + sparse
-            + turns.min(aus * layout.au * TESTS)
+            + turns.min(self.usable * TESTS)
             + behind_cache
             + PASSES * end
             + Self::pieces_bytes();
@@ -159,6 +176,7 @@ impl<T: Target> Probe<'_, T> {
         self.target.keep(layout.fill.0, layout.fill.1)?;
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
+        let layout = Layout::of(&self.samples, self.usable);
         if page(&self.samples).confidence < 0.9 || page(&self.samples).value.is_none() {
             self.measure_pages(Test::PageWritten, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
@@ -200,10 +218,14 @@ impl<T: Target> Probe<'_, T> {
     }
 
     fn fill(&mut self, test: Test, layout: &Layout) -> Result<(), ProbeError> {
-        let mut writes = 0..layout.fill.1 / FILL_BYTES;
-        writes.try_for_each(|write| {
-            self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES).map(drop)
-        })
+        let mut ns = 0;
+        for write in 0..layout.fill.1 / FILL_BYTES {
+            if ns > FILL_NS && write * FILL_BYTES >= FILL_MIN {
+                break;
+            }
+            ns += self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES)?;
+        }
+        Ok(())
     }
 
     /// Writes in ascending order with gaps: where a card keeps some allocation units open in any order, it must put one into order whenever the next
@@ -268,7 +290,7 @@ impl<T: Target> Probe<'_, T> {
     /// Writes the end of an allocation unit, so that closing it costs time from then on.
     fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
         let end = layout.origin + (au + 1) * layout.au;
-        let (mut at, end) = (end - layout.content(), end.min(self.usable / TURN_BYTES * TURN_BYTES));
+        let (mut at, end) = (end - layout.content, end.min(self.usable / TURN_BYTES * TURN_BYTES));
         while at < end {
             let bytes = (end - at).min(self.buf.len() as u64);
             self.target.keep(at, bytes)?;
@@ -401,10 +423,17 @@ impl<T: Target> Probe<'_, T> {
 
     fn measure_random(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("steady state");
+        let mut writes = RANDOM_WRITES;
         for round in 0..RANDOM_ROUNDS {
-            for _ in 0..RANDOM_WRITES {
+            let (mut write, mut ns) = (0, 0);
+            while write < writes {
                 let place = self.below(layout.fill.1 / RANDOM_BYTES) * RANDOM_BYTES;
-                self.write(Test::Random, round, layout.fill.0 + place, RANDOM_BYTES)?;
+                ns += self.write(Test::Random, round, layout.fill.0 + place, RANDOM_BYTES)?;
+                write += 1;
+                // All rounds of a slow card are as short as its first one.
+                if write >= RANDOM_WRITES_MIN && ns > RANDOM_ROUND_NS && round == 0 {
+                    writes = write;
+                }
             }
         }
         self.target.flush()?;
@@ -420,7 +449,7 @@ fn cached(samples: &Samples) -> u64 {
 /// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
 /// full. In no order they go backwards, where contents are, so that a card that keeps an allocation unit in order must copy every time.
 fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
-    let (parts, with_contents) = (layout.au / TURN_BYTES, layout.content() / TURN_BYTES);
+    let (parts, with_contents) = (layout.au / TURN_BYTES, layout.content / TURN_BYTES);
     let half = (parts / 2) as usize;
     match is_random {
         true => (parts - with_contents..parts).rev().take(half).collect(),

@@ -6,6 +6,7 @@
     reason = "a test may fail by panic and print; Clippy's exception covers only #[test] functions"
 )]
 
+mod announced;
 mod blind;
 mod fakes;
 mod generator;
