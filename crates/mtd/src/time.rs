@@ -1,4 +1,4 @@
-//! Virtual time: nanoseconds in a `u64` (584 years), never read from a clock.
+//! Virtual time: nanoseconds in a `u64` (584 years, at which it stands still), never read from a clock.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Mul, Sub};
@@ -79,26 +79,26 @@ impl Nanos {
 impl Add<Nanos> for Instant {
     type Output = Self;
     fn add(self, rhs: Nanos) -> Self {
-        Self(self.0 + rhs.0)
+        Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign<Nanos> for Instant {
     fn add_assign(&mut self, rhs: Nanos) {
-        self.0 += rhs.0;
+        self.0 = self.0.saturating_add(rhs.0);
     }
 }
 
 impl Add for Nanos {
     type Output = Self;
     fn add(self, rhs: Self) -> Self {
-        Self(self.0 + rhs.0)
+        Self(self.0.saturating_add(rhs.0))
     }
 }
 
 impl AddAssign for Nanos {
     fn add_assign(&mut self, rhs: Self) {
-        self.0 += rhs.0;
+        self.0 = self.0.saturating_add(rhs.0);
     }
 }
 
@@ -160,5 +160,14 @@ mod tests {
         let (a, b) = (Instant::from_ns(5), Instant::from_ns(9));
         assert_eq!(b.since(a), Nanos::from_ns(4));
         assert_eq!(a.since(b), Nanos::ZERO);
+    }
+
+    #[test]
+    fn time_ends_after_584_years() {
+        let end = Instant::from_ns(u64::MAX);
+        assert_eq!(
+            (end + Nanos::from_ns(1), Nanos::from_ns(u64::MAX) + Nanos::from_ns(1)),
+            (end, Nanos::from_ns(u64::MAX))
+        );
     }
 }
