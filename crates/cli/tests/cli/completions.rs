@@ -3,12 +3,12 @@
 use crate::support::{finish, fresh, stdout, subcommands};
 use std::process::Command;
 
-/// Lines whose last word is completed, and what it becomes.
+/// Lines of whose last word there is one completion.
 const LINES: [(&str, &str); 9] = [
     ("floatgate speed am62a-w", "am62a-w35n01jw"),
     ("floatgate report imx6-mx30", "imx6-mx30lf2g18ac"),
-    ("floatgate parts w35", "w35n01jw"),
-    ("floatgate ecc advise mx30lf2", "mx30lf2g18ac"),
+    ("floatgate parts w35n01", "w35n01jw"),
+    ("floatgate ecc advise mx30lf2g18", "mx30lf2g18ac"),
     ("floatgate card speed kingston-class", "kingston-class-10"),
     ("floatgate probe fake-wraps", "fake-wraps-32g"),
     ("floatgate speed am62a-w35n01jw --set bus.clock", "bus.clock_hz="),

@@ -60,7 +60,7 @@
   // A picture of Plot, and its marks with the rows that they stand for.
   const picture = (canvas, name, role, options) => {
     const width = Math.max(280, Math.min(1600, canvas.clientWidth || 800));
-    const chart = Plot.plot({ width, marginRight: 12, ...options(width) });
+    const chart = Plot.plot({ width, marginRight: 24, ...options(width) });
     chart.setAttribute("role", role);
     chart.setAttribute("aria-label", name);
     canvas.replaceChildren(chart);
@@ -157,7 +157,7 @@
     const readout = figure.querySelector(".readout");
     const resources = [...new Set(spans.map((span) => span.resource))];
     const end = spans.reduce((most, span) => Math.max(most, span.stop), 1);
-    const [left, right] = [84, 12];
+    const [left, right] = [84, 24];
     let view = [0, end];
     const draw = () => {
       const [from, to] = view;
