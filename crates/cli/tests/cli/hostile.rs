@@ -33,6 +33,7 @@ const HOLES: &[&[&str]] = &[
     &["advise", "{}"],
     &["advise", "kingston-class-10", "--fs", "{}"],
     &["probe", "kingston-class-10", "--set", "{}"],
+    &["probe", "kingston-class-10", "--printed", "{}"],
     &["probe", "--from", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],

@@ -64,7 +64,7 @@ pub struct Verdict {
     pub source: &'static str,
     /// True when it holds, none where nothing was measured.
     pub holds: Option<bool>,
-    /// What was measured over what is promised; of several figures the worst.
+    /// Ratio of the measured to the promised figure; of several figures the worst.
     pub share: Option<f64>,
     /// The figures in words.
     pub reason: String,
