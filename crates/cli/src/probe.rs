@@ -13,10 +13,11 @@ use floatgate_lab::plot::{Curve, Panel, panels};
 use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
-use floatgate_probe::registers::{self, Registers};
+use floatgate_probe::registers::{self, Registers, Status};
 use floatgate_probe::{
-    Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Report, Samples, Simulated,
-    TargetError, Value, WritePlan, conclude, fio, flashbench, holders, members, probe_simulated, size,
+    Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Promise, Report, Samples, Simulated,
+    TargetError, Value, Verdict, WritePlan, conclude, fio, flashbench, holders, members, probe_simulated,
+    size,
 };
 use indicatif::ProgressFinish;
 use std::io::{self, IsTerminal};
@@ -69,6 +70,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     registers: Option<PathBuf>,
 
+    /// Classes that are printed on the card, of which --write says whether they hold: C10, U1, V30, A1. Those in its registers are known
+    #[arg(long, value_name = "CLASS,...", value_delimiter = ',', value_parser = class)]
+    printed: Vec<Promise>,
+
     /// Jitter of a simulated card and its host: 1 as on real ones, 0 for none [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = noise_factor, conflicts_with = "from")]
     noise: Option<f64>,
@@ -79,6 +84,11 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+fn class(text: &str) -> Result<Promise, String> {
+    Promise::named(text)
+        .ok_or_else(|| "no class: there are C2 to C10, U1, U3, V6 to V90, A1 and A2".to_owned())
 }
 
 fn noise_factor(text: &str) -> Result<f64, String> {
@@ -92,6 +102,8 @@ struct Measured {
     /// Tool whose log it is.
     tool: Option<&'static str>,
     answers: Answers,
+    /// Classes that a simulated card states.
+    stated: Vec<Promise>,
     /// Partitions of a file or block device.
     layout: Option<Layout>,
     trouble: Option<ProbeError>,
@@ -99,12 +111,19 @@ struct Measured {
 
 impl Measured {
     fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
-        Self { answers: conclude(&samples), samples, tool: None, layout: None, trouble }
+        Self { answers: conclude(&samples), samples, tool: None, stated: Vec::new(), layout: None, trouble }
     }
 
     /// Answers of another tool's log, which has no samples.
     fn of_log(tool: &'static str, answers: Answers) -> Self {
-        Self { samples: Samples::default(), tool: Some(tool), answers, layout: None, trouble: None }
+        Self {
+            samples: Samples::default(),
+            tool: Some(tool),
+            answers,
+            stated: Vec::new(),
+            layout: None,
+            trouble: None,
+        }
     }
 }
 
@@ -188,7 +207,20 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
     let spec = load(&Library::built_in(), name, &Override::parse_all(&args.set)?)?.spec;
     let make = |stores| card(args, &spec, stores);
     let (samples, trouble) = probe_simulated(make, args.seed, args.write, watch(ending))?;
-    Ok(Measured::new(samples, trouble))
+    Ok(Measured { stated: promised(&spec), ..Measured::new(samples, trouble) })
+}
+
+/// Classes that a simulated card has in its registers.
+fn promised(spec: &CardSpec) -> Vec<Promise> {
+    let classes = spec.classes;
+    let stated = |number: u8| Some(u64::from(number)).filter(|number| *number > 0);
+    Promise::of_status(&Status {
+        speed_class: stated(classes.speed),
+        uhs_grade: stated(classes.uhs),
+        video_class: stated(classes.video),
+        app_class: stated(classes.app),
+        ..Status::default()
+    })
 }
 
 fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {
@@ -382,6 +414,10 @@ fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, F
     if let Some(registers) = &report.registers {
         report.disagreements = registers.disagreements(report.capacity_bytes, answers);
     }
+    let mut promised = measured.stated.clone();
+    promised
+        .extend(report.registers.iter().filter_map(|all| all.status.as_ref()).flat_map(Promise::of_status));
+    report.judge(samples, &args.printed, &promised);
     report.partition.clone_from(layout);
     if let Some(layout) = &mut report.partition {
         layout.judge(answers, report.registers.as_ref().and_then(|stated| stated.status.as_ref()));
@@ -494,6 +530,20 @@ fn partition_text(partition: &Partition) -> String {
     )
 }
 
+/// Promised classes in words.
+fn classes(report: &Report) -> String {
+    let mut text = String::new();
+    for Verdict { class, source, holds, reason, .. } in &report.classes {
+        let holds = match holds {
+            Some(true) => "holds",
+            Some(false) => "does not hold",
+            None => "is not tested",
+        };
+        text += &format!("class {class} ({source}) {holds}: {reason}\n");
+    }
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
+
 /// The registers in words.
 fn statements(report: &Report) -> String {
     let Some(stated) = &report.registers else { return String::new() };
@@ -533,7 +583,7 @@ fn text(report: &Report, tool: Option<&str>) -> String {
         },
         |tool| format!("log of {tool}"),
     );
-    format!("{target}: {measured}\n\n{table}{}{}", statements(report), partitions(report))
+    format!("{target}: {measured}\n\n{table}{}{}{}", classes(report), statements(report), partitions(report))
 }
 
 /// Time and bytes of the probe, which files of earlier versions do not have.

@@ -89,6 +89,8 @@ pub struct Answers {
     pub phase: Answer,
     /// Smallest unit whose borders are visible: a page, a pair of planes, or an ECC unit, B.
     pub page: Answer,
+    /// Planes that are written together: pages of each of them are one visible unit.
+    pub planes: Answer,
     /// Allocation units that can be written in turn, each in order.
     pub open_aus_linear: Answer,
     /// Allocation units that can be written in turn, each in any order.
@@ -109,6 +111,10 @@ pub struct Answers {
     pub read_latency: Answer,
     /// Longest time of a write, us.
     pub write_latency_max: Answer,
+    /// Highest speed class that the card reaches.
+    pub class: Answer,
+    /// Highest application performance class that the card reaches.
+    pub app_class: Answer,
     /// Jitter of a read that is repeated, us.
     pub noise: Answer,
     /// Real size, B.
@@ -125,6 +131,7 @@ impl Answers {
             erase_block: unknown("B"),
             phase: unknown("B"),
             page: unknown("B"),
+            planes: unknown(""),
             open_aus_linear: unknown("AUs"),
             open_aus_random: unknown("AUs"),
             fat_area: unknown("B"),
@@ -135,6 +142,8 @@ impl Answers {
             read_speed: unknown("MB/s"),
             read_latency: unknown("us"),
             write_latency_max: unknown("us"),
+            class: unknown(""),
+            app_class: unknown(""),
             noise: unknown("us"),
             capacity: unknown("B"),
             fake: unknown(""),
@@ -142,11 +151,12 @@ impl Answers {
     }
 
     /// Names and answers in order.
-    pub const fn all(&self) -> [(&'static str, &Answer); 16] {
+    pub const fn all(&self) -> [(&'static str, &Answer); 19] {
         [
             ("erase_block", &self.erase_block),
             ("phase", &self.phase),
             ("page", &self.page),
+            ("planes", &self.planes),
             ("open_aus_linear", &self.open_aus_linear),
             ("open_aus_random", &self.open_aus_random),
             ("fat_area", &self.fat_area),
@@ -157,6 +167,8 @@ impl Answers {
             ("read_speed", &self.read_speed),
             ("read_latency", &self.read_latency),
             ("write_latency_max", &self.write_latency_max),
+            ("class", &self.class),
+            ("app_class", &self.app_class),
             ("noise", &self.noise),
             ("capacity", &self.capacity),
             ("fake", &self.fake),

@@ -49,6 +49,7 @@ mod simulated;
 mod stats;
 mod target;
 
+pub use analysis::class::{Promise, Verdict};
 pub use analysis::conclude;
 pub use answer::{Alternative, Answer, Answers, Value, size};
 pub use host::{Host, holders};

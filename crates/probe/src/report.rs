@@ -1,5 +1,6 @@
 //! What a probe found, as JSON has it.
 
+use crate::analysis::class::{self, Promise, Verdict};
 use crate::partition::Layout;
 use crate::registers::Registers;
 use crate::{Answers, Samples};
@@ -27,6 +28,9 @@ pub struct Report {
     /// Partitions of a file or block device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<Layout>,
+    /// Classes that the card promises, beside what was measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<Verdict>,
     /// Registers of the card, decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registers: Option<Registers>,
@@ -47,9 +51,18 @@ impl Report {
             written_bytes: samples.cost.written_bytes,
             complete,
             answers,
+            classes: Vec::new(),
             partition: None,
             registers: None,
             disagreements: Vec::new(),
         }
+    }
+
+    /// Judges classes that are printed on the card, and others that its registers state.
+    pub fn judge(&mut self, samples: &Samples, printed: &[Promise], stated: &[Promise]) {
+        let printed = printed.iter().map(|promise| (*promise, "printed"));
+        let stated = stated.iter().filter(|promise| !printed.clone().any(|(known, _)| known == **promise));
+        let promises: Vec<_> = printed.clone().chain(stated.map(|promise| (*promise, "stated"))).collect();
+        self.classes = class::verdicts(samples, &promises);
     }
 }

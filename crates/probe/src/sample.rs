@@ -41,6 +41,14 @@ pub enum Test {
     FatSpeed,
     /// Small writes at random; `about` is the number of the round.
     Random,
+    /// Whole allocation units, or parts of a large one, written in order; `about` is the number of the unit.
+    RecordUnit,
+    /// As `RecordUnit`, every second record unit left out.
+    Fragmented,
+    /// Small reads at random where the probe has written in order.
+    AppRead,
+    /// Small writes at random there.
+    AppWrite,
     /// Sectors with their own address written over the end of the device, and read back.
     TagEnd,
     /// Sectors below the end, read in search of addresses written to the end.
@@ -56,7 +64,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 24] = [
+const NAMES: [(Test, &str); 28] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -75,6 +83,10 @@ const NAMES: [(Test, &str); 24] = [
     (Test::Fat, "fat"),
     (Test::FatSpeed, "fat-speed"),
     (Test::Random, "random"),
+    (Test::RecordUnit, "record-unit"),
+    (Test::Fragmented, "fragmented"),
+    (Test::AppRead, "app-read"),
+    (Test::AppWrite, "app-write"),
     (Test::TagEnd, "tag-end"),
     (Test::TagScan, "tag-scan"),
     (Test::TagSection, "tag-section"),

@@ -35,6 +35,7 @@ const HOLES: &[&[&str]] = &[
     &["fs", "{}", "--partition", "4MiB"],
     &["fs", "stm32-n25q128a", "--partition", "{}"],
     &["probe", "kingston-class-10", "--set", "{}"],
+    &["probe", "kingston-class-10", "--printed", "{}"],
     &["probe", "--from", "{}"],
     &["papers", "{}"],
     &["parts", "{}"],

@@ -277,6 +277,42 @@ pub(crate) fn page(samples: &Samples) -> Answer {
     Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
 }
 
+/// Planes whose pages are written together: among the borders of visible units, those of several together take longer still.
+pub(crate) fn planes(samples: &Samples) -> Answer {
+    let Some(page) = page(samples).count() else {
+        return Answer::unknown("", 0.0, "not visible: the page is not known");
+    };
+    let origin = page_origin(samples);
+    let test = if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
+    let is_border = |point: &Point| (point.at + page - origin % page).is_multiple_of(page);
+    let points: Vec<Point> = border_points(samples, test).into_iter().filter(is_border).collect();
+    let pairs: Vec<u64> =
+        PLANES.iter().map(|planes| planes * page).filter(|bytes| *bytes <= PAGE_RANGE.1).collect();
+    let fit = fit(&points, &pairs, floor(samples, test), |_| vec![origin]);
+    match fit.best() {
+        None => {
+            let reason = format!(
+                "not visible: borders of several units of {} take as long as others, any effect is below {}",
+                size(page),
+                us(fit.bound)
+            );
+            Answer::unknown("", fit.nothing.min(0.9), reason)
+        }
+        Some((bytes, confidence)) => {
+            let reason = format!(
+                "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
+                size(page),
+                us(fit.step),
+                size(bytes)
+            );
+            Answer::found(Value::Count(bytes / page), "", confidence.min(0.8), reason)
+        }
+    }
+}
+
+/// Numbers of planes that chips have.
+const PLANES: [u64; 2] = [2, 4];
+
 pub(crate) fn powers_of_two() -> Vec<u64> {
     (PAGE_RANGE.0.trailing_zeros()..=PAGE_RANGE.1.trailing_zeros()).map(|bits| 1 << bits).collect()
 }

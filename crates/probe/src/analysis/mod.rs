@@ -3,6 +3,7 @@
 pub(crate) mod borders;
 pub(crate) mod caches;
 pub(crate) mod capacity;
+pub(crate) mod class;
 pub(crate) mod open_aus;
 pub(crate) mod period;
 
@@ -51,6 +52,7 @@ fn of_times(samples: &Samples) -> Answers {
     let real = capacity::conclude(samples);
     Answers {
         page: borders::page(samples),
+        planes: borders::planes(samples),
         erase_block,
         phase,
         open_aus_linear: open.linear,
@@ -63,6 +65,8 @@ fn of_times(samples: &Samples) -> Answers {
         read_speed: read_speed(samples),
         read_latency: read_latency(samples),
         write_latency_max: write_latency_max(samples),
+        class: class::class(samples),
+        app_class: class::app_class(samples),
         noise: noise(samples),
         capacity: real.capacity,
         fake: real.fake,

@@ -1,6 +1,7 @@
 //! The order of the requests. What is asked next depends on what the analysis makes of the samples so far.
 
 mod capacity;
+mod classes;
 mod reads;
 mod writes;
 

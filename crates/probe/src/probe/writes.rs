@@ -32,7 +32,7 @@ const TURN_ROUNDS: u64 = 3;
 const CONTENT_BYTES: u64 = 4 << 20;
 /// The same on a slow card, on which all contents together take about this time in ns.
 const CONTENT_MIN: u64 = 1 << 20;
-const CONTENTS_NS: u64 = 60_000_000_000;
+const CONTENTS_NS: u64 = 30_000_000_000;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
 /// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
@@ -41,7 +41,7 @@ const POOL: u64 = 2 * MOST + 8;
 const RANDOM_BYTES: u64 = 16 << 10;
 const RANDOM_WRITES: u64 = 32;
 const RANDOM_WRITES_MIN: u64 = 4;
-const RANDOM_ROUND_NS: u64 = 8_000_000_000;
+const RANDOM_ROUND_NS: u64 = 5_000_000_000;
 const RANDOM_ROUNDS: u64 = 8;
 /// Largest allocation unit among the first of a device that is measured when only writes show it, B.
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
@@ -83,19 +83,19 @@ impl WritePlan {
 
 /// Places of the tests on a device.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+pub(super) struct Layout {
     /// First border of an allocation unit.
-    origin: u64,
+    pub(super) origin: u64,
     /// Allocation unit, B.
-    au: u64,
+    pub(super) au: u64,
     /// Range that is written in order.
-    fill: (u64, u64),
+    pub(super) fill: (u64, u64),
     /// Bytes at the end of an allocation unit that have contents in a turn.
     content: u64,
 }
 
 impl Layout {
-    fn of(samples: &Samples, usable: u64) -> Self {
+    pub(super) fn of(samples: &Samples, usable: u64) -> Self {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
         let origin = origin(samples).unwrap_or(0);
@@ -157,7 +157,8 @@ impl<T: Target> Probe<'_, T> {
             + turns.min(self.usable * TESTS)
             + behind_cache
             + PASSES * end
-            + Self::pieces_bytes();
+            + Self::pieces_bytes()
+            + Self::classes_bytes(fill);
         WritePlan { ranges, bytes_max }
     }
 
@@ -181,7 +182,8 @@ impl<T: Target> Probe<'_, T> {
             self.measure_pages(Test::PageWritten, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
         self.measure_random(&layout)?;
-        self.measure_open_aus()
+        self.measure_open_aus()?;
+        self.measure_classes()
     }
 
     /// Small writes in order after pauses.
@@ -442,7 +444,7 @@ impl<T: Target> Probe<'_, T> {
 }
 
 /// Bytes after which nothing written before is in a cache any more, 0 without one.
-fn cached(samples: &Samples) -> u64 {
+pub(super) fn cached(samples: &Samples) -> u64 {
     slc_cache(samples).count().unwrap_or(0) * 5 / 4
 }
 

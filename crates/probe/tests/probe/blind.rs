@@ -1,5 +1,6 @@
 //! Blind recovery: random cards are probed, and what is concluded is compared with what they are.
 
+use crate::calibration::{Level, svg};
 use crate::generator::Unknown;
 use floatgate_probe::{Answer, Answers, Probe, ProbeOptions, conclude};
 use std::collections::BTreeMap;
@@ -85,6 +86,17 @@ impl Campaign {
             *tenth = (tenth.0 + right, tenth.1 + all);
         }
         tenths
+    }
+
+    /// Answers by tenths of confidence, for a picture.
+    fn picture(&self, first: u64) -> String {
+        let level = |(tenth, (right, all)): (u64, (u64, u64))| {
+            let inside = self.levels.iter().filter(|((_, hundredths), _)| hundredths / 10 == tenth);
+            let sum: u64 = inside.map(|((_, hundredths), (_, all))| hundredths * all).sum();
+            Level { stated: sum as f64 / 100.0 / all as f64, right, all }
+        };
+        let levels: Vec<Level> = self.tenths().into_iter().map(level).collect();
+        svg(&format!("Confidence of a probe: {} random cards from seed {first}", self.cards), &levels)
     }
 
     fn print(&self, first: u64) {
@@ -198,6 +210,9 @@ fn cards_that_nobody_has_seen_are_recovered() {
 fn slow_what_is_stated_about_many_random_cards_is_true() {
     let first = fresh_seed();
     let sums = campaign(first..first + cards(500));
+    if let Ok(path) = std::env::var("FLOATGATE_PROBE_PICTURE") {
+        std::fs::write(path, sums.picture(first)).unwrap();
+    }
     assert_honest(&sums);
     for (question, least) in
         [("erase_block", 96), ("open_aus_linear", 88), ("open_aus_random", 89), ("page", 83)]

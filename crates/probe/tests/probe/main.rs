@@ -8,7 +8,9 @@
 
 mod announced;
 mod blind;
+mod calibration;
 mod fakes;
 mod generator;
 mod hostile;
 mod logs;
+mod parts;
