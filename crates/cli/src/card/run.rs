@@ -162,7 +162,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());
-    let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience, is_real_time };
+    let guest = Guest {
+        folder: folder.path(),
+        input: &input,
+        patience_s: args.patience,
+        is_real_time,
+        is_interrupted: Arc::default(),
+    };
     let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     recordings.finish(&runs)?;
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
