@@ -26,7 +26,8 @@ mark() {
 }
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
-last_words() { tail -n 3 /tmp/said | tr -s -c '[:graph:]' ' ' | tail -c 400; }
+# Not how much dd has copied.
+last_words() { grep -v -e ' records ' -e ' copied' /tmp/said | tail -n 3 | tr -s -c '[:graph:]' ' ' | tail -c 400; }
 
 failed() {
   mark failed "$1" "$(last_words)"
