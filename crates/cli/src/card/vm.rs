@@ -32,7 +32,7 @@ const UML_MODULES: &str = "/usr/lib/uml/modules";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum VmKind {
-    /// User Mode Linux: ext4, f2fs, nilfs2, vfat
+    /// User Mode Linux: all filesystems but exfat
     Uml,
     /// QEMU with Debian's kernel: all filesystems
     Qemu,
@@ -41,7 +41,7 @@ pub(super) enum VmKind {
 impl VmKind {
     /// True when its kernel has this filesystem.
     pub(super) fn has(self, filesystem: &str) -> bool {
-        self == Self::Qemu || ["ext4", "f2fs", "nilfs2", "vfat"].contains(&filesystem)
+        self == Self::Qemu || filesystem != "exfat"
     }
 
     /// True when it is installed, and the processor is one for it. User Mode Linux of Debian 12 saves 2696 bytes of registers of a process, and a processor
