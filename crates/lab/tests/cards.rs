@@ -9,8 +9,9 @@
 
 use floatgate_card::{BusMode, FatKind, Mapping};
 use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardState, measure};
-use floatgate_lab::card::{LoadedCard, load};
-use floatgate_lab::config::{Kind, Library, Override, Part};
+use floatgate_lab::card::{LoadedCard, load, load_on_host};
+use floatgate_lab::config::{About, Kind, Library, Override, Part};
+use std::path::Path;
 
 fn names(library: &Library) -> Vec<String> {
     library.names(Kind::Card).map(str::to_owned).collect()
@@ -99,6 +100,33 @@ fn overrides_reach_the_card_and_wrong_ones_are_refused_where_they_stand() {
     ] {
         assert!(refused(set).contains(reason), "{set}: {}", refused(set));
     }
+}
+
+#[test]
+fn a_host_caps_the_bus_and_takes_time_for_requests() {
+    let library = Library::built_in();
+    let at = |host: &str, sets: &[&str]| {
+        let sets = Override::parse_all(sets).unwrap();
+        load_on_host(&library, "sandisk-extreme-pro", Some(Path::new(host)), &sets).unwrap()
+    };
+    let sequential =
+        |card: &LoadedCard| figure(&speed(card, 20), CardState::Empty, "read", "sequential", 1 << 20);
+    // Chubb (2015): the SabreLite's slots do 25 MB/s at most.
+    assert!((15.0..25.0).contains(&sequential(&at("sabrelite", &[]))));
+    assert!(sequential(&at("odroid-xu3", &[])) > 35.0);
+    assert!(sequential(&at("sabrelite", &["card.host.bus=sdr104"])) > 35.0, "overrides come last");
+    let host = at("sabrelite", &["card.host.request_us=100", "card.host.copy_ns_per_kb=2000"]).spec.host;
+    assert_eq!(host.cpu_time(10, 1_000_000).as_us_f64(), 1000.0 + 2000.0);
+    for name in library.names(Kind::CardHost) {
+        let loaded = library.load(Kind::CardHost, name).unwrap();
+        let about: About = loaded.head.extract("").unwrap();
+        for leaf in loaded.table.leaves("host") {
+            assert!(about.source_of(&leaf).is_some(), "{name}: {leaf} has no source");
+        }
+        at(name, &[]);
+    }
+    let unknown = load_on_host(&library, "a1-32g", Some(Path::new("sabre")), &[]).unwrap_err().one_line();
+    assert!(unknown.contains("sabre") && unknown.contains("host of cards"), "{unknown}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --n
 checked by mounting it again and reading everything. \
 With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
 that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
-needed beyond what FUSE asks for; User Mode Linux, which has ext4, f2fs, nilfs2 and vfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
+needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
@@ -162,7 +162,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());
-    let guest = Guest { folder: folder.path(), input: &input, patience_s: args.patience, is_real_time };
+    let guest = Guest {
+        folder: folder.path(),
+        input: &input,
+        patience_s: args.patience,
+        is_real_time,
+        is_interrupted: Arc::default(),
+    };
     let (runs, has_ended) = guest.boot(machine, endings, bench)?;
     recordings.finish(&runs)?;
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");

@@ -12,9 +12,11 @@ use floatgate_mtd::Instant;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, fs, io};
 
 /// Judge of the tests: it makes QEMU's guest and boots it.
@@ -30,7 +32,7 @@ const UML_MODULES: &str = "/usr/lib/uml/modules";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum VmKind {
-    /// User Mode Linux: ext4, f2fs, nilfs2, vfat
+    /// User Mode Linux: all filesystems but exfat
     Uml,
     /// QEMU with Debian's kernel: all filesystems
     Qemu,
@@ -39,7 +41,7 @@ pub(super) enum VmKind {
 impl VmKind {
     /// True when its kernel has this filesystem.
     pub(super) fn has(self, filesystem: &str) -> bool {
-        self == Self::Qemu || ["ext4", "f2fs", "nilfs2", "vfat"].contains(&filesystem)
+        self == Self::Qemu || filesystem != "exfat"
     }
 
     /// True when it is installed, and the processor is one for it. User Mode Linux of Debian 12 saves 2696 bytes of registers of a process, and a processor
@@ -71,10 +73,12 @@ pub(super) struct Guest<'a> {
     pub(super) patience_s: u32,
     /// The card takes the time that it takes, by the guest's clock; else nothing waits for it.
     pub(super) is_real_time: bool,
+    /// Set when a signal has ended it.
+    pub(super) is_interrupted: Arc<AtomicBool>,
 }
 
-/// Statuses of `timeout` when it has ended a program, and when it had to kill it.
-const OUT_OF_PATIENCE: [i32; 2] = [124, 137];
+/// Status of `timeout` when it has ended a program, and when it had to kill it and itself with it, as a shell has that.
+const OUT_OF_PATIENCE: [i32; 2] = [124, 128 + 9];
 
 impl Guest<'_> {
     /// Serves the card to the guest until that has ended. Of a guest that was ended from outside, or by its own failure, the runs so far are returned,
@@ -91,16 +95,19 @@ impl Guest<'_> {
         };
         let phase = bench.phase();
         let runs = bench.into_runs();
-        let code = status.ok().and_then(|status| status.code());
+        let code = status.ok().and_then(|status| status.code().or_else(|| Some(128 + status.signal()?)));
         if code == Some(0) && (vm == VmKind::Qemu || self.has_ended()) {
             return Ok((runs, true));
         }
         let (problem, help) = match code {
+            _ if self.is_interrupted.load(Ordering::Relaxed) => {
+                (format!("interrupted during {phase}"), "let the guest end by itself")
+            }
             Some(code) if OUT_OF_PATIENCE.contains(&code) => (
                 format!("patience ran out after {} s, during {phase}", self.patience_s),
                 "raise `--patience`",
             ),
-            Some(_) => {
+            _ => {
                 let said = self.said();
                 let lines: Vec<&str> = said.lines().collect();
                 let last = lines[lines.len().saturating_sub(12)..].join("\n");
@@ -112,7 +119,6 @@ impl Guest<'_> {
                 };
                 (format!("the guest has not ended as it should, during {phase}\n{last}"), help)
             }
-            None => (format!("the guest was ended, during {phase}"), "let it end by itself"),
         };
         if runs.is_empty() {
             return Err(Failure::new(problem, help));
@@ -150,7 +156,9 @@ impl Guest<'_> {
         let name = PathBuf::from(program.get_program());
         let child = program.spawn().map_err(|error| host(&name, &error))?;
         let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        let is_interrupted = Arc::clone(&self.is_interrupted);
         endings.with_each(move || {
+            is_interrupted.store(true, Ordering::Relaxed);
             // They inherit the blocked signals, so that only this one ends them; what they leave is in our own folder.
             let _ = killpg(group, Signal::SIGKILL);
         });

@@ -2,13 +2,16 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
+
+fn run(card: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+    command.args(["card", "run", card, "--json"]).args(arguments).output().unwrap()
+}
 
 /// Runs workloads in a virtual machine. All filesystems must be clean at the end.
 fn runs(card: &str, arguments: &[&str]) -> Vec<Value> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
-    command.args(["card", "run", card, "--patience", "5400", "--json"]).args(arguments);
-    let run = command.output().unwrap();
+    let run = run(card, &[&["--patience", "5400"], arguments].concat());
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{card} {arguments:?}: {said}{}", String::from_utf8_lossy(&run.stdout));
     let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
@@ -79,6 +82,75 @@ fn clients_and_fillers_are_on_the_card() {
     assert_eq!(of(&two, "fill_percent"), [0, 50]);
     let prepared: Vec<f64> = two.iter().map(|run| run["prepare_us"].as_f64().unwrap()).collect();
     assert!(prepared[1] > 2.0 * prepared[0], "{prepared:?}");
+}
+
+/// Writes 240 MiB, 4 MiB at a time, over each other.
+const OVERWRITES: &str = "i=0
+while [ $i -lt 60 ]; do
+  dd if=/dev/zero of=data bs=1M count=4 conv=fsync,notrunc || exit 1
+  sleep 0.5
+  i=$((i + 1))
+done
+";
+
+/// Chubb 2015: without its cleaner NILFS2 fills up the card, and with one it keeps what is younger than the protection period.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn nilfs2_fills_up_the_card_without_a_cleaner_or_within_its_protection_period() {
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overwrites.sh");
+    std::fs::write(&script, OVERWRITES).unwrap();
+    let workload = ["--workload", script.to_str().unwrap(), "--patience", "1800"];
+    let card = ["--set", "card.capacity_bytes=256MiB", "--fs", "nilfs2", "--nilfs-cleaner", "off,0,1800"];
+    let run = run("a1-32g", &[&card[..], &workload].concat());
+    let said = String::from_utf8_lossy(&run.stderr);
+    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(of(&runs, "verdict"), ["full", "clean", "full"], "{said}{runs:?}");
+    assert_eq!(of(&runs, "protection_period_s"), [&Value::Null, &0.into(), &1800.into()]);
+    assert!(runs[0]["message"].as_str().unwrap().contains("No space left on device"), "{runs:?}");
+    let written = |run: &Value| number(&run["write"]["bytes"]) >> 20;
+    assert!(written(&runs[0]) < 240 && written(&runs[1]) >= 240, "{runs:?}");
+    assert_eq!(run.status.code(), Some(1));
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn what_cannot_be_made_says_why_and_a_guest_out_of_patience_where_it_was() {
+    let small = ["--set", "card.capacity_bytes=32MiB", "--fs", "f2fs", "--workload", "create"];
+    let failed = run("a1-32g", &small);
+    let runs: Vec<Value> = serde_json::from_slice(&failed.stdout).unwrap();
+    assert_eq!(of(&runs, "verdict"), ["failed mkfs"]);
+    assert!(runs[0]["message"].as_str().unwrap().contains("not sufficient for F2FS"), "{runs:?}");
+    let late = run("a1-32g", &[&small[..], &["--patience", "1"]].concat());
+    let said = String::from_utf8_lossy(&late.stderr);
+    assert!(said.contains("patience ran out after 1 s, during the start of the guest"), "{said}");
+}
+
+/// Power goes away at flushes and between them: the filesystem recovers, and what was synced is there.
+fn survives_losses_of_power(filesystems: &str, cuts: &str) -> Vec<Value> {
+    let card = ["--set", "card.capacity_bytes=256MiB", "--fs", filesystems, "--workload", "create"];
+    let runs = runs("a1-32g", &[&card[..], &["--cuts", cuts]].concat());
+    for run in &runs {
+        let results = &run["power_loss"];
+        assert_eq!(results["failures"], Value::Array(Vec::new()), "{run}");
+        assert!(number(&results["cuts"]) >= 8 && number(&results["flushes"]) >= 100, "{run}");
+        assert!(number(&results["files_checked"]) > 0, "{run}");
+    }
+    runs
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn ext4_and_f2fs_recover_with_their_own_checkers_from_losses_of_power() {
+    survives_losses_of_power("ext4,f2fs", "8");
+}
+
+#[test]
+#[ignore = "slow: loses power at every flush of four filesystems, and between the flushes"]
+fn slow_every_filesystem_recovers_from_a_loss_of_power_at_any_flush() {
+    for run in survives_losses_of_power("ext4,f2fs,nilfs2,vfat", "all") {
+        let results = &run["power_loss"];
+        assert!(number(&results["cuts"]) >= number(&results["flushes"]), "{run}");
+    }
 }
 
 /// Every card of the catalogue that is what it claims to be.

@@ -278,3 +278,90 @@ fn push_moments(moments: &mut Vec<Moment>, events: std::ops::Range<usize>, flush
         moments.push(Moment { event, flush });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNIT: u64 = 8;
+
+    /// A log of a sector each of `0` before the workload, and of units of `1`, `2`, ... after it, a flush behind each.
+    fn log(units: u8) -> WriteLog {
+        let mut log = WriteLog::new().unwrap();
+        log.write(0, &[0xFF; SECTOR_BYTES]).unwrap();
+        log.flush();
+        log.begin_work();
+        for number in 1..=units {
+            log.write(UNIT, &[number; UNIT as usize * SECTOR_BYTES]).unwrap();
+            log.synced();
+            log.flush();
+        }
+        log
+    }
+
+    /// First bytes of the sectors of the unit.
+    fn unit(drive: &mut CutDrive) -> Vec<u8> {
+        let mut sectors = vec![0xEE; UNIT as usize * SECTOR_BYTES];
+        drive.read(UNIT, &mut sectors).unwrap();
+        sectors.iter().step_by(SECTOR_BYTES).copied().collect()
+    }
+
+    fn drives(cuts: Cuts, seed: u64, mut each: impl FnMut(&mut CutDrive, u64)) {
+        let mut drive = CutDrive::new(log(20), cuts, UNIT, seed);
+        loop {
+            drive.cut();
+            let order = drive.order();
+            let Some(synced) = order.strip_prefix("cut ") else { break };
+            each(&mut drive, synced.parse().unwrap());
+        }
+        assert_eq!(drive.results.flushes, 20);
+    }
+
+    #[test]
+    fn what_was_flushed_is_there_and_the_rest_is_old_or_new() {
+        let (mut old, mut new, mut torn) = (0, 0, 0);
+        for (seed, tears_units) in (0..40).map(|seed| (seed, seed % 2 == 0)) {
+            let mut flushed = Vec::new();
+            drives(Cuts { number: None, tears_units }, seed, |drive, _| {
+                let held = unit(drive);
+                // The moment right after a flush comes before the one amid the requests that follow.
+                if drive.id().ends_with("and 0 requests") {
+                    assert!(held.iter().all(|byte| *byte == held[0]), "{held:?}");
+                    assert!(flushed.last().is_none_or(|last| held[0] == last + 1), "{held:?}");
+                    flushed.push(held[0]);
+                    return;
+                }
+                let before = flushed[flushed.len() - 1];
+                assert!(
+                    held.iter().all(|byte| [before, before + 1].contains(byte)),
+                    "{held:?} after {before}"
+                );
+                let changed = held.iter().filter(|byte| **byte != before).count();
+                match changed {
+                    0 => old += 1,
+                    8 => new += 1,
+                    _ => torn += u32::from(tears_units),
+                }
+                assert!(tears_units || [0, 8].contains(&changed), "{held:?}");
+            });
+            assert_eq!(flushed, (0..=20).collect::<Vec<u8>>());
+        }
+        assert!(old > 50 && new > 50 && torn > 50, "{old} {new} {torn}");
+    }
+
+    #[test]
+    fn files_count_as_synced_from_their_mark_on_and_a_cut_forgets_what_the_guest_wrote() {
+        drives(Cuts { number: Some(10), tears_units: false }, 1, |drive, synced| {
+            let flush: u64 = drive.id().split(' ').nth(1).unwrap().parse().unwrap();
+            assert!(synced == flush || synced == flush + 1, "{synced} files after flush {flush}");
+            drive.write(UNIT, &[0xAA; SECTOR_BYTES]).unwrap();
+            drive.discard(UNIT + 1, 1000);
+            assert_eq!(unit(drive), [0xAA, 0, 0, 0, 0, 0, 0, 0]);
+        });
+        let mut drive = CutDrive::new(log(20), Cuts { number: Some(10), tears_units: false }, UNIT, 1);
+        (0..10).for_each(|_| drive.cut());
+        assert_eq!(drive.results.cuts, 10);
+        drive.cut();
+        assert_eq!((drive.order(), drive.results.cuts), ("done".to_owned(), 10));
+    }
+}

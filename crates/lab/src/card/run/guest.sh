@@ -2,8 +2,10 @@
 # whoever serves the card takes them out of the requests, and starts a new card with each run.
 marks=$(cat "$IN/marks")
 clients=$(cat "$IN/clients")
-# Anything when power will be lost after each run.
+# Anything when power will be lost after each run: some of the files are enough then.
 cuts=$(cat "$IN/cuts")
+to_create=300
+[ -z "$cuts" ] || to_create=100
 for module in virtio_blk ext4 crc32c_generic crc32c f2fs nilfs2 nls_cp437 nls_iso8859-1 nls_ascii nls_utf8 vfat exfat btrfs xfs; do
   modprobe "$module" 2>/dev/null
 done
@@ -24,7 +26,8 @@ mark() {
 }
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
-last_words() { tail -n 3 /tmp/said | tr -s -c '[:graph:]' ' ' | tail -c 400; }
+# Not how much dd has copied.
+last_words() { grep -v -e ' records ' -e ' copied' /tmp/said | tail -n 3 | tr -s -c '[:graph:]' ' ' | tail -c 400; }
 
 failed() {
   mark failed "$1" "$(last_words)"
@@ -65,11 +68,21 @@ fill() {
   sync
 }
 
-# The cleaner with the settings of its package but for the protection period. It wants a place for its semaphores.
+# The cleaner with the settings of its package, but that it looks each second, not every 5 to 60: a workload takes minutes here. It wants a place for its
+# semaphores.
 start_cleaner() {
+  printf '%s\n' 'min_clean_segments 10%' 'max_clean_segments 20%' 'clean_check_interval 1' 'selection_policy timestamp' 'nsegments_per_clean 2' \
+    'mc_nsegments_per_clean 4' 'cleaning_interval 1' 'mc_cleaning_interval 1' 'retry_interval 1' 'min_reclaimable_blocks 10%' 'mc_min_reclaimable_blocks 1%' \
+    use_set_suinfo use_mmap 'log_priority info' >/tmp/cleaner.conf
   [ -d /dev/shm ] || { mkdir /dev/shm && mount -t tmpfs none /dev/shm; } || return
-  nilfs_cleanerd -p "$1" $part /mnt >/tmp/cleaner || return
-  cleaner=$(sed -n 's/^NILFS_CLEANERD_PID=//p' /tmp/cleaner)
+  nilfs_cleanerd -c /tmp/cleaner.conf -p "$1" $part /mnt >/tmp/cleaner || return
+  # It says its number when it has begun to work.
+  tries=0
+  while [ ! -s /tmp/cleaner ] && [ $tries -lt 50 ]; do
+    sleep 0.2
+    tries=$((tries + 1))
+  done
+  cleaner=$(tr -dc '[:digit:]' </tmp/cleaner)
   kill -0 "$cleaner"
 }
 
@@ -82,7 +95,7 @@ stop_cleaner() {
 watch_space() {
   while [ ! -e /tmp/watched ]; do
     [ "$(stat -f -c %f /mnt)" -ge 16 ] || : >/tmp/full
-    sleep 0.2
+    sleep 1
   done
 }
 
@@ -137,7 +150,7 @@ create_client() {
   # FAT does not sync a directory with a file in it.
   mkdir "/mnt/client$1" && { [ -z "$cuts" ] || sync; } || return
   made=0
-  while [ $made -lt 300 ]; do
+  while [ $made -lt $to_create ]; do
     file=client$1/file$made
     { echo "$file"; cat /tmp/script; } >/tmp/content$1
     dd if=/tmp/content$1 of="/mnt/$file" bs=4096 count=1 conv=fsync 2>/tmp/dd.out || { cat /tmp/dd.out >&2; return 1; }
@@ -236,7 +249,7 @@ one() {
   make "$1" >/tmp/said 2>&1 || { failed mkfs; return; }
   mark phase mount
   mount -i -t "$1" $part /mnt 2>/tmp/said || { failed mount; return; }
-  if [ "$4" != off ]; then start_cleaner "$4" 2>/tmp/said || { failed cleaner; return; }; fi
+  if [ "$4" != off ]; then start_cleaner "$4" 2>/tmp/said || { failed cleaner; umount /mnt; return; }; fi
   mark phase fill
   fill 2>/tmp/said || { failed fill; umount /mnt; return; }
   echo 3 >/proc/sys/vm/drop_caches
