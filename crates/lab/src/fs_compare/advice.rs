@@ -224,8 +224,9 @@ mod tests {
 
     #[test]
     fn borders_are_where_the_advice_changes() {
-        let both =
-            |mib, ubifs| [row(mib, Subject::Jffs2, mib as f64, !ubifs), row(mib, Subject::Ubifs, 0.5, ubifs)];
+        let both = |mib: u64, ubifs: bool| {
+            [row(mib, Subject::Jffs2, mib as f64, !ubifs), row(mib, Subject::Ubifs, 0.5, ubifs)]
+        };
         let of = |advised: &[(u64, bool)]| {
             of_sizes(&advised.iter().flat_map(|&(mib, ubifs)| both(mib, ubifs)).collect::<Vec<_>>())
         };

@@ -80,10 +80,10 @@ fn nodes(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Nodes, 
         let len = usize::try_from((found.len - start).min(erase)).unwrap_or(block.len());
         store.read_at(found.offset + start, &mut block[..len]).map_err(ImageError::Store)?;
         for (at, piece) in pieces(&block[..len], shape.endian()) {
-            if let Piece::Node(header, node) = piece {
-                if let Ok(body) = Body::parse(&header, node, shape.endian()) {
-                    nodes.add(start + at as u64, header, &body);
-                }
+            if let Piece::Node(header, node) = piece
+                && let Ok(body) = Body::parse(&header, node, shape.endian())
+            {
+                nodes.add(start + at as u64, header, &body);
             }
         }
     }
