@@ -150,9 +150,11 @@ fn a_filesystem_of_the_other_byte_order_between_two_others_is_listed() {
     let (little, big) = (image(Endian::Little, false, 1), image(Endian::Big, false, 2));
     let all = [&little[..], &big, &little].concat();
     let second = little.len() as u64;
-    assert_eq!(offsets(&all), [0, second]);
-    assert_eq!(whole(&all, &at(0)), whole(&little, &any()));
-    assert_eq!(whole(&all, &at(second)), whole(&big, &any()));
+    let third = second + big.len() as u64;
+    assert_eq!(offsets(&all), [0, second, third]);
+    for (offset, one) in [(0, &little), (second, &big), (third, &little)] {
+        assert_eq!(whole(&all, &at(offset)), whole(one, &any()));
+    }
 }
 
 /// A flash chip: boot loader and kernel, a squashfs that ends amid an eraseblock, the filesystem, and what comes behind.
