@@ -318,6 +318,15 @@ impl Blocks {
         true
     }
 
+    /// Goes on in an eraseblock that a mount took for full, from the next page on.
+    pub(super) fn resume(&mut self, number: u32, page: u32) {
+        self.change(number, |block| {
+            let end = block.end.next_multiple_of(page);
+            (block.wasted, block.end, block.state) = (end - block.end, end, State::Open);
+        });
+        self.open = Some(number);
+    }
+
     /// An eraseblock to be erased next; it is the caller's to [`erased`](Self::erased) or [`bad`](Self::bad).
     pub(super) fn next_to_erase(&mut self) -> Option<u32> {
         self.to_erase.pop_front()
@@ -330,6 +339,11 @@ impl Blocks {
         for number in self.free.drain(..count).collect::<Vec<_>>() {
             self.change(number, |block| block.state = State::ToErase);
         }
+    }
+
+    /// True when fewer eraseblocks are erased than a removal needs, and the emptying of an eraseblock before it.
+    pub(super) fn are_few_erased(&self) -> bool {
+        self.free.len() <= self.reserved_for_deletion() as usize
     }
 
     /// Takes an eraseblock from those to be erased; false if it is none of them.

@@ -55,6 +55,25 @@ impl Jffs2<dyn Mtd> {
         Ok(true)
     }
 
+    /// Checks all inodes: what newer data have replaced counts as dirt only afterwards.
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub(super) fn check_all(&mut self) -> Result<()> {
+        while self.check_next()? {}
+        Ok(())
+    }
+
+    /// Erases what is of no use while few eraseblocks are erased: the next mount cannot tell that it is free before it has read all
+    /// files, and needs room to begin.
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub(super) fn leave_free(&mut self) -> Result<()> {
+        while !self.is_read_only() && self.blocks.are_few_erased() && self.erase_next()? {}
+        Ok(())
+    }
+
     /// Moves one live node out of an eraseblock, or takes the next eraseblock; true when one is done with (Linux:
     /// `jffs2_garbage_collect_pass`).
     ///
@@ -83,6 +102,9 @@ impl Jffs2<dyn Mtd> {
     /// # Errors
     /// No eraseblock is free; failures of the flash.
     pub(super) fn empty_unsettled(&mut self) -> Result<()> {
+        if !self.collector.unsettled.is_empty() && self.blocks.totals().ready == 0 {
+            self.check_all()?;
+        }
         while let Some(&block) = self.collector.unsettled.last() {
             let mut from = self.blocks.start(block);
             while let Some(node) = self.blocks.next_live(block, from) {

@@ -200,11 +200,20 @@ impl Jffs2<dyn Mtd> {
 
     /// Eraseblocks that are free, and those that any change takes, even the removal of a file, if there are too few and no more can be made
     /// free.
-    pub fn missing_eraseblocks(&self) -> Option<(u32, u32)> {
-        let totals = self.blocks.totals();
+    ///
+    /// # Errors
+    /// Failures of the flash.
+    pub fn missing_eraseblocks(&mut self) -> Result<Option<(u32, u32)>> {
         let needed = self.blocks.reserved_for_deletion();
+        if self.blocks.totals().ready < needed {
+            self.check_all()?;
+        }
+        let totals = self.blocks.totals();
         let possible = (totals.free + totals.dirty + totals.to_erase) / u64::from(self.blocks.erase_bytes);
-        (totals.ready < needed && possible <= u64::from(needed)).then_some((totals.ready, needed))
+        // Moving what lives anywhere takes room.
+        let is_full = totals.ready == 0 && self.blocks.open.is_none();
+        let is_stuck = is_full || totals.ready < needed && possible <= u64::from(needed);
+        Ok(is_stuck.then_some((totals.ready, needed)))
     }
 
     pub(super) fn set_time(&mut self, time: Timestamp) {

@@ -38,7 +38,8 @@ impl Jffs2<dyn Mtd> {
         let directories = self.names.nameless(&self.nodes);
         self.counts.nameless_directories = directories.len() as u64;
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
-        let is_unchanged = !has_losers && self.counts.obsolete_nodes == 0 && !self.names.has_removed();
+        let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
+        let is_unchanged = !has_traces && !self.was_changed;
         if !is_unchanged && !self.is_without_root {
             return;
         }

@@ -13,7 +13,8 @@
 //! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
 //! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
-//!   Eraseblocks that a mount finds free are erased again when they are used.
+//!   Eraseblocks that a mount finds free are erased again when they are used. On flash that reads the same every time, as a file does, writing
+//!   goes on in the eraseblock that was being written, as in Linux.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
@@ -67,7 +68,8 @@ pub struct MountOptions {
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written, and
+    /// writing goes on behind it.
     pub stable: bool,
 }
 
@@ -169,6 +171,8 @@ pub struct Jffs2<M: ?Sized> {
     /// Inodes whose names are lost, of a mount for reading.
     adopted: BTreeSet<u32>,
     is_without_root: bool,
+    /// A filesystem has written here since the image was made.
+    was_changed: bool,
     /// How often an inode is open.
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
@@ -206,10 +210,14 @@ impl<M: Mtd + 'static> Jffs2<M> {
     }
 
     fn with(mut flash: Flash<M>, options: &MountOptions, mut scan: Scan) -> Self {
+        if options.stable && !options.read_only {
+            scan.take_open(&mut flash);
+        }
         let (unsettled, mut ends) = scan.take_unsettled(&mut flash);
         if options.stable {
             ends.clear();
         }
+        let was_changed = scan.was_changed();
         Self {
             endian: scan.endian.unwrap_or_default(),
             options: options.clone(),
@@ -226,6 +234,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             highest_inode: scan.highest_inode,
             time: 0,
             adopted: BTreeSet::new(),
+            was_changed,
             is_without_root: false,
             open: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -251,7 +260,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
     /// # Errors
     /// The flash fails; it comes back.
     pub fn end(mut self) -> Result<(M, Instant), (fs::Error, M)> {
-        match self.sync() {
+        match self.sync().and_then(|()| self.leave_free()) {
             Ok(()) => Ok((self.flash.mtd, self.flash.now)),
             Err(error) => Err((error, self.flash.mtd)),
         }

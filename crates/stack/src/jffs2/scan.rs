@@ -44,6 +44,12 @@ pub(super) struct Scan {
     partial: Vec<(u32, u32)>,
     /// Eraseblocks that are written to the end, without a good summary.
     full: Vec<u32>,
+    /// Padding nodes that fill a page, with more behind them: each comes of a sync.
+    page_fillers: u32,
+    /// An eraseblock was erased and marked clean.
+    has_marked: bool,
+    /// One that was has others with nodes behind it: something was in it.
+    has_gap: bool,
     /// Nodes that end behind this byte of the flash have their data checked: they are what was written last.
     tail_from: u64,
     /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
@@ -85,6 +91,9 @@ impl Scan {
             unsettled: BTreeSet::new(),
             partial: Vec::new(),
             full: Vec::new(),
+            page_fillers: 0,
+            has_marked: false,
+            has_gap: false,
             tail_from: u64::MAX,
             strict: is_live,
             summaries: !options.ignores_summaries,
@@ -101,6 +110,8 @@ impl Scan {
             }
             let summaries = scan.counts.summaries;
             let (state, end) = scan.eraseblock(flash, start)?;
+            scan.has_gap |= state == State::Full && scan.has_marked;
+            scan.has_marked |= state == State::Free && end > 0;
             if state == State::Full && scan.counts.summaries == summaries {
                 // Too few bytes for padding are left as they are.
                 if geometry.erase_bytes - end >= Header::SIZE as u32 {
@@ -363,7 +374,12 @@ impl Scan {
                 self.counts.clean_markers += 1;
                 Ok(())
             }
-            NodeType::Padding | NodeType::Summary => Ok(()),
+            NodeType::Padding => {
+                let end = at + u64::from(len.next_multiple_of(NODE_ALIGN));
+                self.page_fillers += u32::from(!end.is_multiple_of(u64::from(self.blocks.erase_bytes)));
+                Ok(())
+            }
+            NodeType::Summary => Ok(()),
             NodeType::Other(_) => {
                 self.counts.obsolete_nodes += 1;
                 Ok(())
@@ -421,6 +437,25 @@ impl Scan {
     fn twins(&mut self, one: u32, other: u32) {
         for at in [one, other] {
             self.unsettled.insert(at / self.blocks.erase_bytes);
+        }
+    }
+
+    /// True when a filesystem has written or erased here since the image was made: makers of images erase nothing, and write at once.
+    pub(super) const fn was_changed(&self) -> bool {
+        self.has_gap || self.page_fillers > 1
+    }
+
+    /// The eraseblock in which writing goes on, as in Linux: that with the most room behind its last page. For flash that reads the same every
+    /// time; the other ones are then left as they are.
+    pub(super) fn take_open(&mut self, flash: &mut Flash<dyn Mtd>) {
+        let page = flash.page();
+        let most = std::mem::take(&mut self.partial).into_iter().max();
+        let Some((room, number)) = most.filter(|(_, number)| !self.unsettled.contains(number)) else { return };
+        let start = u64::from(self.blocks.start(number));
+        let block = start..start + u64::from(self.blocks.erase_bytes);
+        if room / page * page > LONGEST_NODE && !self.damage.iter().any(|damage| block.contains(&damage.at)) {
+            flash.thaw(block);
+            self.blocks.resume(number, page);
         }
     }
 

@@ -151,8 +151,8 @@ pub(crate) fn mount(
         stable: true,
         ..MountOptions::default()
     };
-    let fs = mount_flash(flash, &options)?;
-    match fs.missing_eraseblocks() {
+    let mut fs = mount_flash(flash, &options)?;
+    match fs.missing_eraseblocks()? {
         Some((have, need)) => Err(ImageError::NoEraseblocks { have, need }),
         None => Ok(fs),
     }
