@@ -3,7 +3,7 @@
 use crate::answer::size;
 use crate::probe::CAPACITY_MIN;
 use crate::target::{Target, TargetError};
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -118,6 +118,12 @@ impl Host {
         let Some(file) = &self.kept.file else { return Ok(()) };
         let buf = self.buf.part(piece.bytes as usize);
         file.read_exact_at(buf, piece.at)?;
+        if self.memory == Some(HOLES) && buf.iter().all(|byte| *byte == 0) {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if rustix::fs::fallocate(&self.file, flags, piece.position, piece.bytes).is_ok() {
+                return Ok(());
+            }
+        }
         self.file.write_all_at(buf, piece.position)
     }
 
@@ -188,6 +194,9 @@ fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
 /// Numbers of filesystems in memory (statfs(2)): tmpfs and ramfs.
 const MEMORY_FILESYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58F6];
 
+/// Holes are restored as holes.
+const HOLES: &str = "it is a file with holes, which no disk holds";
+
 /// Reason for which a file is answered from memory.
 fn memory(file: &File, is_direct: bool, length: u64) -> Option<&'static str> {
     let kind = rustix::fs::fstatfs(file).map_or(0, |found| found.f_type as u64);
@@ -198,7 +207,7 @@ fn memory(file: &File, is_direct: bool, length: u64) -> Option<&'static str> {
         () if !is_direct => {
             Some("it is a file on a filesystem without direct I/O, which the page cache answers")
         }
-        () if hole < length => Some("it is a file with holes, which no disk holds"),
+        () if hole < length => Some(HOLES),
         () => None,
     }
 }
@@ -468,6 +477,24 @@ mod tests {
         assert_ne!(fs::read(file.path()).unwrap(), before);
         host.restore().unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), before);
+    }
+
+    #[test]
+    fn holes_are_restored_as_holes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4 << 20).unwrap();
+        file.as_file().write_all_at(&[7; 8192], 1 << 20).unwrap();
+        let (before, blocks) = (fs::read(file.path()).unwrap(), file.as_file().metadata().unwrap().blocks());
+        let mut host = Host::open(file.path(), true).unwrap();
+        // Some filesystems have no holes, and others none that can be told.
+        if host.memory() != Some(HOLES) {
+            return;
+        }
+        host.write(2 << 20, &[0xEE; 1 << 16]).unwrap();
+        host.write((1 << 20) + 4096, &[0xEE; 8192]).unwrap();
+        host.restore().unwrap();
+        assert!(fs::read(file.path()).unwrap() == before);
+        assert!(file.as_file().metadata().unwrap().blocks() <= blocks + 8, "{blocks}");
     }
 
     #[test]
