@@ -126,7 +126,7 @@ fn a_host_caps_the_bus_and_takes_time_for_requests() {
         at(name, &[]);
     }
     let unknown = load_on_host(&library, "a1-32g", Some(Path::new("sabre")), &[]).unwrap_err().one_line();
-    assert!(unknown.contains("sabre") && unknown.contains("host of cards"), "{unknown}");
+    assert!(unknown.contains("sabre") && unknown.contains("card host"), "{unknown}");
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Kind {
             Self::Card => "card",
             Self::Controller => "controller",
             Self::Host => "host",
-            Self::CardHost => "host of cards",
+            Self::CardHost => "card host",
         }
     }
 

@@ -27,7 +27,7 @@ mark() {
 
 # What a program said last stands behind the phase in which it failed; a mark has 512 bytes.
 # Not how much dd has copied.
-last_words() { grep -v -e ' records ' -e ' copied' /tmp/said | tail -n 3 | tr -s -c '[:graph:]' ' ' | tail -c 400; }
+last_words() { grep -v -e ' records ' -e ' copied' /tmp/said | tail -n 3 | tr -s -c '!-~' ' ' | tail -c 400; }
 
 failed() {
   mark failed "$1" "$(last_words)"
@@ -82,7 +82,7 @@ start_cleaner() {
     sleep 0.2
     tries=$((tries + 1))
   done
-  cleaner=$(tr -dc '[:digit:]' </tmp/cleaner)
+  cleaner=$(tr -dc 0-9 </tmp/cleaner)
   kill -0 "$cleaner"
 }
 
