@@ -64,7 +64,7 @@ const WRONG: [&str; 87] = [
     "powercut imx6-mx30lf2g18ac --mode log --cuts 5",
     "powercut imx6-mx30lf2g18ac --mode random --second exhaustive",
     "powercut imx6-mx30lf2g18ac --mode exhaustive --steps 3",
-    "powercut imx6-mx30lf2g18ac --size 16MB",
+    "powercut imx6-mx30lf2g18ac --size 16XB",
     "powercut imx6-mx30lf2g18ac --size 1TiB",
     "powercut imx6-mx30lf2g18ac --size 128KiB",
     "powercut memory-bus-s29gl128p --faults",
