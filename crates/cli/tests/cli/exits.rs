@@ -66,6 +66,8 @@ const WRONG: [&str; 87] = [
     "powercut imx6-mx30lf2g18ac --mode exhaustive --steps 3",
     "powercut imx6-mx30lf2g18ac --size 16XB",
     "powercut imx6-mx30lf2g18ac --size 1TiB",
+    "image check - --repair out.ubi",
+    "image rm - /file",
     "powercut imx6-mx30lf2g18ac --size 128KiB",
     "powercut memory-bus-s29gl128p --faults",
     "powercut chip-h27ucg8t2etr-bc --set partition.slc=false",
