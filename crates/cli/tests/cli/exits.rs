@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 87] = [
+const WRONG: [&str; 89] = [
     "",
     "nosuch",
     "speed",
