@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = some_bytes, conflicts_with_all = ["test", "bytes"])]
     partition: Vec<u64>,
 
-    /// Draw where the time of each row went as bars into an SVG file; with --partition, the figures over the size
+    /// Draw where the time of each row went as bars into an SVG file; of several partitions, the figures over their size
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 

@@ -213,7 +213,7 @@ fn partitions_of_few_eraseblocks_are_for_neither() {
     let compared = by_sizes(BOARD, &["partition.offset=0"], &[256 << 10, 1 << 20]);
     let row = |index: usize| &compared.rows[index];
     assert!(row(0).why_not.as_ref().unwrap().contains("no JFFS2 of fewer than 5"), "{:?}", row(0));
-    assert!(row(1).why_not.as_ref().unwrap().contains("too small for UBI"), "{:?}", row(1));
+    assert!(row(1).why_not.as_ref().unwrap().contains("PEBs are needed"), "{:?}", row(1));
     assert!(row(2).is_advised && row(3).why_not.is_some(), "{:?}", compared.rows);
 }
 

@@ -23,7 +23,7 @@ use std::process::ExitCode;
   floatgate image dump rootfs.jffs2 --nodes
 
 Fields are named as in docs/spec/ubi.md, docs/spec/ubifs.md and docs/spec/jffs2.md, each with its offset in the structure. Damaged images can be dumped, too. \
-A JFFS2 has neither LEBs nor areas: its nodes are shown by --at, --peb, --inode, --path and --nodes.")]
+A JFFS2 has neither LEBs nor areas: its nodes are shown by `--at`, `--peb`, `--inode`, `--path` and `--nodes`.")]
 #[command(group(clap::ArgGroup::new("what").required(true)))]
 pub(crate) struct Args {
     #[command(flatten)]

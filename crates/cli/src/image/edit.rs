@@ -366,7 +366,7 @@ impl EditArgs {
                 (None, false) => GrowTo::Keep,
             },
         };
-        let outcome = edit(&self.image.image, &options, change);
+        let outcome = edit(self.image.file()?, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
         self.report(&committed, &edited)
     }

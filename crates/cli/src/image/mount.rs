@@ -54,7 +54,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         clock: now,
         on_failure: |error| output::tell(&format!("writing failed, the mount is read-only now: {error}")),
     };
-    let mut mounted = Mounted::new(&args.image.image, &args.directory, setup).map_err(|e| args.failed(&e))?;
+    let mut mounted =
+        Mounted::new(args.image.file()?, &args.directory, setup).map_err(|e| args.failed(&e))?;
     endings.unmount_with_each(mounted.unmounter());
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());

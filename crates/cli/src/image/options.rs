@@ -52,6 +52,18 @@ impl ImageArgs {
         }
     }
 
+    /// Path of the image, where it must be a file that can be read again or written.
+    pub(super) fn file(&self) -> Result<&Path, Failure> {
+        if self.image.as_os_str() == "-" {
+            let help = "name a file; ./- is one with that name";
+            return Err(Failure::new(
+                "what comes from stdin is only read: it is neither changed, repaired nor mounted",
+                help,
+            ));
+        }
+        Ok(&self.image)
+    }
+
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
         let opened = if self.image.as_os_str() == "-" && access == Access::Read {
             Image::from_stream(&mut std::io::stdin().lock())

@@ -3,7 +3,7 @@
 use crate::support::{assert_refused, fresh, paper, run, run_in};
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 87] = [
+const WRONG: [&str; 89] = [
     "",
     "nosuch",
     "speed",
@@ -64,8 +64,10 @@ const WRONG: [&str; 87] = [
     "powercut imx6-mx30lf2g18ac --mode log --cuts 5",
     "powercut imx6-mx30lf2g18ac --mode random --second exhaustive",
     "powercut imx6-mx30lf2g18ac --mode exhaustive --steps 3",
-    "powercut imx6-mx30lf2g18ac --size 16MB",
+    "powercut imx6-mx30lf2g18ac --size 16XB",
     "powercut imx6-mx30lf2g18ac --size 1TiB",
+    "image check - --repair out.ubi",
+    "image rm - /file",
     "powercut imx6-mx30lf2g18ac --size 128KiB",
     "powercut memory-bus-s29gl128p --faults",
     "powercut chip-h27ucg8t2etr-bc --set partition.slc=false",

@@ -171,3 +171,21 @@ fn parameters_that_no_filesystem_has_are_named() {
         assert!(run.err.contains(told) && !run.err.contains("LEB 0"), "{option}: {}", run.err);
     }
 }
+
+/// An image that comes out of a pipe is read as one in a file, and is not changed.
+#[test]
+fn images_are_read_from_stdin() {
+    let folder = fresh("images_from_stdin");
+    crate::images::write(&folder);
+    let image = || std::fs::File::open(folder.join("rootfs.ubi")).unwrap();
+    let from_stdin =
+        |args: &[&str]| finish(floatgate().arg("image").args(args).current_dir(&folder).stdin(image()));
+    let from_file = |args: &[&str]| run_in(&folder, [&["image"][..], args].concat());
+    for [piped, named] in [[["ls", "-"], ["ls", "rootfs.ubi"]], [["info", "-"], ["info", "rootfs.ubi"]]] {
+        let (piped, named) = (from_stdin(&piped), from_file(&named));
+        assert_eq!((piped.code, &piped.out), (Some(0), &named.out), "{}", piped.err);
+    }
+    let refused = from_stdin(&["rm", "-", "/etc/fstab"]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.err.contains("what comes from stdin is only read"), "{}", refused.err);
+}
