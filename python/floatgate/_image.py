@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import time
 from dataclasses import dataclass
 from types import TracebackType
@@ -12,6 +13,7 @@ from typing import Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Path
+from ._error import Error
 from ._result import Result, row
 
 #: Symbolic links that a path may lead through, as in Linux (MAXSYMLINKS).
@@ -25,7 +27,7 @@ class FileInfo:
     Attributes
     ----------
     path : str
-        Path from the root, without a slash before it; bytes that are not UTF-8 as ``\\xNN``.
+        Path from the root, without a slash before it; bytes that are not UTF-8 as `os.fsdecode` gives them.
     type : str
         ``file``, ``directory``, ``symlink``, ``block-device``, ``character-device``, ``fifo``, ``socket``.
     size : int
@@ -57,6 +59,23 @@ class FileInfo:
     def name(self) -> str:
         """Last part of the path."""
         return self.path.rpartition("/")[2]
+
+
+_ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+
+
+def _decoded(shown: str) -> str:
+    """A name from what the library prints of it: control characters, backslashes and bytes that are not UTF-8 are escaped there."""
+    if "\\" not in shown:
+        return shown
+    return os.fsdecode(_ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), shown.encode()))
+
+
+def _file(entry: dict[str, Any]) -> FileInfo:
+    target = entry.get("target")
+    entry["path"] = _decoded(entry["path"])
+    entry["target"] = None if target is None else _decoded(target)
+    return row(FileInfo, entry)
 
 
 class ImageInfo(Result[dict[str, Any]]):
@@ -109,10 +128,13 @@ class Edit:
         self._image = image
         self._options = options
         self._changes: list[dict[str, Any]] = []
+        self._is_open = False
         #: Result after the block: one row a thing that could not be kept.
         self.result: Optional[ImageInfo] = None
 
     def _add(self, what: str, path: Union[str, bytes], other: Union[str, bytes] = b"", recursive: bool = False) -> None:
+        if not self._is_open:
+            raise Error("changes are made in a `with` block, and at its end", "write `with image.edit() as edit:`")
         change = {"what": what, "path": os.fsencode(path), "other": os.fsencode(other), "recursive": recursive}
         self._changes.append(change)
 
@@ -145,12 +167,15 @@ class Edit:
         self._add("chown", path, f"{uid}:{gid}", recursive)
 
     def __enter__(self) -> Edit:
+        self._is_open = True
         return self
 
     def __exit__(
         self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        if kind is None:
+        self._is_open = False
+        # Without a change there is nothing to write, unless the image is to be recovered or written elsewhere.
+        if kind is None and (self._changes or self._options["recover"] or self._options["output"] is not None):
             self.result = self._image._change(self._options, self._changes)
 
 
@@ -312,11 +337,11 @@ class Image:
 
     def ls(self, path: Union[str, bytes] = "/", *, recursive: bool = False) -> list[FileInfo]:
         """Files of a directory, or the file itself, by name."""
-        return [row(FileInfo, entry) for entry in json.loads(self._native.ls(os.fsencode(path), recursive))]
+        return [_file(entry) for entry in json.loads(self._native.ls(os.fsencode(path), recursive))]
 
     def stat(self, path: Union[str, bytes]) -> FileInfo:
         """Attributes of a file; symbolic links are not followed."""
-        return row(FileInfo, json.loads(self._native.stat(os.fsencode(path))))
+        return _file(json.loads(self._native.stat(os.fsencode(path))))
 
     def resolve(self, path: str) -> str:
         """The path without symbolic links in it."""

@@ -137,10 +137,10 @@ def sweep(
     options: Optional[Mapping[str, Any]] = None,
     sample: Optional[Mapping[str, int]] = None,
     population: Optional[Mapping[str, Any]] = None,
-    screen: Sequence[str] = (),
-    constraints: Sequence[str] = (),
-    maximise: Sequence[str] = (),
-    minimise: Sequence[str] = (),
+    screen: Union[str, Sequence[str]] = (),
+    constraints: Union[str, Sequence[str]] = (),
+    maximise: Union[str, Sequence[str]] = (),
+    minimise: Union[str, Sequence[str]] = (),
     output: Optional[Path] = None,
     checkpoint: Optional[Path] = None,
     chunk: Optional[int] = None,
@@ -175,11 +175,11 @@ def sweep(
     population : mapping, optional
         ``{"members": 100, "least": 8, "vary": {...}, "stop": {"column": "survived", "width": 0.1}}`` measures many chips of
         each design: figures are means, with ends of a 95 % interval (``"<figure> low"``, ``"<figure> high"``).
-    screen : sequence of str
+    screen : str or sequence of str
         Conditions on ``speed``, ``"page read KiB/s > 5000"``, that are measured first: what misses one is not measured further.
-    constraints : sequence of str
+    constraints : str or sequence of str
         Conditions on figures or keys.
-    maximise, minimise : sequence of str
+    maximise, minimise : str or sequence of str
         Columns of which more or less is better.
     output : path, optional
         File to write: CSV, JSON or Parquet by its extension.
@@ -203,11 +203,13 @@ def sweep(
     if chunk is not None and chunk < 1:
         raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
     kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
-    named_tests = [tests] if isinstance(tests, str) else list(tests)
+    named_tests = _strings(tests)
     if kind != measure:
-        named_tests += [measure] if isinstance(measure, str) else list(measure)
+        named_tests += _strings(measure)
         if not named_tests:
             raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
+    if output is not None and checkpoint is not None and os.path.realpath(output) == os.path.realpath(checkpoint):
+        raise Error(f"{os.fspath(checkpoint)}: the output would replace the checkpoint", "name two files")
     spec = {
         "setup": os.fspath(setup),
         "set": overrides(set),
@@ -215,9 +217,9 @@ def sweep(
         "tests": named_tests,
         "options": {key: _plain(value) for key, value in {**(options or {}), **more_options}.items()},
         "seed": seed,
-        "screen": list(screen),
-        "constraints": list(constraints),
-        "objectives": {"maximise": list(maximise), "minimise": list(minimise)},
+        "screen": _strings(screen),
+        "constraints": _strings(constraints),
+        "objectives": {"maximise": _strings(maximise), "minimise": _strings(minimise)},
         **_space(space),
         **({"sample": dict(sample)} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
@@ -237,6 +239,11 @@ def sweep(
     if output is not None:
         table.write(output)
     return table
+
+
+def _strings(texts: Union[str, Sequence[str]]) -> list[str]:
+    """A list of texts, or of the one text that stands in its place."""
+    return [texts] if isinstance(texts, str) else list(texts)
 
 
 def _plain(value: Any) -> Any:

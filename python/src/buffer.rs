@@ -8,7 +8,7 @@
 
 #![allow(unsafe_code)]
 
-use pyo3::exceptions::PyBufferError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi::{Py_ssize_t, PyObject};
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
@@ -44,6 +44,17 @@ impl<'py> Held<'py> {
     }
 }
 
+/// Refuses a buffer of objects: its memory holds addresses.
+fn check_items(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    let format = PyMemoryView::from(object)?.getattr("format")?;
+    match format.extract::<&str>() {
+        Ok(format) if format.contains('O') => {
+            Err(PyTypeError::new_err("a buffer of objects has no bytes of its own: give bytes or numbers"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Bytes to read: those of the buffer itself, or a copy where they do not lie one after the other.
 pub(crate) struct Bytes<'py>(Held<'py>);
 
@@ -61,6 +72,7 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        check_items(&object)?;
         if let Ok(held) = Held::new(&object, PyObject_AsReadBuffer) {
             return Ok(Self(held));
         }
@@ -86,6 +98,7 @@ impl<'py> FromPyObject<'_, 'py> for BytesMut<'py> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        check_items(&object)?;
         let held = Held::new(&object, PyObject_AsWriteBuffer);
         let why = "the buffer is read-only, or its bytes do not lie one after the other";
         held.map(Self).map_err(|_| PyBufferError::new_err(why))

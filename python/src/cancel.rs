@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use pyo3::prelude::*;
+use rayon::ThreadPoolBuilder;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,17 @@ impl Cancel {
     }
 }
 
-/// Runs `work` on a thread of its own, without the interpreter's lock, until it is done or a signal handler raises. The caller goes
+/// Runs work that uses all cores on threads of its own: the threads of a process are missing in what it forks, and work that was given up keeps
+/// nobody waiting.
+pub(crate) fn on_all_cores<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    match ThreadPoolBuilder::new().build() {
+        Ok(pool) => pool.install(work),
+        // No more threads: those of the process.
+        Err(_) => work(),
+    }
+}
+
+/// Runs `work` on threads of its own, without the interpreter's lock, until it is done or a signal handler raises. The caller goes
 /// on at once then; the thread ends when the work next looks at its [`Cancel`].
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
@@ -41,7 +52,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     let (sender, mut receiver) = channel();
     let its_own = cancel.clone();
     std::thread::spawn(move || {
-        let outcome = catch_unwind(AssertUnwindSafe(|| work(&its_own)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| on_all_cores(|| work(&its_own))));
         // Nobody listens after a signal.
         let _ = sender.send(outcome);
     });
