@@ -192,8 +192,6 @@ impl Guest<'_> {
         let mut child = self.start(linux, endings)?;
         let ended = std::thread::spawn(move || {
             let status = child.wait();
-            // Helpers of a User Mode Linux that was killed would stay.
-            let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)), Signal::SIGKILL);
             // A guest that never came leaves nothing to serve.
             drop(stopper);
             status
