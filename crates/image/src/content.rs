@@ -71,6 +71,14 @@ const FORMATS: [Magic; 20] = [
 /// The end of the firmware of an OpenWrt that was never started.
 pub(super) const OVERLAY_MARK: &str = "OpenWrt's mark of an overlay that the first start makes";
 
+/// Formats of compressed files.
+const COMPRESSED: [&str; 5] = ["gzip", "xz", "zstd", "bzip2", "LZ4"];
+
+/// True when a compressed file begins.
+pub(super) fn is_compressed(head: &[u8]) -> bool {
+    format_of(head).is_some_and(|format| COMPRESSED.contains(&format))
+}
+
 /// Formats whose magic numbers are long enough to be believed in the middle of a file.
 const INSIDE: [&str; 8] = [
     "squashfs",

@@ -7,7 +7,7 @@ use floatgate_stack::store::Store;
 use memchr::memmem;
 use serde::Serialize;
 
-use super::content::{HEAD_BYTES, format_inside, format_of, swapped};
+use super::content::{HEAD_BYTES, format_inside, format_of, is_compressed, swapped};
 pub use super::format::jffs2::Jffs2Shape;
 use super::format::jffs2::write::with_free;
 use super::{ImageError, Selection};
@@ -198,6 +198,10 @@ fn with_jffs2(
 ) -> Result<Vec<Found>, ImageError> {
     let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
     let mut all = crate::format::jffs2::detect::find(store, pages)?;
+    let mut head = vec![0; HEAD_BYTES];
+    store.read_at(0, &mut head).map_err(ImageError::Store)?;
+    // What does not become smaller stands in a compressed file as it was.
+    all.retain(|jffs2| jffs2.offset >= FORMAT_STEP as u64 || !is_compressed(&head));
     all.retain(|jffs2| !found.iter().any(|other| holds(other, jffs2.offset)));
     found.retain(|other| !all.iter().any(|jffs2| holds(jffs2, other.offset)));
     found.append(&mut all);

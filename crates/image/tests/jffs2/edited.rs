@@ -209,6 +209,58 @@ fn a_full_image_stays_as_it_was() {
     }
 }
 
+/// However full an image is and however often it is changed, files can be removed from it.
+#[test]
+fn a_full_image_never_refuses_a_removal() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        let (mut random, mut files) = (Random(5), Vec::new());
+        for number in 0..300 {
+            let changed = match random.below(4) {
+                0 if !files.is_empty() => {
+                    let gone: String = files.swap_remove(random.below(files.len()));
+                    change(&file, &options(), |editor| editor.remove(&path(&gone), false))
+                        .unwrap_or_else(|error| panic!("{kind:?} {number}: {error}"));
+                    continue;
+                }
+                1 if !files.is_empty() => {
+                    let one = path(&files[random.below(files.len())]);
+                    change(&file, &options(), |editor| editor.chmod(&one, &"0640".parse().unwrap(), false))
+                }
+                _ => {
+                    let name = format!("/file{number}");
+                    let len = [100, 3000, 20_000][random.below(3)];
+                    let changed = put(&file, &options(), &name[1..], &noise(number + 1, len));
+                    files.extend(changed.is_ok().then_some(name));
+                    changed
+                }
+            };
+            assert!(changed.as_ref().err().is_none_or(EditError::wants_room), "{kind:?}: {changed:?}");
+        }
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        for gone in files {
+            change(&file, &options(), |editor| editor.remove(&path(&gone), false)).unwrap();
+        }
+    }
+}
+
+/// What was replaced and collected leaves inode numbers without nodes and erased flash where it was: that is no loss.
+#[test]
+fn changes_are_no_losses() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        change(&file, &options(), |editor| {
+            editor.remove(&path("/dir"), true)?;
+            editor.remove(&path("/data"), false)
+        })
+        .unwrap();
+        for round in 0..120 {
+            put(&file, &options(), "file", &noise(round + 1, 20_000)).unwrap();
+            assert_eq!(outcome(&file), Outcome::Clean, "{kind:?} {round}");
+        }
+    }
+}
+
 /// As `mkfs.jffs2` makes them unless told otherwise: they end with the last node.
 #[test]
 fn an_image_without_free_eraseblocks_grows_if_it_is_told_to() {

@@ -213,8 +213,14 @@ const ROOT_SECTORS: u64 = 32;
 const RESERVED_MAX: u64 = u16::MAX as u64;
 /// Fewest reserved sectors of FAT32 as mkfs.fat has it: boot sector, information and their copies.
 const RESERVED_MIN: u64 = 32;
+/// Largest cluster, bytes.
+const CLUSTER_MAX: u64 = 64 << 10;
 /// Clusters from which a FAT has 32 bits (Microsoft, fatgen103), and a margin, as implementations differ by some.
 const FAT32_CLUSTERS_MIN: u64 = 65_525 + 16;
+/// Clusters that are too many for 16 bits, as mkfs.fat has it.
+const FAT16_CLUSTERS_MAX: u64 = 65_525;
+/// Clusters from which a FAT has 16 bits, and the same margin.
+const FAT16_CLUSTERS_MIN: u64 = 4_085 + 16;
 
 /// Sizes of a FAT whose first cluster is at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
 pub fn fat_sizes(place: &Place) -> FatSizes {
@@ -226,10 +232,23 @@ pub fn fat_sizes(place: &Place) -> FatSizes {
         cluster /= 2;
     }
     let bits = if sectors / cluster > FAT32_CLUSTERS_MIN { 32 } else { 16 };
+    loop {
+        let sizes = on_a_border(place, bits, cluster);
+        let clusters = sectors.saturating_sub(sizes.data) / cluster;
+        match clusters {
+            ..FAT16_CLUSTERS_MIN if bits == 16 && cluster > 1 => cluster /= 2,
+            FAT16_CLUSTERS_MAX.. if bits == 16 && cluster < CLUSTER_MAX / SECTOR => cluster *= 2,
+            _ => return sizes,
+        }
+    }
+}
+
+/// Sizes with the first cluster at a border of an allocation unit, or of the largest part of it that reserved sectors can reach.
+fn on_a_border(place: &Place, bits: u64, cluster: u64) -> FatSizes {
     let root = if bits == 16 { ROOT_SECTORS } else { 0 };
     let mut unit = (place.au_bytes / SECTOR).max(1);
     loop {
-        let sizes = with_unit(sectors, bits, cluster, root, unit);
+        let sizes = with_unit(place.bytes / SECTOR, bits, cluster, root, unit);
         if sizes.reserved <= RESERVED_MAX || !unit.is_multiple_of(2) {
             return FatSizes { reserved: sizes.reserved.min(RESERVED_MAX), ..sizes };
         }
@@ -266,11 +285,15 @@ fn vfat(place: &Place) -> Recipe {
         mkfs: format!("mkfs.fat -a -F {bits} -s {cluster} -R {reserved} -f {FATS} -S {SECTOR}"),
         mount: "noatime".to_owned(),
         why: vec![
-            format!(
-                "-s: clusters of {} are no smaller than a page of {}",
-                size(cluster * SECTOR),
-                size(place.page_bytes)
-            ),
+            if cluster * SECTOR < place.page_bytes.min(CLUSTER_MAX) {
+                format!("-s: of clusters larger than {} there were too few", size(cluster * SECTOR))
+            } else {
+                format!(
+                    "-s: clusters of {} are no smaller than a page of {}",
+                    size(cluster * SECTOR),
+                    size(place.page_bytes)
+                )
+            },
             format!(
                 "-R: {reserved} reserved sectors and two FATs of {fat} move the first cluster to {}, a border of {}",
                 size(data * SECTOR),
@@ -317,6 +340,19 @@ mod tests {
                 assert_eq!(sizes.data % sizes.unit, 0, "{place:?}: {sizes:?}");
                 assert!(sizes.reserved <= 65_535 && sizes.reserved >= 1, "{place:?}: {sizes:?}");
                 assert!(sizes.unit * SECTOR >= (mib << 20).min(16 << 20) / 2, "{place:?}: {sizes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn small_partitions_have_clusters_enough_for_16_bits() {
+        for mib in [16, 32, 64, 100, 256, 512, 1000, 2000] {
+            for au in [512, 64 << 10, 4 << 20] {
+                let place = place(mib << 20, au);
+                let sizes = fat_sizes(&place);
+                let clusters = (place.bytes / SECTOR - sizes.data) / sizes.cluster;
+                assert_eq!(sizes.bits, 16, "{place:?}");
+                assert!((4_085..65_525).contains(&clusters), "{place:?}: {sizes:?}");
             }
         }
     }

@@ -243,7 +243,7 @@ fn table(id: &str, table: &Table, most: usize) -> Markup {
                 table.sortable {
                     caption { (table.caption) }
                     thead { tr { @for (column, numeric) in table.columns.iter().zip(&numeric) {
-                        th scope="col" class=[numeric.then_some("n")] aria-sort="none" {
+                        th scope="col" class=[numeric.then_some("n")] aria-sort="none" data-better=[table.better(column)] {
                             @if all > 1 { button type="button" { (column) } } @else { (column) }
                         }
                     } } }

@@ -62,6 +62,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     /// Drawn as a scatter plot, too.
     pub(super) plot: bool,
+    /// Columns with true where more is better, false where less is: the axes of the plot.
+    pub(super) objectives: Vec<(String, bool)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,7 +122,7 @@ impl Table {
                 Row { cells, marked: false }
             })
             .collect();
-        Self { caption: caption.to_owned(), columns, rows, plot: false }.without_void_columns()
+        Self { caption: caption.to_owned(), columns, rows, ..Self::default() }.without_void_columns()
     }
 
     /// Leaves out columns in which no row tells anything, and marks rows of a Pareto front.
@@ -138,6 +140,12 @@ impl Table {
         }
         self.plot = self.rows.len() > 1 && self.numeric().iter().filter(|numeric| **numeric).count() > 1;
         self
+    }
+
+    /// `more` or `less` for a column that is an objective.
+    pub(super) fn better(&self, column: &str) -> Option<&'static str> {
+        let found = self.objectives.iter().find(|(objective, _)| objective == column);
+        found.map(|&(_, more)| if more { "more" } else { "less" })
     }
 
     /// True for each column that has numbers and no texts.

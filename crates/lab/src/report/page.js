@@ -76,7 +76,9 @@
     const names = headings(table);
     const rows = [...table.tBodies[0].rows];
     const columns = [...table.tHead.rows[0].cells].filter((th) => th.classList.contains("n")).map((th) => th.cellIndex);
-    const smaller = (at) => /(\b(ns|us|ms|s|cost|wear|price|erases|amplification)\b)/i.test(names[at]) && !/\/s/.test(names[at]);
+    // What a sweep was told to optimise, or what the name of the column suggests.
+    const better = (at) => table.tHead.rows[0].cells[at].dataset.better;
+    const smaller = (at) => better(at) === "less" || (!better(at) && /(\b(ns|us|ms|s|cost|wear|price|erases|amplification)\b)/i.test(names[at]) && !/\/s/.test(names[at]));
     const figure = make("figure", { className: "scatter" });
     const caption = make("figcaption", {}, figure);
     const controls = make("div", { className: "controls" }, figure);
@@ -97,9 +99,10 @@
     const varies = (at) => new Set(rows.map((row) => row.cells[at].textContent)).size > 1;
     const by = [...columns.filter(varies), ...columns];
     const speeds = by.filter((at) => /\/s/.test(names[at]));
-    const firstX = by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
+    const objectives = by.filter(better);
+    const firstX = objectives.find((at) => better(at) === "less") ?? objectives[0] ?? by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
     const x = choose("Across", firstX);
-    const y = choose("Up", speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
+    const y = choose("Up", objectives.find((at) => at !== firstX) ?? speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
     const canvas = make("div", { className: "canvas" }, figure);
     const readout = make("p", { className: "readout", textContent: "Point at a dot, or move to one with Tab, to read its row." }, figure);
     readout.setAttribute("role", "status");

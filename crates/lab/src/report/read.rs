@@ -125,6 +125,9 @@ fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
     for (path, caption) in kind.tables {
         section.tables.extend(table(name, kind, result, path, caption)?);
     }
+    for table in &mut section.tables {
+        table.objectives = objectives(result);
+    }
     facts(result, kind, &mut section);
     section.notes.extend(notes(result));
     section.bars = bars(result);
@@ -138,6 +141,15 @@ fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
     }
     section.sources = least_certain(result);
     Ok(section)
+}
+
+/// Columns of a sweep of which more is better, and those of which less is.
+fn objectives(result: &Map<String, Value>) -> Vec<(String, bool)> {
+    let of = |key: &str, more: bool| {
+        let columns = result.get("objectives").and_then(|all| all.get(key)).and_then(Value::as_array);
+        columns.into_iter().flatten().filter_map(move |column| Some((column.as_str()?.to_owned(), more)))
+    };
+    of("minimise", false).chain(of("maximise", true)).collect()
 }
 
 /// The rows at a path; none where there are none.
@@ -245,7 +257,8 @@ fn facts(result: &Map<String, Value>, kind: &Kind, section: &mut Section) {
         .iter()
         .filter(|(key, _)| {
             (!of_tables(key) || *key == "life")
-                && !["spans", "title", "least_certain", "advice", "notes"].contains(&key.as_str())
+                && !["spans", "title", "least_certain", "advice", "notes", "objectives"]
+                    .contains(&key.as_str())
         })
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();

@@ -5,7 +5,7 @@ use super::batch::Batch;
 use super::checkpoint::Checkpoint;
 use super::evaluator::Evaluator;
 use super::space::{KeyType, Space, Work};
-use super::spec::Spec;
+use super::spec::{Objectives, Spec};
 use crate::error::Error;
 use std::path::Path;
 
@@ -111,6 +111,11 @@ impl Results {
     /// Name of the measurement.
     pub fn measure(&self) -> &'static str {
         self.spec.measure.name()
+    }
+
+    /// Columns of which more or less is better.
+    pub const fn objectives(&self) -> &Objectives {
+        &self.spec.objectives
     }
 
     /// Number of designs that are not refused and meet all constraints.

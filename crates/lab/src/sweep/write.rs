@@ -95,12 +95,13 @@ impl Results {
     fn write_json(&self, out: &mut impl Write) -> Result<(), WriteError> {
         write!(
             out,
-            "{{\"setup\": {}, \"measure\": {}, \"designs\": {}, \"feasible\": {}, \"pareto\": {},\n\"sensitivity\": {},\n\"rows\": [",
+            "{{\"setup\": {}, \"measure\": {}, \"designs\": {}, \"feasible\": {}, \"pareto\": {},\n\"objectives\": {},\n\"sensitivity\": {},\n\"rows\": [",
             json!(self.setup()),
             json!(self.measure()),
             self.done(),
             self.feasible(),
             self.pareto(),
+            json!(self.objectives()),
             json!(self.sensitivity())
         )?;
         let mut comma = "";

@@ -450,7 +450,9 @@ impl Scan {
     pub(super) fn take_open(&mut self, flash: &mut Flash<dyn Mtd>) {
         let page = flash.page();
         let most = std::mem::take(&mut self.partial).into_iter().max();
-        let Some((room, number)) = most.filter(|(_, number)| !self.unsettled.contains(number)) else { return };
+        let Some((room, number)) = most.filter(|(_, number)| !self.unsettled.contains(number)) else {
+            return;
+        };
         let start = u64::from(self.blocks.start(number));
         let block = start..start + u64::from(self.blocks.erase_bytes);
         if room / page * page > LONGEST_NODE && !self.damage.iter().any(|damage| block.contains(&damage.at)) {
