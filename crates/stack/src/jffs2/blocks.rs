@@ -343,7 +343,15 @@ impl Blocks {
 
     /// True when fewer eraseblocks are erased than a removal needs, and the emptying of an eraseblock before it.
     pub(super) fn are_few_erased(&self) -> bool {
-        self.free.len() <= self.reserved_for_deletion() as usize
+        let is_blank = |number: &&u32| self.get(**number).nodes.is_empty();
+        let erased = self.free.len() + self.to_erase.iter().filter(is_blank).count();
+        erased <= self.reserved_for_deletion() as usize
+    }
+
+    /// Takes an eraseblock with nodes in it from those to be erased.
+    pub(super) fn take_used_to_erase(&mut self) -> Option<u32> {
+        let at = self.to_erase.iter().position(|number| !self.get(*number).nodes.is_empty())?;
+        self.to_erase.remove(at)
     }
 
     /// Takes an eraseblock from those to be erased; false if it is none of them.

@@ -70,7 +70,10 @@ impl Jffs2<dyn Mtd> {
     /// # Errors
     /// Failures of the flash.
     pub(super) fn leave_free(&mut self) -> Result<()> {
-        while !self.is_read_only() && self.blocks.are_few_erased() && self.erase_next()? {}
+        while !self.is_read_only() && self.blocks.are_few_erased() {
+            let Some(block) = self.blocks.take_used_to_erase() else { break };
+            self.erase_block(block)?;
+        }
         Ok(())
     }
 
@@ -82,7 +85,12 @@ impl Jffs2<dyn Mtd> {
     pub(super) fn collect(&mut self) -> Result<bool> {
         let (block, from) = match self.collector.block {
             Some((block, from)) if self.blocks.get(block).state == State::Full => (block, from),
-            _ => {
+            // Nothing is left in it: it waits to be erased.
+            Some(_) => {
+                self.collector.block = None;
+                return Ok(true);
+            }
+            None => {
                 let block = self.blocks.choose_to_collect().ok_or(Error::NoSpace)?;
                 (block, self.blocks.start(block))
             }
