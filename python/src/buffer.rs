@@ -47,7 +47,7 @@ impl<'py> Held<'py> {
 /// Refuses a buffer of objects: its memory holds addresses.
 fn check_items(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let format = PyMemoryView::from(object)?.getattr("format")?;
-    match format.extract::<&str>() {
+    match format.extract::<String>() {
         Ok(format) if format.contains('O') => {
             Err(PyTypeError::new_err("a buffer of objects has no bytes of its own: give bytes or numbers"))
         }
