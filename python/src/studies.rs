@@ -375,7 +375,8 @@ pub(crate) fn probe_card(
         if let Some(trouble) = trouble {
             return Err(Failure::new(format!("{}: {trouble}", name.display()), None));
         }
-        let report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
+        let mut report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
+        report.judge(&samples, &[], &card::stated_classes(&spec));
         Ok(serde_json::to_string(&report)?)
     })
 }

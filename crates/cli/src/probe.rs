@@ -7,13 +7,13 @@ use crate::probe_mtd;
 use crate::signals::Ending;
 use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
-use floatgate_lab::card::load;
+use floatgate_lab::card::{load, stated_classes};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::plot::{Curve, Panel, panels};
 use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
-use floatgate_probe::registers::{self, Registers, Status};
+use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Promise, Report, Samples, Simulated,
     TargetError, Value, Verdict, WritePlan, conclude, fio, flashbench, holders, members, probe_simulated,
@@ -207,20 +207,7 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
     let spec = load(&Library::built_in(), name, &Override::parse_all(&args.set)?)?.spec;
     let make = |stores| card(args, &spec, stores);
     let (samples, trouble) = probe_simulated(make, args.seed, args.write, watch(ending))?;
-    Ok(Measured { stated: promised(&spec), ..Measured::new(samples, trouble) })
-}
-
-/// Classes that a simulated card has in its registers.
-fn promised(spec: &CardSpec) -> Vec<Promise> {
-    let classes = spec.classes;
-    let stated = |number: u8| Some(u64::from(number)).filter(|number| *number > 0);
-    Promise::of_status(&Status {
-        speed_class: stated(classes.speed),
-        uhs_grade: stated(classes.uhs),
-        video_class: stated(classes.video),
-        app_class: stated(classes.app),
-        ..Status::default()
-    })
+    Ok(Measured { stated: stated_classes(&spec), ..Measured::new(samples, trouble) })
 }
 
 fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {

@@ -29,6 +29,8 @@ pub use floatgate_card::CardOptions;
 
 use crate::config::{ConfigError, Library, Override, Part};
 use floatgate_card::CardSpec;
+use floatgate_probe::Promise;
+use floatgate_probe::registers::Status;
 use std::path::Path;
 
 /// A card of the catalogue, or of one's own.
@@ -64,6 +66,19 @@ const ENDURANCE_CYCLES_MIN: u32 = 100;
 /// Unknown names, unreadable files, values that their keys refuse, a card that is impossible.
 pub fn load(library: &Library, name: impl AsRef<Path>, sets: &[Override]) -> Result<LoadedCard, ConfigError> {
     load_on_host(library, name, None, sets)
+}
+
+/// Classes that a simulated card has in its registers.
+pub fn stated_classes(spec: &CardSpec) -> Vec<Promise> {
+    let classes = spec.classes;
+    let stated = |number: u8| Some(u64::from(number)).filter(|number| *number > 0);
+    Promise::of_status(&Status {
+        speed_class: stated(classes.speed),
+        uhs_grade: stated(classes.uhs),
+        video_class: stated(classes.video),
+        app_class: stated(classes.app),
+        ..Status::default()
+    })
 }
 
 /// Reads a card at a host by name or path.
