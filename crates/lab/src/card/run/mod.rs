@@ -1,6 +1,6 @@
 //! Filesystems of Linux and workloads on a card: a guest works on it, and marks tell the runs and their phases apart.
 //!
-//! [`cuts`]: the drive after losses of power, on which the guest's filesystem has to recover.
+//! `cuts`: the drive after losses of power, on which the guest's filesystem has to recover.
 //!
 //! [`Workbench`] is the device that the guest has. A write to the sector behind the card's end is a mark, no request; each run begins with
 //! a new card that has one partition. The card's time passes with that of who serves it: only during requests, or with the guest's.
