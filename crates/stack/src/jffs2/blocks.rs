@@ -318,15 +318,6 @@ impl Blocks {
         true
     }
 
-    /// Goes on in an eraseblock that a mount took for full, from the next page on.
-    pub(super) fn resume(&mut self, number: u32, page: u32) {
-        self.change(number, |block| {
-            let end = block.end.next_multiple_of(page);
-            (block.wasted, block.end, block.state) = (end - block.end, end, State::Open);
-        });
-        self.open = Some(number);
-    }
-
     /// An eraseblock to be erased next; it is the caller's to [`erased`](Self::erased) or [`bad`](Self::bad).
     pub(super) fn next_to_erase(&mut self) -> Option<u32> {
         self.to_erase.pop_front()

@@ -13,8 +13,7 @@
 //! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
 //! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
-//!   Eraseblocks that a mount finds free are erased again when they are used. On flash that reads the same every time, as a file does, writing
-//!   goes on in the eraseblock that was being written, as in Linux.
+//!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
@@ -68,8 +67,7 @@ pub struct MountOptions {
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written, and
-    /// writing goes on behind it.
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
     pub stable: bool,
 }
 
@@ -210,9 +208,6 @@ impl<M: Mtd + 'static> Jffs2<M> {
     }
 
     fn with(mut flash: Flash<M>, options: &MountOptions, mut scan: Scan) -> Self {
-        if options.stable && !options.read_only {
-            scan.take_open(&mut flash);
-        }
         let (unsettled, mut ends) = scan.take_unsettled(&mut flash);
         if options.stable {
             ends.clear();

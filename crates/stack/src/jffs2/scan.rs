@@ -445,22 +445,6 @@ impl Scan {
         self.has_gap || self.page_fillers > 1
     }
 
-    /// The eraseblock in which writing goes on, as in Linux: that with the most room behind its last page. For flash that reads the same every
-    /// time; the other ones are then left as they are.
-    pub(super) fn take_open(&mut self, flash: &mut Flash<dyn Mtd>) {
-        let page = flash.page();
-        let most = std::mem::take(&mut self.partial).into_iter().max();
-        let Some((room, number)) = most.filter(|(_, number)| !self.unsettled.contains(number)) else {
-            return;
-        };
-        let start = u64::from(self.blocks.start(number));
-        let block = start..start + u64::from(self.blocks.erase_bytes);
-        if room / page * page > LONGEST_NODE && !self.damage.iter().any(|damage| block.contains(&damage.at)) {
-            flash.thaw(block);
-            self.blocks.resume(number, page);
-        }
-    }
-
     /// Eraseblocks to be emptied before anything is written. Where none is written in part, the last write ended with one of those that are
     /// full.
     /// The last pages of these come second.
