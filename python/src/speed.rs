@@ -115,7 +115,7 @@ type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bou
 
 #[pymethods]
 impl NativeSpeed {
-    /// What `floatgate speed` prints as JSON.
+    /// The JSON that `floatgate speed` prints.
     fn json(&self) -> PyResult<String> {
         Ok(serde_json::to_string(&self.0).map_err(Failure::from)?)
     }

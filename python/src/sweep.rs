@@ -49,7 +49,7 @@ impl NativeSweep {
         self.results().done()
     }
 
-    /// What a worker needs beside the designs.
+    /// Everything that a worker needs beside the designs.
     fn head(&self) -> PyResult<String> {
         Ok(serde_json::to_string(self.evaluator.spec()).map_err(Failure::from)?)
     }

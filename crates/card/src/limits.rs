@@ -1,4 +1,4 @@
-//! How long a request may take: what the specifications allow the card, and how long the host waits.
+//! Limits to the time of a request: what the specifications allow the card, and how long the host waits.
 
 use crate::bus::BusMode;
 use crate::registers::CardRegisters;

@@ -1,4 +1,4 @@
-//! What a card states about itself: CID, CSD, SCR, SSR and EXT_CSD with the values of its specification.
+//! Registers that describe a card: CID, CSD, SCR, SSR and EXT_CSD with the values of its specification.
 
 use crate::bus::BusMode;
 use crate::limits::SDHC_BYTES_MAX;

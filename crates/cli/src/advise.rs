@@ -181,9 +181,9 @@ fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Fail
 
 /// A saved result.
 enum Saved {
-    /// What `probe --json` has printed.
+    /// Output of `probe --json`.
     Report(Value),
-    /// What `probe --raw` has written.
+    /// File of samples that `probe --raw` has written.
     Samples,
 }
 

@@ -1,4 +1,4 @@
-//! What the subcommands share: options, failures, files.
+//! Common parts of the subcommands: options, failures, files.
 
 use crate::help::Help;
 use crate::output::{self, tell};

@@ -250,7 +250,7 @@ fn head(compared: &FsComparison) -> String {
     text
 }
 
-/// How the driver reads and writes, and what is missing.
+/// The driver's way of reading and writing, and what keeps it from a faster one.
 fn links(link: &Link, cpu_is_known: bool) -> String {
     let mut text = format!("reads  {}\nwrites {}\n", link.read, link.write);
     if !cpu_is_known {

@@ -24,7 +24,7 @@ struct Report {
     target: String,
     #[serde(flatten)]
     found: Found,
-    /// What makes times wrong.
+    /// Circumstances that make times wrong.
     conditions: Vec<String>,
     /// Conclusions.
     advice: Vec<String>,

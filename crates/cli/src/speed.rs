@@ -229,7 +229,7 @@ fn is_too_short(test: &Measured) -> bool {
     test.ns < 1_000_000
 }
 
-/// What `flash_speed` prints, or the exact figure of a test that is too short for it.
+/// The figure as `flash_speed` prints it, or the exact figure of a test that is too short for it.
 pub(crate) fn kib_s(test: &Measured) -> String {
     if test.bytes == 0 {
         return format!("{:.2} ms", test.ns as f64 / 1e6);
@@ -242,7 +242,7 @@ fn breakdown(test: &Measured) -> String {
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 
-/// What the ECC had to do in a test or trace; nothing where nothing was wrong.
+/// Corrections of the ECC in a test or trace; empty where nothing was wrong.
 pub(crate) fn corrections(found: &Corrections, calls: u64) -> String {
     if *found == Corrections::default() {
         return String::new();

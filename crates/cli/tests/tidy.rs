@@ -70,6 +70,22 @@ fn doc_comments_of_public_items_name_them() {
 const NOUNS: &str = "bits blocks bytes cuts cycles directories eraseblocks entries files findings images LEBs lines links \
     losses names nodes operations pages parts PEBs reads rows runs setups spans steps times volumes workloads";
 
+/// Heads of modules and private items, too, say something instead of asking.
+#[test]
+fn doc_comments_do_not_begin_with_a_question() {
+    let asks = |line: &&str| {
+        let text = line.trim_start();
+        let text = text.strip_prefix("//! ").or_else(|| text.strip_prefix("/// "));
+        text.is_some_and(|text| text.starts_with("What ") || text.starts_with("How "))
+    };
+    let mut wrong = Vec::new();
+    for path in CRATES.iter().flat_map(|name| product_sources(name)) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        wrong.extend(text.lines().filter(asks).map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
+    assert!(wrong.is_empty(), "write a noun phrase or a sentence:\n{}", wrong.join("\n"));
+}
+
 /// Places at which `text` has the number 1 before a noun in the plural.
 fn wrong_plurals(text: &str) -> Vec<String> {
     // Cells of a table have two spaces between them; an empty word keeps their contents apart.

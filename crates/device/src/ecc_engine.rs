@@ -3,7 +3,7 @@
 //! Codes are those of Linux's software engines, Hamming and BCH, whoever computes them: hardware engines have codes and
 //! layouts of their own makers, of which most are not published. An engine tells of its result what [`Reports`] says.
 //!
-//! What an engine costs follows from its kind (`cost`): the software engine takes the host's instructions, the external one a
+//! The cost of an engine follows from its kind (`cost`): the software engine takes the host's instructions, the external one a
 //! transfer of its own, the pipelined one nothing but its latency, the chip's own a longer tR.
 //!
 //! [`EccEngine::encode`] and [`EccEngine::decode`] work on bytes. Where none are kept (timing only), wrong bits are counted step

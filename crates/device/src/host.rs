@@ -1,4 +1,4 @@
-//! What the host's software costs, as data.
+//! Costs of the host's software, as data.
 
 use crate::timeline::{Host, Resource};
 use crate::units;

@@ -1,4 +1,4 @@
-//! What a simulated chip refuses. Silicon would ignore the command or corrupt data; ours says which rule was broken.
+//! Violations that a simulated chip refuses. Silicon would ignore the command or corrupt data; ours says which rule was broken.
 
 use floatgate_mtd::ErrorKind;
 

@@ -1,4 +1,4 @@
-//! What a volume or a file begins with: UBIFS, or other formats that boards keep on flash.
+//! The format at the beginning of a volume or file: UBIFS, or other formats that boards keep on flash.
 
 use floatgate_media::jffs2::{Endian, Header};
 use floatgate_media::ubi::{EcHeader, ReadFlips};

@@ -1,4 +1,4 @@
-//! What is in a file: UBI, a bare UBIFS, JFFS2, with OOB between the pages or without, at its start or somewhere inside.
+//! Detection of the contents of a file: UBI, a bare UBIFS, JFFS2, with OOB between the pages or without, at its start or somewhere inside.
 
 use floatgate_media::crc;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};

@@ -168,7 +168,7 @@ impl Help for ImageError {
     }
 }
 
-/// What to do with a file of another format.
+/// Advice for a file of another format.
 fn other_format(format: &str) -> &'static str {
     match format {
         "squashfs" => "`unsquashfs` extracts it",

@@ -1,4 +1,4 @@
-//! What is in an image, and how to make one like it.
+//! The contents of an image, and the commands that make one like it.
 
 use std::fmt;
 

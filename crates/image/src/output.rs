@@ -399,7 +399,7 @@ impl Drop for Temporary {
     }
 }
 
-/// What a device, a pipe or a socket is; none of a regular file or a name that is free.
+/// The kind of a device, a pipe or a socket; `None` for a regular file or a name that is free.
 fn special(path: &Path) -> Result<Option<Metadata>, OutputError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(OutputError::Folder(path.to_owned())),
@@ -471,7 +471,7 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     contents(one).is_some_and(|one| Some(one) == contents(other))
 }
 
-/// What a path leads to: the numbers of a file, or of a block device. A loop device is the file below it.
+/// The target of a path: the numbers of a file, or of a block device. A loop device is the file below it.
 fn contents(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(path).ok()?;
     if !found.file_type().is_block_device() {

@@ -1,6 +1,6 @@
 //! A new image with all that can be saved of another one.
 //!
-//! What Linux would make good by itself is made good in a copy, by attaching and mounting it. From a damaged image everything
+//! Damage that Linux would repair by itself is repaired in a copy, by attaching and mounting it. From a damaged image everything
 //! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
 //! counters, volumes and names. In a JFFS2, whose nodes stand for themselves, damaged ones become padding.
 

@@ -155,7 +155,7 @@ impl VolumeSource {
         Ok(std::fs::metadata(path).map_err(read)?.len())
     }
 
-    /// What the volume table says of it, and usable bytes of its LEBs.
+    /// Its record in the volume table, and the usable bytes of its LEBs.
     pub(super) fn record(
         &self,
         geometry: &Geometry,

@@ -1,4 +1,4 @@
-//! What can go wrong between a name on the command line and a figure.
+//! Errors on the way from a name on the command line to a figure.
 
 use crate::config::{ConfigError, Problem};
 use crate::rig::RigError;

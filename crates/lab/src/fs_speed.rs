@@ -1,4 +1,4 @@
-//! How fast a filesystem is on the flash of a setup: files written and read in pieces, mounted, created and removed, in virtual
+//! The speed of a filesystem on the flash of a setup: files written and read in pieces, mounted, created and removed, in virtual
 //! time. What the flash and its driver take is counted; the time that the CPU needs for compression and checksums is not.
 
 use crate::error::Error;

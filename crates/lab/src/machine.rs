@@ -207,7 +207,7 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
         (**self).now()
     }
 
-    /// What fails in the background fails again when something is changed, and is told then.
+    /// A failure in the background occurs again when something is changed, and is told then.
     fn wait_until(&mut self, now: Instant) {
         while (**self).now() < now && self.work_in_background().is_ok_and(|worked| worked) {}
         (**self).set_now(now);

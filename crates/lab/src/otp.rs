@@ -75,7 +75,7 @@ impl FromStr for Step {
 /// Bytes written as pairs of hexadecimal digits.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The error in the text.
 pub fn bytes(hex: &str) -> Result<Vec<u8>, String> {
     let digits: Option<Vec<u32>> = hex.chars().map(|c| c.to_digit(16)).collect();
     match digits {
@@ -127,7 +127,7 @@ impl Device {
     /// Wires the setup, and does `steps` on the fresh chip.
     ///
     /// # Errors
-    /// What is wrong with the setup; the chip has no OTP area; a step fails.
+    /// Errors of the setup; the chip has no OTP area; a step fails.
     pub fn open(
         library: &Library,
         config: &Config,
@@ -205,7 +205,7 @@ impl Device {
     /// Reads `len` bytes of an area, or all that follow.
     ///
     /// # Errors
-    /// What the device says; beyond the end.
+    /// Errors of the device; a place beyond the end.
     pub fn read(&mut self, area: OtpArea, offset: u64, len: Option<u64>) -> Result<Vec<u8>, Error> {
         let end = self.end(area)?;
         let len = len.unwrap_or_else(|| end.saturating_sub(offset));

@@ -202,7 +202,7 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
         .help("set a controller of the right kind too (`controller=NAME`), or take another setup (`floatgate setups`)"))
 }
 
-/// What drivers know of chips beyond what these say: the specifications of all parts of a library.
+/// Knowledge of drivers about chips beyond what the chips state: the specifications of all parts of a library.
 #[derive(Default)]
 struct Catalogue {
     spi_nand: Vec<SpiNandSpec>,

@@ -1,4 +1,4 @@
-//! What a parser or an emitter objects to, and where.
+//! Errors of parsers and emitters, with the offset in question.
 
 use core::fmt;
 

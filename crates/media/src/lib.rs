@@ -1,4 +1,4 @@
-//! What stands on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS and JFFS2.
+//! Structures on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS and JFFS2.
 //!
 //! Every module turns one on-media format into a plain struct and back:
 //!

@@ -658,7 +658,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a register cannot hold is cut off; emitting again changes nothing.
+        /// Values that do not fit into the register are cut off; emitting again changes nothing.
         #[test]
         fn emitting_and_parsing_agree(
             bytes in proptest::array::uniform32(any::<u8>()), long in proptest::collection::vec(any::<u8>(), 512)

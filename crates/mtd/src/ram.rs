@@ -1,9 +1,9 @@
 //! A flash device in memory, cheap to fork and stricter than silicon.
 //!
-//! What it is for: the device under an image that is built or looked at, and the device that power-cut tests fork at every
+//! Uses: the device under an image that is built or looked at, and the device that power-cut tests fork at every
 //! operation. It has no command set, no bus and no cells; for these there is the simulated hardware.
 //!
-//! What it checks, and answers with [`ErrorKind::NotErased`]:
+//! It checks the following, and answers with [`ErrorKind::NotErased`]:
 //!
 //! - NAND: a unit (sub-page) that holds data takes no more. A page takes as many programs between two erases as it has
 //!   sub-pages, those of nothing but 0xFF included, and those of OOB bytes alone (JFFS2's clean marker) not: chips that JFFS2 is

@@ -1,6 +1,6 @@
 //! Pseudo-SLC: only the LSB page of each pair is used. A device itself, half as large.
 //!
-//! What Linux calls slc-mode (`MTD_SLC_ON_MLC_EMULATION`), and what makes UBI's promises about power cuts hold on MLC: cells
+//! SLC emulation on MLC, Linux's slc-mode (`MTD_SLC_ON_MLC_EMULATION`). It makes UBI's promises about power cuts hold on MLC: cells
 //! whose MSB page is never programmed cannot lose their LSB page to it, program fast, and last longer.
 
 use crate::account::Breakdown;

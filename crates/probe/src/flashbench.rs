@@ -1,7 +1,7 @@
-//! What flashbench printed (Bergmann): its tables are read, and a conclusion is drawn that it leaves to the reader.
+//! Reader of flashbench's output (Bergmann): takes its tables, and draws the conclusion that flashbench leaves to the reader.
 //!
 //! Tables: reads before, on and behind borders (`-a`), the first erase blocks one by one (`--find-fat`), erase blocks in turn (`--open-au`).
-//! How many were written in turn is not in what flashbench prints; headings with `AU=3` and `linear` or `random`, as the script of
+//! The number of units written in turn is not in flashbench's output; headings with `AU=3` and `linear` or `random`, as the script of
 //! wirenboard/sdcard_benchmark prints, tell it. A log of a card that failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
 
 use crate::analysis::borders::AU_MIN;

@@ -36,7 +36,7 @@ impl Host {
     /// part of a RAID.
     ///
     /// # Errors
-    /// What the system says; `InvalidInput` for anything else than a file or block device, and for one that is too small.
+    /// An error of the operating system; `InvalidInput` for anything else than a file or block device, and for one that is too small.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let kind = std::fs::metadata(path)?.file_type();
         let invalid = |why: String| io::Error::new(ErrorKind::InvalidInput, why);

@@ -1,4 +1,4 @@
-//! What a probe found, as JSON has it.
+//! The answers of a probe as JSON.
 
 use crate::analysis::class::{self, Promise, Verdict};
 use crate::partition::Layout;

@@ -1,4 +1,4 @@
-//! What was measured: every request with its place in the order, and the file that keeps all of them.
+//! The samples of a probe: every request with its place in the order, and the file that keeps all of them.
 
 use std::fmt::Write as _;
 

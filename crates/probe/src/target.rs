@@ -35,19 +35,19 @@ pub trait Target {
     /// Reads, and returns the time that took in ns.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
 
     /// Writes, and returns the time that took in ns.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
 
     /// Waits until everything written is on the flash, and returns the time that took in ns.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error of the device.
     fn flush(&mut self) -> Result<u64, TargetError>;
 
     /// Leaves the device alone for this many ns.

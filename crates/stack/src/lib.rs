@@ -1,4 +1,4 @@
-//! What Linux puts on raw flash, in user space: live, read and write, over any [`Mtd`](floatgate_mtd::Mtd).
+//! Linux's filesystems for raw flash, in user space: live, read and write, over any [`Mtd`](floatgate_mtd::Mtd).
 //!
 //! In the order data flows:
 //!
@@ -48,7 +48,7 @@
 //! ```
 /// Methods of `$name<dyn $below>` can be called on `$name<T>`.
 ///
-/// What is below (a flash, a volume) has its own type where a device or a filesystem is made and where it is given back. Between, all
+/// The layer below (a flash, a volume) has its own type where a device or a filesystem is made and where it is given back. Between, all
 /// works on `$name<dyn $below>`: `&mut $name<T>` becomes one by itself, as what is below is the last field of each struct it is in. So
 /// this code is compiled once, here, and not again for each kind of flash in each crate.
 macro_rules! forward_to_dyn {

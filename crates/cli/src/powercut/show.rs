@@ -1,4 +1,4 @@
-//! What an exploration found, for people and programs.
+//! Output of an exploration, for people and programs.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What each block went through, and what its cells do now.
+//! The history of each block, and the behaviour of its cells.
 //!
 //! **Reading is cheap when nothing is wrong.** Each bit has a hazard of its own, drawn once per erase: it reads wrong when the page's
 //! hazard (`-ln(1 - rber)`) exceeds it. The smallest of a page follows from one hash; a bound on the page's hazard is kept per block, with

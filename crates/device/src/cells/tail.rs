@@ -1,4 +1,4 @@
-//! How likely a codeword holds more wrong bits than a code corrects.
+//! The probability that a codeword holds more wrong bits than a code corrects.
 
 use libm::{exp, lgamma, log};
 

@@ -1,4 +1,4 @@
-//! How a block wears: how many cycles it lives, and how its program and erase times change on the way.
+//! Wear of a block: the cycles that it lives, and the change of its program and erase times.
 //!
 //! - **Life** differs from block to block: log-normal around a multiple of what the data sheet promises (Desnoyers,
 //!   HotStorage 2009: often 10 to 100 times nominal, with a few outliers; Boboila and Desnoyers, FAST 2010).

@@ -1,4 +1,4 @@
-//! What an engine costs: explicit figures of the setup, or those of the host.
+//! The cost of an engine: explicit figures of the setup, or those of the host.
 //!
 //! The software engine's costs are counts of instructions, times the host's time for one. The counts are of Linux's own code
 //! (lib/bch.c as bchlib 2.1.3, ecc-sw-hamming.c of 6.12; gcc -O2, cachegrind): docs/performance.md says how they were taken.

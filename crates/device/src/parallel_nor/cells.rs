@@ -1,4 +1,4 @@
-//! What both command sets share: the array, one-time-programmable bytes, and the work under way.
+//! Common parts of both command sets: the array, one-time-programmable bytes, and the work under way.
 
 use super::erase_map::{EraseBlock, EraseMap};
 use super::spec::{CommandSet, LockScheme, ParallelNorSpec, impossible};
@@ -378,7 +378,7 @@ impl Cells {
         self.spec.id.get(index).copied()
     }
 
-    /// What the bus shows of a word: in byte mode its lower byte, twice.
+    /// A word as the bus shows it: in byte mode its lower byte, twice.
     pub(super) fn show(&self, word: u16, addr: u32, out: &mut [u8]) {
         let bytes = if self.width == 2 { word.to_le_bytes() } else { [word as u8; 2] };
         for (byte, at) in out.iter_mut().zip(addr..) {

@@ -1,4 +1,4 @@
-//! What a driver sees of a parallel NAND controller, and what the controller sees of a chip.
+//! The interfaces between driver and parallel NAND controller, and between controller and chip.
 
 use super::timing::DataInterface;
 use crate::oracle::PageTruth;

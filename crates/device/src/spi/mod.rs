@@ -54,13 +54,13 @@ pub trait SpiChip: PageTruth {
         0
     }
 
-    /// What this work is, for pictures: `tR`, `tPROG`, `tBERS`.
+    /// Name of this work, for pictures: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
 
-    /// What an operation is, for pictures: `PAGE READ 13h`.
+    /// Name of an operation, for pictures: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;
 
-    /// What the array did while the operation that began at `start` moved data, for pictures.
+    /// The work of the array while the operation that began at `start` moved data, for pictures.
     fn read_ahead(&self, start: Instant) -> Option<ReadAhead> {
         let _ = start;
         None

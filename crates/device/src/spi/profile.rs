@@ -1,4 +1,4 @@
-//! What a SPI memory controller and its board are, as data: clocks, costs, paths of the data, limits.
+//! A SPI memory controller and its board as data: clocks, costs, paths of the data, limits.
 
 use super::op::{Direction, Mode};
 use super::phy::PhyProfile;

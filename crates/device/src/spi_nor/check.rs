@@ -1,4 +1,4 @@
-//! What the types of a specification cannot express.
+//! Checks that the types of a specification cannot express.
 
 use super::sfdp::AREA_BYTES_MAX;
 use super::spec::{OctalSwitch, OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SfdpPiece, SpiNorSpec};

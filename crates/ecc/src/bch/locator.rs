@@ -70,7 +70,7 @@ impl Locator {
         if self.coefficients[self.degree] == 0 { Err(Uncorrectable) } else { Ok(()) }
     }
 
-    /// What the register predicts for the last of the syndromes, and what that is: the difference. Takes logarithms.
+    /// The difference between the register's prediction for the last syndrome and that syndrome. Takes logarithms.
     fn discrepancy(&self, field: &Field, logs: &[u16]) -> u16 {
         let terms = self.coefficients().iter().zip(logs.iter().rev());
         terms.fold(0, |sum, (x, log)| sum ^ field.exp(field.log(*x) + usize::from(*log)))

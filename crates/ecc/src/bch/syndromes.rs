@@ -5,7 +5,7 @@ use super::generator::Words;
 use crate::code::MAX_STRENGTH;
 use alloc::vec::Vec;
 
-/// What each four bits of a remainder add to the odd syndromes: bit p adds a^p, a^3p, a^5p...
+/// The contribution of each four bits of a remainder to the odd syndromes: bit p adds a^p, a^3p, a^5p...
 pub(crate) struct OddSyndromes {
     /// Syndromes in a row: the strength, and some zeros, so that the rows of most codes are whole vectors.
     lanes: usize,

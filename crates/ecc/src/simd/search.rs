@@ -110,7 +110,7 @@ impl Search {
         found
     }
 
-    /// What the terms with the exponents o, 2 o, 4 o... make of each bit of x^o.
+    /// The sum of the terms with the exponents o, 2 o, 4 o... for each bit of x^o.
     fn columns(&self, field: &Field, locator: &[u16], odd: usize) -> [u16; BITS] {
         let mut columns = [0; BITS];
         for (power, logs) in self.logs.iter().enumerate() {

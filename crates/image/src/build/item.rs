@@ -1,4 +1,4 @@
-//! What a source delivers: files with all their attributes, and their blocks, in batches.
+//! The items of a source: files with all their attributes, and their blocks, in batches.
 
 use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};

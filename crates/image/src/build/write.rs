@@ -1,4 +1,4 @@
-//! What a source delivers goes into the filesystem.
+//! Writer of the files that a source delivers into the filesystem.
 
 use floatgate_media::ubifs::{MAX_INODE_DATA, MAX_NAME_BYTES};
 use floatgate_stack::fs::{
@@ -93,7 +93,7 @@ impl<'f> Writer<'f> {
         self.keep_loss(&item.path, outcome)
     }
 
-    /// What one file cannot have is a loss; the volume's failures end it all.
+    /// An attribute that one file cannot have is a loss; failures of the volume end the build.
     fn keep_loss(&mut self, path: &[Vec<u8>], outcome: Result<(), Error>) -> Result<(), BuildError> {
         let Err(error) = outcome else { return Ok(()) };
         match error {

@@ -1,4 +1,4 @@
-//! What is wrong in an image: UBI, UBIFS, the data of files. Nothing is written.
+//! Damage in an image: UBI, UBIFS, the data of files. Nothing is written.
 //!
 //! The formats find what is wrong (`format`); here it is brought together in one report.
 

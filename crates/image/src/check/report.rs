@@ -1,4 +1,4 @@
-//! What a check says.
+//! The result of a check.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum Outcome {
     /// Nothing is wrong.
     #[default]
     Clean,
-    /// What Linux would make good by itself: a journal to be replayed, remains of a power cut, a bad copy of something.
+    /// Damage that Linux would repair by itself: a journal to be replayed, remains of a power cut, a bad copy of something.
     Recoverable,
     /// Something is lost, or Linux does not accept it.
     Damaged,

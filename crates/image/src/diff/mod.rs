@@ -1,4 +1,4 @@
-//! How two images differ: entry by entry, and UBI by UBI. One of them can be a directory of the host or a tar.
+//! Differences of two images: entry by entry, and UBI by UBI. One of them can be a directory of the host or a tar.
 
 mod raw;
 mod side;
@@ -372,7 +372,7 @@ fn note(changes: &mut Vec<Change>, field: &str, first: &str, second: &str) {
     }
 }
 
-/// What both sides can hold of attributes.
+/// The attributes that both sides can hold.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     /// Parts of seconds.

@@ -1,4 +1,4 @@
-//! How two images differ below their filesystems.
+//! Differences of two images below their filesystems.
 
 use std::collections::{BTreeMap, BTreeSet};
 

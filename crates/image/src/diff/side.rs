@@ -1,4 +1,4 @@
-//! What is compared: an image, or files of the host.
+//! One side of a comparison: an image, or files of the host.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! What can be wrong with an image.
+//! Errors of an image.
 
 use floatgate_ecc::{CodeError, LayoutError};
 

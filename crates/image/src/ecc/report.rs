@@ -1,4 +1,4 @@
-//! What was found in a dump.
+//! The findings in a dump.
 
 use super::Scheme;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What can be done with the files of a mounted filesystem.
+//! Changes to the files of a mounted filesystem.
 
 use std::collections::BTreeSet;
 

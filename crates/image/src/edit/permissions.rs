@@ -1,4 +1,4 @@
-//! What `chmod` is told: a number, or clauses such as `u+x,go-w`.
+//! The modes that `chmod` takes: a number, or clauses such as `u+x,go-w`.
 
 use std::str::FromStr;
 

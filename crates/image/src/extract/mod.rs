@@ -1,6 +1,6 @@
 //! Taking a filesystem out of an image: into a directory, or as a tar with every attribute.
 //!
-//! What cannot be restored bit for bit is listed, never dropped in silence. Names come from the image and are hostile: a
+//! Anything that cannot be restored bit for bit is listed, never dropped in silence. Names come from the image and are hostile: a
 //! [`Target`] gets them one by one, so that nothing can be written outside of it.
 
 mod contents;

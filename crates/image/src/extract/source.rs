@@ -35,7 +35,7 @@ pub trait Source {
     /// The names in a directory that can be read, and what is wrong with the others.
     fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>);
 
-    /// What is known to be lost of a file, or may be, and was not said yet.
+    /// Losses of a file, certain or possible, that were not reported yet.
     fn lost(&mut self, inode: u32) -> Vec<String>;
 
     /// A directory of files whose names are lost; it stands in none. Asked for after all others.

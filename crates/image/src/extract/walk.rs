@@ -129,7 +129,7 @@ impl Walk<'_> {
         problems.into_iter().for_each(|what| self.lose(what));
     }
 
-    /// What the source knows to be lost of an inode; it says so once.
+    /// Losses of an inode that the source knows; it reports them once.
     fn lose_of(&mut self, inode: u32) {
         let lost = self.source.lost(inode);
         self.lose_all(lost);
@@ -215,7 +215,7 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// What an inode says, or what is made of a file without one; `None` if that is nothing.
+    /// The attributes of an inode, or those assumed for a file without one; `None` if there are none.
     fn attributes_of(&mut self, inode: u32, file_type: FileType) -> Option<Attributes> {
         let error = match self.source.attributes(inode) {
             Ok(attributes) => return Some(attributes),

@@ -20,7 +20,7 @@ use super::Answer;
 use super::handler::{NewNode, Times, pack_device};
 use super::shared::{Served, Shared};
 
-/// How long the kernel may believe what it was told of names and attributes: always, as nobody else changes the image. What its
+/// The time for which the kernel may keep names and attributes: always, as nobody else changes the image. What its
 /// own requests change it takes for unknown itself, and [`Bridge::forget_attributes`] tells it of the rest.
 const BELIEVED: Duration = Duration::from_secs(1 << 24);
 
@@ -41,7 +41,7 @@ const XFLAGS_BYTES: usize = 28;
 /// `O_SYNC` and `O_DSYNC`.
 const SYNC: i32 = 0o4_010_000;
 
-/// What `lseek` is asked for.
+/// The position that `lseek` is asked for.
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 

@@ -17,7 +17,7 @@ struct Section {
 /// Reads the text of an ini file; paths of images count from the folder of `path`.
 ///
 /// # Errors
-/// What cannot be, with its line.
+/// An error, with its line.
 pub fn parse(text: &str, path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
     let wrong = |line, what: String| UbinizeError::Ini { path: path.to_owned(), line, what };
     let sections = sections(text).map_err(|(line, what)| wrong(line, what))?;

@@ -274,7 +274,7 @@ fn filesystem_point(compared: &[FsComparison]) -> Point {
     )
 }
 
-/// What a filesystem leaves for files, and when it is ready.
+/// Space that a filesystem leaves for files, and the time until it is ready.
 fn figures(compared: &FsComparison, subject: Subject) -> String {
     match (compared.space(subject), compared.mounted_s(subject)) {
         (Some(Ok(free)), Some((_, ready))) => format!(

@@ -1,4 +1,4 @@
-//! What a card states about itself: its registers as a host reads them, and how long its requests may take.
+//! The statements of a card about itself: its registers as a host reads them, and how long its requests may take.
 
 use super::LoadedCard;
 use crate::Error;

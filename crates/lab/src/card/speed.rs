@@ -1,4 +1,4 @@
-//! How fast a card is: requests of several sizes on an empty, a used and a full card, allocation units written in turn, and reads
+//! The speed of a card: requests of several sizes on an empty, a used and a full card, allocation units written in turn, and reads
 //! across borders (`flashbench -a`).
 
 pub use super::state::CardState;

@@ -1,4 +1,4 @@
-//! What serde's visitors complain of, on its way to a message with a place.
+//! Errors of serde's visitors, before they become a message with a place.
 
 use super::error::{ConfigError, Problem};
 use super::nearest::{did_you_mean, listed, unknown_key};

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to do about it.
+//! Errors of configuration files: the problem, its place, and the remedy.
 
 use super::source::Place;
 use serde::Serialize;

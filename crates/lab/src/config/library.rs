@@ -79,7 +79,7 @@ impl Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     texts: BTreeMap<(Kind, String), Cow<'static, str>>,
-    /// What somebody made of all texts; shared by clones.
+    /// A value derived once from all texts; shared by clones.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What the user may have meant.
+//! Known names that resemble a misspelt one, for "did you mean".
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Value, join};

@@ -1,4 +1,4 @@
-//! What a part file says beside the chip's specification.
+//! The fields of a part file beside the chip's specification.
 
 use super::error::ConfigError;
 use super::node::Node;

@@ -1,4 +1,4 @@
-//! What an operation takes at the beginning of a life, typically, and at its end.
+//! The time of an operation at the beginning of a life, typically, and at its end.
 
 use super::life::{Stretch, cycles};
 use floatgate_mtd::Nanos;

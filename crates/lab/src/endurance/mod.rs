@@ -1,4 +1,4 @@
-//! How long blocks live, and how their times change on the way: the experiment of Desnoyers (HotStorage 2009).
+//! Lives of blocks, and the change of their times with wear: the experiment of Desnoyers (HotStorage 2009).
 //!
 //! One page of a block is programmed, the block is erased, and so on until the chip's status says that it failed. Every
 //! cycle of every life is counted, but simulated are only those at which something changes.

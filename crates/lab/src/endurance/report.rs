@@ -1,4 +1,4 @@
-//! What came out of an experiment.
+//! The result of an experiment.
 
 use super::latency::{Latency, total_ns};
 use super::life::{Stretch, cycles, life};

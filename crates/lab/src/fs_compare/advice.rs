@@ -187,7 +187,7 @@ fn borders(rows: &[SizeRow]) -> Option<String> {
     })
 }
 
-/// How time and memory of a filesystem grow from the smallest size to the largest.
+/// Growth of a filesystem's time and memory from the smallest size to the largest.
 fn growth(rows: &[SizeRow], subject: Subject) -> Option<String> {
     let mut measured = rows.iter().filter(|row| row.subject == subject && row.usable_s.is_some());
     let (first, last) = (measured.next()?, measured.next_back()?);

@@ -260,7 +260,7 @@ pub struct FsComparison {
     pub advice: Vec<String>,
 }
 
-/// What all tests of a setup share.
+/// The common state of all tests of a setup.
 struct Bench<'a> {
     library: &'a Library,
     config: &'a Config,

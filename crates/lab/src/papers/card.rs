@@ -1,4 +1,4 @@
-//! What the rows on cards measure, on the card of the catalogue that stands where other rows name their setup.
+//! Measurements of the rows on cards, on the card of the catalogue that stands where other rows name their setup.
 //!
 //! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows that want something of the same run
 //! share it.
@@ -168,7 +168,7 @@ fn places(what: &str) -> Option<f64> {
     places_per_file(&requests, trace.files?, unit_bytes.parse().ok()?)
 }
 
-/// What is wanted of a workload, as `ext4 over f2fs, postmark`: the time of one filesystem over that of another on the card. `longest ext4 over f2fs`
+/// The figure that is wanted of a workload, as `ext4 over f2fs, postmark`: the time of one filesystem over that of another on the card. `longest ext4 over f2fs`
 /// takes their longest requests, `longest ext4` is a time in s. `ext4` alone and `slowest over fastest` are compared with the other card.
 fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
     let (figure, workload) = what.rsplit_once(", ")?;

@@ -1,4 +1,4 @@
-//! What the rows on endurance measure, on the part that stands where other rows name their setup.
+//! Measurements of the rows on endurance, on the part that stands where other rows name their setup.
 //!
 //! Most are ratios, as the document speaks of factors. Those on reads and on blocks written in turn are taken from a simulated chip
 //! with its driver; a setup stands there as usual.

@@ -1,4 +1,4 @@
-//! What a file in `papers/` says, read and checked.
+//! A file of `papers/`, read and checked.
 
 use super::PAPERS;
 use crate::config::{ConfigError, Node, Source};
@@ -154,7 +154,7 @@ fn whole_ms(figure: f64, kib: f64) -> Option<(f64, f64)> {
     Some((rate(ms + 1.0), rate(ms)))
 }
 
-/// How far `exact` lies outside an interval, as a ratio of its nearer end minus 1; 0 inside.
+/// The distance of `exact` from an interval, as a ratio of its nearer end minus 1; 0 inside.
 pub(super) fn beyond(exact: f64, (min, max): (f64, f64)) -> f64 {
     if exact < min {
         exact / min - 1.0

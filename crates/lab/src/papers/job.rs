@@ -1,4 +1,4 @@
-//! What a row asks to be simulated.
+//! The simulation that a row asks for.
 
 use super::file::{Prediction, Row, Table, ten};
 use super::{card, claim};

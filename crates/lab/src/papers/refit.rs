@@ -217,7 +217,7 @@ impl Group<'_> {
         minimise(self.stated(), &vec![Bounds::NONE; self.parameters.len()], Effort::FULL, errors)
     }
 
-    /// How far a subject's run with these logarithms is beyond the published interval.
+    /// The distance of a subject's run with these logarithms beyond the published interval.
     fn residual(&self, library: &Library, subject: &Subject<'_>, at: &[f64]) -> Option<f64> {
         let simulated = self.simulate(library, subject, at)?;
         Some(beyond(simulated.exact, subject.row.says()?.interval(subject.table, simulated.kib)))

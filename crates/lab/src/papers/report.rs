@@ -72,7 +72,7 @@ impl ReportRow {
     }
 }
 
-/// How far a residual may lie from the stated one: it is stated in tenths of a percent.
+/// The largest distance of a residual from the stated one: it is stated in tenths of a percent.
 const PINNED: f64 = 0.001;
 
 /// A prediction with its breakdown.

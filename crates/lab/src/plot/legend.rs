@@ -1,4 +1,4 @@
-//! What charts share: keys of colours, grid lines with labels.
+//! Common parts of charts: keys of colours, grid lines with labels.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
 use super::palette::{AXIS, FAINT, GRID, Rgb, Series, TEXT};

@@ -27,7 +27,7 @@ const DRIFT: i32 = 8;
 /// One operation on the timelines of its resources as an SVG document: a lane per resource from the CPU down to the
 /// dies, time to scale from the operation's start, spans as boxes in their phases' colours.
 ///
-/// What a box says in full (what, phase, start, length) is its tip, for viewers that show tips. The shortest span is
+/// The full text of a box (operation, phase, start, length) is its tip, for viewers that show tips. The shortest span is
 /// visible; neighbours too short to tell apart are drawn as one box when they are the same, the paler the more idle time is
 /// between them.
 pub fn waterfall_svg(spans: &[Span], title: &str, subtitle: &str) -> String {

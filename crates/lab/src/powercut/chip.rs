@@ -1,4 +1,4 @@
-//! What loses power: the simulated chip of a setup, or flash in memory that stands in for it.
+//! The flash that loses power: the simulated chip of a setup, or flash in memory that stands in for it.
 
 use std::fmt;
 

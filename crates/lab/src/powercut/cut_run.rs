@@ -40,7 +40,7 @@ pub(super) struct Recovered {
 /// Runs a step to its end and checks what is there.
 ///
 /// # Errors
-/// What is wrong, in words. A panic is one of those.
+/// Description of the failure; a panic counts as one.
 pub(super) fn run(recording: &Recording, end: &End) -> Result<Recovered, String> {
     let run = || match end {
         End::Cuts(cuts) => run_cuts(recording, cuts),

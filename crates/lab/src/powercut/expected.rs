@@ -1,4 +1,4 @@
-//! What may be there after a loss of power.
+//! The states that are allowed after a loss of power.
 //!
 //! Names, links, extended attributes and the inodes that go with them are written by one journal head, so that after a loss of
 //! power they are those of one moment: not before the last that was brought to flash, nor after the step under way. Attributes
@@ -160,7 +160,7 @@ impl Tree {
         entries.count() + inodes.count()
     }
 
-    /// How these names, that were found, differ from those possible that are nearest to them.
+    /// The difference of these names, that were found, from those possible that are nearest to them.
     pub(super) fn describe(&self, possible: &[Arc<Self>]) -> String {
         let distance = |tree: &Self| tree.differences(self) + self.differences(tree);
         let Some((back, nearest)) = possible.iter().rev().enumerate().min_by_key(|(_, tree)| distance(tree))

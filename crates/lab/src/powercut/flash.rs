@@ -127,7 +127,7 @@ impl SetupFlash {
     /// The flash of a setup with `sets` over it, `size_bytes` large (see [`shrunk`]).
     ///
     /// # Errors
-    /// What is wrong with the setup; why a filesystem cannot be tried on such flash.
+    /// Errors of the setup; reasons why a filesystem cannot be tried on such flash.
     pub fn of_setup(
         library: &Library,
         name: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! What is explored.
+//! Options of an exploration.
 
 use super::id::FlashId;
 use crate::machine::FilesystemKind;

@@ -136,7 +136,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// What is there after a step may be found from now on.
+    /// Records that the state after a step may be found from now on.
     fn note(&mut self, fs: &mut Fs, known: &KnownFiles, step: &Step) -> Result<(), String> {
         let now = Tree::read(fs).map_err(|error| error.to_string())?;
         let exchange = matches!(step, Step::Rename { how: Rename::Exchange, .. });
@@ -177,7 +177,7 @@ impl Recorder {
         Moment { fs, known, step, number, operations, trees, files }
     }
 
-    /// What was brought to flash cannot be found as it was before.
+    /// Records that synchronised data can no longer be found in their earlier state.
     fn note_durable(&mut self, fs: &mut Fs, durable: Durable) -> Result<(), String> {
         let last = self.base + self.trees.len() - 1;
         let of_inode = durable.inode.and_then(|inode| self.changed_at.get(&inode).copied());

@@ -1,4 +1,4 @@
-//! What an exploration found.
+//! The result of an exploration.
 
 use std::collections::BTreeMap;
 

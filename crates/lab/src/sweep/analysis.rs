@@ -1,4 +1,4 @@
-//! What is known of all designs, in one pass over them: constraints, Pareto front, sensitivity.
+//! The analysis of all designs, in one pass over them: constraints, Pareto front, sensitivity.
 
 use super::batch::Batch;
 use super::space::{KeyType, Space};

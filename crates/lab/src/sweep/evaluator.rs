@@ -89,7 +89,7 @@ impl Evaluator {
     /// Measures some designs, on all threads of the pool or on this one; `each` is called after each.
     ///
     /// # Errors
-    /// What is wrong for all designs, such as an unknown key. A value that is refused concerns its design alone, and is in its row.
+    /// Errors that concern all designs, such as an unknown key. A value that is refused concerns its design alone, and is in its row.
     pub fn measure(&self, work: &Work, is_parallel: bool, each: &(dyn Fn() + Sync)) -> Result<Batch, Error> {
         let parsed = self.parse(work)?;
         let one = |number: usize| {

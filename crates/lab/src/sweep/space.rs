@@ -236,7 +236,7 @@ impl Space {
         Self { axes, how: How::Listed, designs: designs.len(), strata: Vec::new() }.checked()
     }
 
-    /// What varies between members of a population; without keys nothing does.
+    /// Keys that vary between members of a population; without keys nothing does.
     pub(super) fn members(axes: &Axes, members: u32, seed: u64) -> Result<Option<Self>, String> {
         let sample = Sample { random: Some(members as usize), latin_hypercube: None, seed };
         if axes.is_empty() { Ok(None) } else { Self::new(axes, Some(&sample)).map(Some) }

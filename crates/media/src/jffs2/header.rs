@@ -1,4 +1,4 @@
-//! What every node begins with: `docs/spec/jffs2.md#header`.
+//! The common header of all nodes: `docs/spec/jffs2.md#header`.
 
 use super::{Endian, MAGIC, NODE_ALIGN};
 use crate::crc;

@@ -108,7 +108,7 @@ dwords! {
         resume_opcode: u8 = 13, 23, 16;
         /// Instruction that suspends an erase.
         suspend_opcode: u8 = 13, 31, 24;
-        /// How to poll for the end of an operation; bit 0: 05h, bit 1: 70h.
+        /// Methods to poll for the end of an operation; bit 0: 05h, bit 1: 70h.
         busy_polling: u8 = 14, 7, 2;
         /// Time from leaving deep power-down to the next operation, code.
         power_up_delay: u8 = 14, 14, 8;

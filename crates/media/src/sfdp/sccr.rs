@@ -46,7 +46,7 @@ dwords! {
         second_byte: bool = 1, 27, 27;
         /// The instructions take an address.
         addressed: bool = 1, 28, 28;
-        /// What bit 29 says differs: for WEL, that an instruction alone
+        /// Meaning of bit 29, which differs: for WEL, that an instruction alone
         /// writes it; for errors, that program and erase share the bit.
         special: bool = 1, 29, 29;
         /// The bit means the opposite.

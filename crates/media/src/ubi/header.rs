@@ -1,4 +1,4 @@
-//! What EC and VID headers share: 64 bytes that begin with magic and version and end in a CRC.
+//! The common part of EC and VID headers: 64 bytes that begin with magic and version and end in a CRC.
 
 use super::VERSION;
 use crate::crc;

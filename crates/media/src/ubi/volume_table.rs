@@ -224,7 +224,7 @@ impl<'a> VolumeTable<'a> {
     ///
     /// # Errors
     ///
-    /// What is wrong with the first copy if that cannot come from a power cut, else with the second.
+    /// The error of the first copy if that cannot come from a power cut, else with the second.
     pub fn parse_copies(
         copies: [Option<&'a [u8]>; 2],
         geometry: &Geometry,

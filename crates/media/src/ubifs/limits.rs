@@ -1,4 +1,4 @@
-//! What a superblock allows the fields of other nodes.
+//! Limits that a superblock sets to the fields of other nodes.
 
 use core::ops::{Range, RangeInclusive};
 
@@ -38,7 +38,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// What [`Superblock::check`] finds, or an LPT area too small for the LPT.
+    /// The error of [`Superblock::check`], or an LPT area too small for the LPT.
     pub fn new(superblock: &Superblock) -> Result<Self, MediaError> {
         superblock.check()?;
         let log = LOG_LEB..LOG_LEB + superblock.log_lebs;

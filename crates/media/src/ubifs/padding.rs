@@ -1,4 +1,4 @@
-//! What fills a write up to its end: `docs/spec/ubifs.md#padding`.
+//! Padding that fills a write up to its end: `docs/spec/ubifs.md#padding`.
 
 use super::Limits;
 use super::header::{HEADER_BYTES, NodeBody, Stamp, fixed_nodes};

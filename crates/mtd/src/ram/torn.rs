@@ -1,4 +1,4 @@
-//! What a power cut leaves in a device that has no cells: a seeded picture of it.
+//! Contents after a power cut of a device that has no cells, drawn from a seed.
 //!
 //! Each stretch of bytes that an operation left half done is remembered until its block is erased. How many of its bits read
 //! wrong depends on [`Remains`] and, page by page, on the stretch's seed; one bit more or less from read to read. Cells that were

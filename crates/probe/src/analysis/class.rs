@@ -70,7 +70,7 @@ pub struct Verdict {
     pub reason: String,
 }
 
-/// What the tests of classes measured.
+/// Measurements of the tests for speed classes, A1 and A2.
 struct Measured {
     /// Slowest unit in MB/s, by the record unit.
     writes: BTreeMap<u64, f64>,

@@ -33,7 +33,7 @@ impl CharDevice {
     /// Opens a device, to write as well when `writes` is set.
     ///
     /// # Errors
-    /// What the system says; `InvalidData` when sysfs has no sizes of it.
+    /// An error of the operating system; `InvalidData` when sysfs has no sizes of the device.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let metadata = path.metadata()?;
         // Two numbers for each device: the odd one is read-only.

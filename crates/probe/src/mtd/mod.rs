@@ -56,25 +56,25 @@ pub trait Flash {
     /// True when an eraseblock is marked bad.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error of the driver.
     fn is_bad(&mut self, block: u64) -> Result<bool, TargetError>;
 
     /// Reads at a position in bytes. Data with uncorrectable bits are no error: [`counters`](Self::counters) has them.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error of the driver.
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
 
     /// Programs at a position in bytes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error of the driver.
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
 
     /// Erases an eraseblock.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error of the driver.
     fn erase(&mut self, block: u64) -> Result<u64, TargetError>;
 
     /// Counters of the driver; none where it has none.

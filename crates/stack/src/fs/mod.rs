@@ -1,4 +1,4 @@
-//! What extracting, building, changing, mounting, comparing and benchmarks need of a filesystem: the [`FileSystem`] trait and its types.
+//! The [`FileSystem`] trait and its types, which extracting, building, changing, mounting, comparing and benchmarks need.
 
 mod error;
 mod types;

@@ -1,4 +1,4 @@
-//! What a filesystem gives the CPU to do.
+//! Work of a filesystem for the CPU.
 
 use core::ops::Sub;
 

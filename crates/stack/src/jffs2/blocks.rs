@@ -409,7 +409,7 @@ impl Blocks {
         nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
     }
 
-    /// What is wrong with the sums, in words.
+    /// Descriptions of sums that do not add up.
     pub(super) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let sum = self.sum();

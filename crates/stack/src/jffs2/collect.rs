@@ -14,7 +14,7 @@ pub(super) struct Collector {
     block: Option<(u32, u32)>,
     /// Inodes up to this one have been checked.
     checked: Option<u32>,
-    /// What a scan leaves for the mount: places of replaced nodes.
+    /// The findings of a scan for the mount: places of replaced nodes.
     losers: Vec<u32>,
     /// Eraseblocks to be emptied and erased before anything is written.
     unsettled: Vec<u32>,

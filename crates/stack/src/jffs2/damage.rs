@@ -1,4 +1,4 @@
-//! What is wrong on the flash, and where.
+//! Damage on the flash, with its place.
 
 use super::compress::CompressFault;
 use crate::fs;
@@ -114,7 +114,7 @@ pub enum MountError {
     /// The flash fails.
     #[error("{0}")]
     Flash(#[from] Error),
-    /// What power cut short cannot be put in order.
+    /// An operation that power cut short cannot be put in order.
     #[error("what a power cut left cannot be put in order: {0}")]
     Recovery(fs::Error),
 }

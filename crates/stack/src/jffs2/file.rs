@@ -58,7 +58,7 @@ pub(super) struct File {
     last: Option<(u32, Vec<u8>)>,
 }
 
-/// What reading a file's nodes has found of no use.
+/// Nodes of a file that reading it has found to be of no use.
 #[derive(Debug, Default)]
 pub(super) struct Useless {
     /// Places of nodes that newer ones have replaced, and of damaged ones.

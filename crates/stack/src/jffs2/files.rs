@@ -1,4 +1,4 @@
-//! What programs do with files and names: reading, and the nodes that changes write.
+//! The operations of programs on files and names: reading, and the nodes that changes write.
 
 mod changes;
 

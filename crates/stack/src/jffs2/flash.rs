@@ -16,11 +16,11 @@ const OOB_PAGES: u64 = 4;
 #[derive(Clone, Debug)]
 pub(super) struct Flash<M: ?Sized> {
     pub(super) now: Instant,
-    /// What is written to the last page so far, where pages are written as a whole (Linux: write buffer).
+    /// Bytes written to the last page so far, where pages are written as a whole (Linux: write buffer).
     buffer: Buffer,
-    /// What a mount has read of the pages that may have been torn, by their first bytes: they may read otherwise every time.
+    /// Contents that a mount has read of the pages that may have been torn, by their first bytes: they may read otherwise every time.
     frozen: BTreeMap<u64, Vec<u8>>,
-    /// What the data of nodes are decompressed with.
+    /// The decompressor of the data of nodes.
     pub(super) decompressor: Decompressor,
     pub(super) mtd: M,
 }

@@ -1,4 +1,4 @@
-//! What a lost eraseblock leaves behind: directories and files without a name, inode numbers without a node.
+//! Traces of a lost eraseblock: directories and files without a name, inode numbers without a node.
 //!
 //! On flash that was changed the same is left by removed files: Linux's garbage collector erases their nodes and names in any order. So only
 //! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the

@@ -171,7 +171,7 @@ pub struct Jffs2<M: ?Sized> {
     is_without_root: bool,
     /// A filesystem has written here since the image was made.
     was_changed: bool,
-    /// How often an inode is open.
+    /// The number of times that an inode is open.
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
     pending: BTreeMap<u32, Inode>,

@@ -80,7 +80,7 @@ pub(super) struct Names {
     links: BTreeMap<u32, u32>,
 }
 
-/// What a mount leaves out.
+/// Things that a mount leaves out.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
     pub(super) damage: Vec<Damage>,

@@ -58,7 +58,7 @@ pub(super) struct Scan {
     trusts_markers: bool,
     /// Summaries are looked for.
     summaries: bool,
-    /// What was taken in last is no node, or no good one.
+    /// Records that the node taken in last is none, or is damaged.
     faulty: bool,
     /// The eraseblock that is read.
     block: Vec<u8>,

@@ -26,7 +26,7 @@ impl<M: Mtd + 'static> Ubi<M> {
     /// Attaches a device. Flash that is empty becomes a device without volumes.
     ///
     /// # Errors
-    /// What keeps the device from being attached, with the flash.
+    /// The reason why the device cannot be attached, with the flash.
     #[allow(clippy::result_large_err)] // the flash itself is handed back
     pub fn attach(mtd: M, options: &AttachOptions) -> Result<Self, AttachError<M>> {
         let mut io = match Io::new(mtd, options.now, options.vid_header_offset) {

@@ -1,4 +1,4 @@
-//! What can go wrong in UBI.
+//! Errors of UBI.
 
 use crate::volume::VolumeFault;
 use floatgate_media::MediaError;

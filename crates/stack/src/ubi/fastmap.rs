@@ -1,6 +1,6 @@
 //! Attaching by a fastmap (Linux: the first half of `fastmap.c`).
 //!
-//! What a fastmap says is not believed: every PEB is named once, counters and volumes are in range, all PEBs are
+//! A fastmap is not believed without checks: every PEB is named once, counters and volumes are in range, all PEBs are
 //! accounted for. Whatever does not fit sends the caller back to a scan.
 
 use super::io::{DynIo, Header, Quality, impossible};
@@ -59,7 +59,7 @@ fn require(good: bool) -> Result<(), Miss> {
     if good { Ok(()) } else { Err(Miss::Unusable) }
 }
 
-/// What the fastmap says whose anchor is among the PEBs that `first` has read; `None` if there is no good one.
+/// The contents of the fastmap whose anchor is among the PEBs that `first` has read; `None` if there is no good one.
 pub(super) fn read(io: &mut DynIo<'_>, first: &Scan) -> Result<Option<(Scan, Layout)>, AttachFault> {
     match try_read(io, first) {
         Ok(read) => Ok(Some(read)),

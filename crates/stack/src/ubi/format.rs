@@ -98,7 +98,7 @@ fn erase_peb(io: &mut DynIo<'_>, pnum: u32, start: Option<u32>, count: u32) -> R
     mark_bad_if_failed(io, pnum, erased)
 }
 
-/// What failed is marked bad.
+/// A block that failed is marked bad.
 fn mark_bad_if_failed(io: &mut DynIo<'_>, pnum: u32, result: Result<(), UbiError>) -> Result<bool, UbiError> {
     match result {
         Ok(()) => Ok(true),

@@ -17,7 +17,7 @@ pub(super) const HEADER: usize = 64;
 /// Patterns that a PEB is filled with when it is tested.
 const PATTERNS: [u8; 3] = [0xA5, 0x5A, 0x00];
 
-/// How the bits of a read were.
+/// The bit errors of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quality {
     /// As written.

@@ -77,7 +77,7 @@ pub struct Ubi<M: ?Sized> {
     attach_kind: AttachKind,
     /// The fastmap, if one is kept up to date.
     fastmap: Option<FastmapState>,
-    /// What a forgiving attach has passed over.
+    /// Damage that a forgiving attach has passed over.
     damage: Vec<AttachFault>,
     io: Io<M>,
 }

@@ -1,4 +1,4 @@
-//! What callers ask for, and what they are told.
+//! Options that callers set, and the facts that they get.
 
 use super::ReadOnlyReason;
 use super::pebs::LebId;

@@ -1,4 +1,4 @@
-//! What a power cut may have left that looks well, and is not (Linux does nothing of this).
+//! Remains of a power cut that look well and are not (Linux does nothing of this).
 //!
 //! A program or an erase that power did not last for can leave flash that reads well now and not next time, and erased
 //! flash that does not hold what is programmed into it. Three things can be meant:
@@ -14,7 +14,7 @@
 //! The choice can have been another: a PEB with wrong bits was among the free ones before, and is not now. So the header is read again
 //! after it was written to a PEB that was free already when the device was attached.
 //!
-//! What is appended to a LEB is not looked at: whoever wrote it knows what may have been cut off.
+//! Data appended to a LEB are not looked at: their writer knows which of them may have been cut off.
 
 use super::io::is_filled;
 use super::pebs::{Entry, Erasure, PebState};
@@ -23,7 +23,7 @@ use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// How many PEBs are erased where one is meant: after an earlier cut one was erased, and may have taken its place.
+/// The number of PEBs erased where one is meant: after an earlier cut one was erased, and may have taken its place.
 const DEPTH: usize = 2;
 
 impl Ubi<dyn Mtd> {

@@ -8,7 +8,7 @@ use floatgate_media::crc;
 use floatgate_media::ubi::{VidHeader, VolumeType};
 use floatgate_mtd::Mtd;
 
-/// How a move ended that did not fail for good.
+/// The outcome of a move that did not fail for good.
 enum Moved {
     /// The LEB is where it should be.
     Done,

@@ -1,4 +1,4 @@
-//! What is left of a damaged device: VID headers, records of volumes, and an attach that takes them to read the rest.
+//! Remains of a damaged device: VID headers, records of volumes, and an attach that takes them to read the rest.
 
 use super::io::{DynIo, HEADER};
 use super::scan::{Found, Scan};
@@ -51,7 +51,7 @@ impl Ubi<dyn Mtd> {
     }
 }
 
-/// What is left of the volume table.
+/// Remains of the volume table.
 pub(super) struct SalvagedTable {
     pub(super) volumes: BTreeMap<u32, VolumeRecord>,
     /// Damage of both copies.

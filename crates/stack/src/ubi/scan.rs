@@ -32,7 +32,7 @@ impl Found {
     }
 }
 
-/// What the headers say.
+/// The contents of the headers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     pub(super) pebs: Vec<Peb>,
@@ -71,7 +71,7 @@ pub(super) struct Scan {
     guesses_left: u32,
 }
 
-/// What an EC header tells of its PEB.
+/// Facts about a PEB from its EC header.
 struct Ec {
     erase_count: Option<u32>,
     scrub: bool,

@@ -1,4 +1,4 @@
-//! What a device holds, however damaged it is: a verdict on every PEB, the volumes, and the PEB of each LEB.
+//! Survey of a device, however damaged it is: a verdict on every PEB, the volumes, and the PEB of each LEB.
 
 use super::attach::misfit;
 use super::io::{DynIo, Io};

@@ -1,4 +1,4 @@
-//! What the headers of a PEB say, and what becomes of the LEB that they claim.
+//! The verdict on a PEB: its headers, and the fate of the LEB that they claim.
 
 use floatgate_media::MediaError;
 use floatgate_media::ubi::{EcHeader, VidHeader};

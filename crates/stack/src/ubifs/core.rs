@@ -36,13 +36,13 @@ pub(crate) struct Core<V: ?Sized> {
     pub(crate) sizes: BTreeMap<u32, u64>,
     /// An image is built: the first commit makes the filesystem end behind the last LEB that is used and room for so many.
     pub(crate) room_behind_data: Option<u32>,
-    /// What is known of the filesystem's authenticity; `None` without authentication.
+    /// The state of the filesystem's authentication; `None` without authentication.
     pub(crate) authentication: Option<Authentication>,
     /// Verifies hashes, if the mount is to.
     pub(crate) verifier: Option<Verifier>,
-    /// What a forgiving mount has found damaged.
+    /// Damage that a forgiving mount has found.
     pub(crate) findings: Findings,
-    /// How often space is looked for; of caches the index has its own.
+    /// The number of searches for space; of caches the index has its own.
     pub(crate) limits: Limits,
     /// Volume, write buffers, sequence numbers.
     pub(crate) io: Io<V>,

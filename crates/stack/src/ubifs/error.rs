@@ -1,4 +1,4 @@
-//! What can go wrong in a filesystem.
+//! Errors of a filesystem.
 
 use crate::volume::{VolumeError, VolumeFault};
 use floatgate_media::MediaError;
@@ -18,7 +18,7 @@ pub enum Error {
         lnum: u32,
         /// Where it begins in the LEB.
         offset: u32,
-        /// What is wrong; its offset counts from the node.
+        /// The error; its offset counts from the node.
         source: MediaError,
     },
     /// Another node than the one expected.
@@ -133,7 +133,7 @@ impl Error {
         Self::Corrupt { lnum, offset, what }
     }
 
-    /// What is not authentic, at a place.
+    /// A thing that is not authentic, at a place.
     #[must_use]
     pub(crate) const fn unauthentic(lnum: u32, offset: u32, what: &'static str) -> Self {
         Self::Unauthentic { lnum, offset, what }

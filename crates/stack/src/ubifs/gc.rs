@@ -19,7 +19,7 @@ use crate::volume::Volume;
 /// Bytes of an inode with nothing attached.
 const BARE_INODE_BYTES: u32 = 160;
 
-/// What became of a LEB that was collected.
+/// The result of collecting a LEB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collected {
     /// It is empty and taken.
@@ -30,7 +30,7 @@ pub(crate) enum Collected {
     AfterCommit,
 }
 
-/// What is still used of a LEB, in the order in which it moves.
+/// The used nodes of a LEB, in the order in which they move.
 struct Live {
     /// By inode and block, so that neighbours of a file can be read at once.
     data: VecDeque<ScannedNode>,

@@ -75,7 +75,7 @@ impl Layout {
     /// From a superblock, which is grown to the volume and checked.
     ///
     /// # Errors
-    /// What [`Limits::new`] finds.
+    /// The error of [`Limits::new`].
     pub(crate) fn new(superblock: &Superblock, volume: VolumeGeometry) -> Result<Self, MediaError> {
         let superblock = superblock.grown(volume.lebs);
         let limits = Limits::new(&superblock)?;

@@ -35,7 +35,7 @@ impl Core<dyn Volume> {
 
     /// Collects garbage and commits until a LEB is left for the index; returns whether one is.
     ///
-    /// What moves changes the index, and the commit that writes it takes LEBs for it: so more and more are collected before.
+    /// Moving data changes the index, and the commit that writes it takes LEBs for it: so more and more are collected before.
     ///
     /// # Errors
     /// Failures of the volume and damage.

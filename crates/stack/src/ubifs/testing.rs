@@ -29,11 +29,11 @@ impl Random {
 
 #[derive(Clone, Debug, Default)]
 struct Leb {
-    /// What it holds; `None` if it is not mapped.
+    /// Its contents; `None` if it is not mapped.
     bytes: Option<Vec<u8>>,
     /// Bytes up to where it was written.
     written: u32,
-    /// What it held before it was unmapped, which a power cut can bring back.
+    /// Its contents before it was unmapped, which a power cut can bring back.
     ghost: Option<(Vec<u8>, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! What all volumes check alike.
+//! Checks that are the same for all volumes.
 
 use super::{VolumeError, VolumeFault, VolumeGeometry};
 

@@ -1,4 +1,4 @@
-//! What the chip says about itself: READ ID, parameter pages, unique id.
+//! Identification of the chip: READ ID, parameter pages, unique id.
 
 use super::command::Step;
 use super::{Output, RawNand};

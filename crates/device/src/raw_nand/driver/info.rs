@@ -1,4 +1,4 @@
-//! What the driver knows of a chip.
+//! The driver's knowledge of a chip.
 
 use crate::ecc_engine::EccRequirement;
 use crate::raw_nand::address::RowMap;

@@ -171,7 +171,7 @@ impl<B: NandBus> RawNandDriver<B> {
         self.ecc.decode(&mut self.host, &self.bus, at.addr >> self.page_shift, data, oob)
     }
 
-    /// What a chip that corrects by itself says of the page it read last. It does not count bits: when it recommends to
+    /// The report of a chip with on-die ECC on the page it read last. It does not count bits: when it recommends to
     /// rewrite the page, the threshold counts as reached (Linux: `toshiba_nand_benand_eccstatus`).
     fn on_die_result(&mut self, at: PageAt) -> Result<Corrected, Error> {
         let status = self.status().map_err(|error| self.failed(error, at.addr))?;

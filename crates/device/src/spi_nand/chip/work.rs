@@ -1,4 +1,4 @@
-//! What the array of a die is busy with, when that takes effect, and what is left when it does not come to its end.
+//! Work of a die's array: when it takes effect, and what is left when it does not come to its end.
 
 use super::die::Die;
 use crate::cells::Outcome;

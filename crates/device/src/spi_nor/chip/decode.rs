@@ -74,7 +74,7 @@ pub(super) enum RegisterCmd {
 }
 
 impl Cmd {
-    /// What the chip still listens to while it programs or erases. A suspend command that finds nothing to do is told
+    /// The commands that the chip accepts while it programs or erases. A suspend command that finds nothing to do is told
     /// so by itself.
     pub(super) const fn allowed_while_busy(self) -> bool {
         use RegisterCmd::{ReadFlagStatus, ReadSecurity, ReadStatus, ReadStatus2, ReadStatus3};

@@ -1,4 +1,4 @@
-//! What the chip does by itself: programs, erases, register writes; suspending, resuming and cutting them short.
+//! The chip's internal work: programs, erases, register writes; suspending, resuming and cutting them short.
 
 use super::SpiNor;
 use crate::nor::cut::{Undo, mix};

@@ -1,4 +1,4 @@
-//! What the user may choose.
+//! Options of the driver.
 
 use crate::host::HostProfile;
 use crate::units;

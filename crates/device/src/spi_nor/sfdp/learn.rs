@@ -1,4 +1,4 @@
-//! What a driver learns from SFDP alone.
+//! Facts that a driver learns from SFDP alone.
 
 use super::{FAST, PROGRAMS};
 use crate::spi::{CmdExt, Mode, Variant};

@@ -1,4 +1,4 @@
-//! What is wrong in a JFFS2: all nodes are found, and the data of all files read.
+//! Damage in a JFFS2: all nodes are found, and the data of all files read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -207,7 +207,7 @@ impl Stretch {
         same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
     }
 
-    /// What is found of it; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
+    /// The part of it that is found; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
     fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
         let (start, erase_bytes) = match pages {
             Some(pages) => {

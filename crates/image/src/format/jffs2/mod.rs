@@ -107,7 +107,7 @@ fn mount_as(
     mount_flash(flash, &options)
 }
 
-/// What reading the filesystem's files does not tell: parts of files that no node has, of which Linux says nothing either, and nodes of the
+/// Findings that reading the filesystem's files does not give: parts of files that no node has, of which Linux says nothing either, and nodes of the
 /// other byte order.
 pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
     let mut losses = Vec::new();

@@ -458,7 +458,7 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
     emit_summary((count, &list), marker, at, endian, out);
 }
 
-/// What a summary says of a node.
+/// The record of a node in a summary.
 fn entry<'n>(header: &Header, node: &'n [u8], endian: Endian, offset: usize) -> Option<Entry<'n>> {
     let (offset, len) = (u32::try_from(offset).ok()?, header.len);
     if header.obsolete {

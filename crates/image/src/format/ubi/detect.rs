@@ -140,7 +140,7 @@ fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Opti
     counts.into_iter().find(|&(_, count)| count == most).map(|(distance, _)| distance)
 }
 
-/// How many headers stand where a distance from the first one says; `None` if too many are missing before the last one.
+/// The number of headers at multiples of a distance from the first one; `None` if too many are missing before the last one.
 fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
     let (&first, &last) = (offsets.first()?, offsets.last()?);
     let (mut count, mut missing, mut missing_before_last) = (0, 0, 0);

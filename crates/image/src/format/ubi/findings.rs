@@ -65,7 +65,7 @@ impl Device {
         Ok(())
     }
 
-    /// What is wrong with a PEB. `leb_offset` has the byte in the PEB.
+    /// Damage to a PEB. `leb_offset` has the byte in the PEB.
     fn judge(&self, peb: &PebVerdict, image_seq: u32) -> Vec<Finding> {
         let mut findings = Vec::new();
         match peb.ec {

@@ -149,7 +149,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
     }
 }
 
-/// What a volume begins with: a known format, or its first bytes.
+/// The beginning of a volume: a known format, or its first bytes.
 fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     let mut bytes = [0xFF; HEAD_BYTES];
     let len = HEAD_BYTES.min(volume.geometry().leb_bytes as usize);

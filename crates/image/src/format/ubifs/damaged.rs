@@ -1,4 +1,4 @@
-//! What is left of a damaged filesystem.
+//! The remains of a damaged filesystem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -401,7 +401,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         lost
     }
 
-    /// What is wrong with inodes that no name led to: values of extended attributes, and such as are not there any more.
+    /// Damage to inodes that no name led to: values of extended attributes, and such as are not there any more.
     fn untold(&self) -> Vec<Loss> {
         let tree = self.survey.tree();
         let mut losses = Vec::new();

@@ -1,4 +1,4 @@
-//! What files hold.
+//! Requests for the contents of files.
 
 use floatgate_stack::fs::{AttributeChanges, Attributes, Error, FileFlags, FileType, Timestamp};
 use rustix::io::Errno;

@@ -1,4 +1,4 @@
-//! What the kernel asks for, as plain methods on a filesystem.
+//! The kernel's requests as plain methods on a filesystem.
 
 mod directories;
 mod files;

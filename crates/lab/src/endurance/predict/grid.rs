@@ -1,4 +1,4 @@
-//! What is known about a block, as weights on a grid.
+//! The knowledge about a block, as weights on a grid.
 
 use super::steps::{Reading, Segment, Steps, evidence, normal_below, segments};
 use super::{Interval, log_life};

@@ -1,4 +1,4 @@
-//! How much life a block has left, from its program and erase times alone (the use that Desnoyers 2009 proposes).
+//! The remaining life of a block, from its program and erase times alone (the use that Desnoyers 2009 proposes).
 //!
 //! A block's end, and the paces at which its times change, are unknown; their log-normal distributions over the chip's blocks
 //! are not. Bayes' rule on a numeric grid gives what the measured times say about this block.

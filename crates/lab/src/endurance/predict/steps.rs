@@ -114,7 +114,7 @@ pub(super) struct Segment {
 /// Least likelihood, in relation to the best, that still counts.
 const NEGLIGIBLE: f64 = 1e-7;
 
-/// How likely readings of one operation are for each value of the logarithm of the block's scale. At wear w a scale has passed
+/// Likelihood of the readings of one operation for each value of the logarithm of the block's scale. At wear w a scale has passed
 /// the k-th change when its logarithm is at most ln w less the change's.
 pub(super) fn segments(steps: &[f64], readings: &[(f64, u32)]) -> Vec<Segment> {
     let mut off: i64 = readings.iter().map(|&(_, seen)| i64::from(seen)).sum();

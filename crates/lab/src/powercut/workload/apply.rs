@@ -10,7 +10,7 @@ use floatgate_stack::fs::{
 use super::{Kind, NAMES, Random, Step, XATTRS};
 use crate::powercut::filesystem::{Device, Fs, Recipe, idle};
 
-/// What is there that a step can work on, by inode, in the order it was made.
+/// The files that a step can work on, by inode, in the order it was made.
 #[derive(Clone, Debug, Default)]
 pub(in crate::powercut) struct KnownFiles {
     directories: Vec<u32>,
@@ -41,7 +41,7 @@ impl Durable {
     }
 }
 
-/// What came of a step: the filesystem and what is on flash, or why not, and the flash.
+/// The outcome of a step: the filesystem and what is on flash, or why not, and the flash.
 pub(in crate::powercut) type Outcome = std::result::Result<(Fs, Durable), (String, Device)>;
 
 impl KnownFiles {

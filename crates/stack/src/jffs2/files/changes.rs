@@ -44,7 +44,7 @@ impl Jffs2<dyn Mtd> {
         Ok(fields)
     }
 
-    /// What a new file has attached.
+    /// The data of a new file that come with its inode.
     fn attachment(&self, kind: &NewKind<'_>) -> Result<Vec<u8>> {
         Ok(match kind {
             NewKind::Symlink(target) if target.is_empty() || target.len() > TARGET_MAX => {
@@ -480,7 +480,7 @@ impl Jffs2<dyn Mtd> {
         self.write_inode(&fields, Compressor::Zero, &[])
     }
 
-    /// What is believed and not so, in words.
+    /// Descriptions of counters and lists that contradict the flash.
     pub(in super::super) fn check(&mut self) -> Result<Vec<String>> {
         let mut wrong = self.blocks.check();
         let all: Vec<u32> = self.nodes.keys().copied().collect();

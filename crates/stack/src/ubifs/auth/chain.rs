@@ -70,7 +70,7 @@ impl LogChain {
     }
 }
 
-/// How many nodes of a bud are authentic, and whether an HMAC is wrong.
+/// The number of nodes of a bud that are authentic, and whether an HMAC is wrong.
 fn authentic(verifier: &Verifier, mut hash: Running, leb: &ScannedLeb) -> (usize, Result<()>) {
     let mut good = 0;
     for (index, node) in leb.nodes.iter().enumerate() {

@@ -358,7 +358,7 @@ fn new_file_budget(data_bytes: usize) -> BudgetRequest {
     }
 }
 
-/// What is attached to a new inode.
+/// Data attached to a new inode.
 fn attached(kind: &NewKind<'_>) -> Result<Vec<u8>> {
     match kind {
         NewKind::Symlink(b"") => Err(Error::Invalid("a symbolic link to nothing")),

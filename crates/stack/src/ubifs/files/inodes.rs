@@ -1,6 +1,6 @@
 //! Inodes in memory.
 //!
-//! What is in memory and not in the journal is marked dirty, and stays. An operation that writes inodes at once changes copies
+//! An inode in memory that is not in the journal is marked dirty, and stays. An operation that writes inodes at once changes copies
 //! of them, which replace those in memory once they are written: so any other inode can be forgotten at any time, and an
 //! operation that fails has changed nothing.
 
@@ -22,7 +22,7 @@ use floatgate_media::ubifs::Node;
 #[derive(Clone, Debug)]
 pub(super) struct Cached {
     pub(super) inode: Inode,
-    /// What is attached: target, device number, value.
+    /// Data attached to the inode: target, device number, value.
     pub(super) data: Vec<u8>,
     /// The budget for writing it, if it has changed since it was written.
     pub(super) dirty: Option<Cost>,

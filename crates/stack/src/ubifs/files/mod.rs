@@ -312,7 +312,7 @@ impl Ubifs<dyn Volume> {
         }
     }
 
-    /// What an operation wrote is in the journal, or it did not write: the promise for it ends.
+    /// Ends the promise of space for an operation: its data are in the journal, or it did not write.
     fn end_budget<T>(&mut self, cost: Cost, outcome: Result<T>) -> Result<T> {
         match outcome {
             Ok(_) => self.core.space.give_back(cost),

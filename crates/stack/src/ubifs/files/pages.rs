@@ -15,7 +15,7 @@ pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub(super) bytes: Box<[u8; BLOCK]>,
-    /// What is promised for writing it.
+    /// The space promised for writing it.
     cost: Cost,
 }
 
@@ -58,7 +58,7 @@ impl Pages {
 }
 
 impl Page {
-    /// What is promised for writing it.
+    /// The space promised for writing it.
     pub(super) const fn cost(&self) -> Cost {
         self.cost
     }

@@ -204,7 +204,7 @@ pub(super) fn block_of(offset: u64) -> Result<u32> {
     u32::try_from(offset / BLOCK as u64).ok().filter(|&block| block <= LAST_BLOCK).ok_or(TOO_LARGE)
 }
 
-/// How a file's new data are compressed.
+/// The compressor of a file's new data.
 pub(super) const fn compression_of(inode: &floatgate_media::ubifs::Inode) -> Compression {
     if inode.flags.contains(FileFlags::COMPRESS) { inode.compression } else { Compression::None }
 }

@@ -11,7 +11,7 @@ use super::inodes::{Cached, changed_inodes, file_type};
 use crate::fs::{Name, NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
-/// What a rename found.
+/// The findings of a rename.
 struct Found {
     /// The inode to move.
     inode: u32,

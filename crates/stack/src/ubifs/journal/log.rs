@@ -52,7 +52,7 @@ pub(crate) struct Log {
     pub(crate) deletions: BTreeSet<u32>,
 }
 
-/// How large the journal may grow, bytes of buds.
+/// The largest size of the journal, bytes of buds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct JournalLimits {
     /// More needs a commit.
@@ -292,7 +292,7 @@ impl Log {
     }
 }
 
-/// What stays of a log: the first commit start, and every reference once, as they are.
+/// The part of a log that stays: the first commit start, and every reference once, as they are.
 ///
 /// # Errors
 /// A damaged log; failures of the volume.

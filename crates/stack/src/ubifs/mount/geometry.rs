@@ -1,4 +1,4 @@
-//! How a new filesystem divides its volume.
+//! The division of a volume by a new filesystem.
 //!
 //! The journal takes an eighth of the volume and at most 8 MiB as `mkfs.ubifs` has it (seen in what it writes), a
 //! twentieth and at most 32 MiB as Linux has it (`create_default_filesystem` in `fs/ubifs/sb.c`).

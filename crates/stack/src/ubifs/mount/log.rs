@@ -88,7 +88,7 @@ impl Reader<'_> {
         Ok(leb.end > 0)
     }
 
-    /// What was read of the log stays so, which Linux does not see to: the write that power was cut from can read well and not
+    /// Makes sure that the log reads the same from now on, which Linux does not: the write that power was cut from can read well and not
     /// hold, and LEBs that are not of the log any more can be back and not hold, for power was cut from their erasure. So the
     /// last LEB is written anew, and the others are unmapped.
     fn check_end(&self, io: &mut DynIo<'_>) -> Result<()> {

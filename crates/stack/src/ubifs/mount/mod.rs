@@ -69,7 +69,7 @@ fn note_sqnum(io: &mut DynIo<'_>, place: NodePos, sqnum: u64) -> Result<()> {
     Ok(())
 }
 
-/// What the first part of a mount finds, up to the LEB properties.
+/// The findings of the first part of a mount, up to the LEB properties.
 struct Opened {
     master: master::Found,
     space: Space,

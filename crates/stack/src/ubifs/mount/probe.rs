@@ -1,4 +1,4 @@
-//! What a volume says of its filesystem before it is mounted.
+//! Facts about a volume's filesystem before it is mounted.
 
 use std::sync::Arc;
 

@@ -226,7 +226,7 @@ impl Space {
         }
     }
 
-    /// What was promised is written: the index has grown, and it remains so until it is committed.
+    /// Records that promised data are written: the index has grown, and it remains so until it is committed.
     pub(crate) fn give_back(&mut self, cost: Cost) {
         if !cost.is_nothing() {
             self.budget.promised = self.budget.promised.minus(cost);

@@ -1,4 +1,4 @@
-//! How changes stand in the journal.
+//! The order of changes in the journal.
 
 use floatgate_media::ubifs::{Group, INODE_WATERMARK, Inode, InodeNode, Key, NodeType};
 

@@ -1,4 +1,4 @@
-//! What the filesystem should hold, and random changes of it.
+//! The expected contents of the filesystem, and random changes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ fn hash(fs: &Fs, name: &[u8]) -> u32 {
     fs.io.layout().superblock.key_hash.hash(name).unwrap()
 }
 
-/// What can be seen of a filesystem.
+/// The visible state of a filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Inodes with what is attached.
@@ -393,7 +393,7 @@ fn named(key: Key, name: &[u8], number: u32) -> Change<'_> {
 }
 
 impl State {
-    /// What a change makes of it.
+    /// The state after a change.
     fn change(&mut self, change: &Change<'_>) {
         match change {
             Change::Inode(node) => self.change_inode(node),
@@ -459,7 +459,7 @@ impl State {
         state
     }
 
-    /// What a filesystem holds.
+    /// The contents of a filesystem.
     pub(super) fn read(fs: &mut Fs) -> Result<Self> {
         let mut leaves = Vec::new();
         let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));

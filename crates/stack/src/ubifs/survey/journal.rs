@@ -87,7 +87,7 @@ impl DamagedNode {
 }
 
 impl Survey<dyn Volume> {
-    /// What a damaged node of the journal has taken, unless a newer one has it.
+    /// Keys that a damaged node of the journal had, unless a newer node has them.
     pub(super) fn lose(&mut self, hit: &DamagedNode) -> Result<()> {
         let (inode, block) = (hit.key.inum(), hit.key.block());
         if hit.key.key_type() != KeyType::Data {

@@ -1,4 +1,4 @@
-//! What names and inodes say of each other.
+//! Agreement of names and inodes with each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a survey finds wrong.
+//! Problems that a survey finds.
 
 use core::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ use crate::ubifs::structure::Structure;
 pub enum Severity {
     /// As it should be, and good to know.
     Note,
-    /// What power cuts leave, or what there is a good copy of: the next mount for writing makes it good.
+    /// Remains of power cuts, or damage of which there is a good copy: the next mount for writing makes it good.
     Recoverable,
     /// Something is lost, or Linux does not accept it.
     Damaged,

@@ -1,4 +1,4 @@
-//! What the garbage collector asks: whether nodes it finds are current, and how to make the index lead elsewhere.
+//! Queries of the garbage collector: whether nodes it finds are current, and how to make the index lead elsewhere.
 
 use super::tree::{Path, Side, Step};
 use super::{IndexSpace, Tnc};

@@ -174,7 +174,7 @@ fn is_block_of(key: Key, other: Key) -> bool {
     other.key_type() == KeyType::Data && other.inum() == key.inum()
 }
 
-/// How to split a full node for a key that goes to `slot`. `appending` is carried from a node to its parent.
+/// The split of a full node for a key that goes to `slot`. `appending` is carried from a node to its parent.
 fn choose_split(node: &Znode, slot: usize, key: Key, appending: &mut bool) -> Split {
     let fanout = node.zbranches.len();
     let block_at =

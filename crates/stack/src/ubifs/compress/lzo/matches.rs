@@ -61,7 +61,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What is left of a match one byte after its start.
+    /// The rest of a match one byte after its start.
     #[inline(always)]
     fn inside(before: Copy) -> Self {
         let (len, distance) = (before.len() - 1, before.distance());
@@ -167,7 +167,7 @@ impl Matches {
         }
     }
 
-    /// What was found, by position.
+    /// The matches found, by position.
     pub(super) const fn found(&self) -> &[Found; BLOCK] {
         &self.found
     }

@@ -34,10 +34,10 @@ const SHORT_DISTANCE: usize = 2048;
 /// Bytes of the longest match that the three-byte instruction holds without more bytes for its length.
 const MEDIUM_LEN: usize = 33;
 
-/// How far back the two-byte match after one to three literals reaches.
+/// Reach of the two-byte match after one to three literals.
 const PAIR_DISTANCE: usize = 1024;
 
-/// How far back the three-byte match after four or more literals reaches, from just beyond [`SHORT_DISTANCE`].
+/// Reach of the three-byte match after four or more literals, from just beyond [`SHORT_DISTANCE`].
 const TRIPLE_DISTANCE: usize = 3072;
 
 /// Literals that an instruction's last two bits count.
@@ -47,7 +47,7 @@ const TRAILING: usize = 3;
 const RUN: usize = 18;
 const FIRST_RUN: usize = 238;
 
-/// What an instruction is told of a long length: this much for each zero byte.
+/// Length that each zero byte adds to an instruction's length.
 const CHAIN: usize = 255;
 
 /// A block compressor with its tables.

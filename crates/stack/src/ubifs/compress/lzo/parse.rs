@@ -18,7 +18,7 @@ pub(super) struct Step {
     pub(super) copy: Copy,
 }
 
-/// What is cheapest from a position on.
+/// The cheapest encoding from a position on.
 #[derive(Clone, Copy, Default)]
 struct Choice {
     /// After a copy: literals until the next.

@@ -57,7 +57,7 @@ struct Reader<'a> {
     zero_runs: bool,
 }
 
-/// What came before an instruction, which decides what the low codes mean.
+/// The predecessor of an instruction, which decides the meaning of the low codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     Copy,

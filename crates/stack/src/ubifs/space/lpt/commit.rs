@@ -4,7 +4,7 @@
 //! LEB what is left up to the end of a write is filled with 0xFF. A LEB that is opened was empty before, so nothing is
 //! overwritten that the LPT of the last commit consists of.
 //!
-//! What is on flash is moved together early enough that all of the LPT could always be written ([`Lpt::make_room`]): Linux
+//! The LPT on flash is compacted early enough that all of the LPT could always be written ([`Lpt::make_room`]): Linux
 //! and `mkfs.ubifs` make the area four times the LPT. With one hardly larger than twice the LPT, the least that Linux
 //! mounts, room can run out, as it does in Linux. Then nothing has been written yet.
 
