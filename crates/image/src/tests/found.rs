@@ -194,6 +194,23 @@ fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
     }
 }
 
+/// The rest of a dump that lacks some bytes is found: it does not count as data of the part in front.
+#[test]
+fn the_part_behind_missing_bytes_is_found() {
+    let geometry = small();
+    let whole = usual(&geometry);
+    let peb = geometry.erase_bytes as usize;
+    let missing = 3 * peb / 100;
+    let gap = 40 * peb - missing - 100;
+    let bytes = [&whole[..gap], &whole[gap + missing..]].concat();
+    let regions = ubi_regions(&bytes);
+    assert_eq!(regions.len(), 2, "{regions:?}");
+    assert_eq!(regions[0], (0, 40 * peb as u64));
+    let (offset, len) = regions[1];
+    assert_eq!(offset, (41 * peb - missing) as u64);
+    assert_eq!(offset + len, bytes.len() as u64);
+}
+
 #[test]
 fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
     let geometry = small();

@@ -282,8 +282,9 @@ impl Region {
         Ok(true)
     }
 
-    /// Takes in PEBs before the first good EC header. Those in a region before, if they follow each other and none of that region's PEBs
-    /// begins there: then that region is data of theirs.
+    /// Takes in PEBs before the first good EC header. Those in a region before, if they follow each other as far as that region's first
+    /// PEB and none of its PEBs begins there: then that region is data of theirs. PEBs that reach into it less far stay with it: bytes of
+    /// a dump are missing there.
     fn grow_down(
         &mut self,
         store: &mut dyn Store,
@@ -291,6 +292,7 @@ impl Region {
         hits: &[(u64, EcHeader)],
     ) -> Result<(), ImageError> {
         let mut peb = self.offset;
+        let mut outside = self.offset;
         let mut known = None;
         while let Some(at) = peb.checked_sub(self.stride) {
             peb = at;
@@ -308,10 +310,16 @@ impl Region {
             }
             if is_held {
                 self.offset = peb;
+                if before.is_none_or(|other| peb >= other.end) {
+                    outside = peb;
+                }
                 if let (Some((_, own)), Some(vid)) = (&mut known, self.vid(store, peb)?) {
                     own.insert((vid.volume_id, vid.lnum));
                 }
             }
+        }
+        if before.is_some_and(|other| self.offset > other.offset) {
+            self.offset = outside;
         }
         Ok(())
     }
