@@ -158,6 +158,9 @@ pub enum ImageError {
     /// A check of a new image finds something.
     #[error("what can be saved of the image makes no clean image")]
     NotRepaired,
+    /// A repair has to write new nodes, and something else follows the image in its file.
+    #[error("the image has no room for the nodes that its repair needs, and something else follows it in the file")]
+    NoRepairRoom,
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,

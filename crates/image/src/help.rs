@@ -156,6 +156,9 @@ impl Help for ImageError {
             Self::NotRepaired => {
                 "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
             }
+            Self::NoRepairRoom => {
+                "`dd` cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files"
+            }
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
                 "`floatgate image extract` saves the files, of which `floatgate image build` makes an image; `floatgate ecc check` finds out more"

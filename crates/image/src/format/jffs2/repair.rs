@@ -50,16 +50,18 @@ pub(crate) fn mend(
 ) -> Result<(), ImageError> {
     shape.require_first_block()?;
     let mut has_room = true;
+    let mut found = found.clone();
     for _ in 0..ROUNDS {
-        let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };
-        let mut mending = Mending::read(open()?, found, shape)?;
+        let Some(wrong) = Wrong::find(open()?, &found, shape, saved)? else { return Ok(()) };
+        let mut mending = Mending::read(open()?, &found, shape)?;
         mending.change_names(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
             if !has_room {
-                return Ok(());
+                return Err(ImageError::NoRepairRoom);
             }
             has_room = false;
         }
+        found.len = mending.len;
     }
     Ok(())
 }
@@ -353,6 +355,18 @@ impl Mending {
                 self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
             }
         }
+        is_changed |= self.begin_blocks()?;
+        // What was cut off behind the end of the file was flash, too.
+        while !self.new.is_empty() && self.offset + self.len >= self.store.size_bytes() {
+            self.len = (self.len + 1).next_multiple_of(erase);
+            is_changed |= self.begin_blocks()?;
+        }
+        Ok(is_changed)
+    }
+
+    /// Puts the new nodes that are left into eraseblocks without any; true if some were.
+    fn begin_blocks(&mut self) -> Result<bool, ImageError> {
+        let mut is_changed = false;
         for start in self.blocks() {
             if self.new.is_empty() {
                 break;
