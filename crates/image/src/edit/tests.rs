@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::detect::UbiShape;
 use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
-use crate::open::{Hints, flash_geometry};
+use crate::open::flash_geometry;
 use crate::{Access, Image, ImageFs, Selection};
 
 const PEB: usize = 16 << 10;
@@ -29,7 +29,7 @@ const BEFORE: usize = 3 * PEB;
 const AFTER: usize = 5 * PEB;
 
 fn geometry() -> Geometry {
-    flash_geometry(&SHAPE, (PEB * PEBS) as u64, &Hints::default())
+    flash_geometry(&SHAPE, (PEB * PEBS) as u64)
 }
 
 /// How the images here are made.
@@ -762,7 +762,7 @@ fn a_volume_grows_to_what_is_asked_for() {
 }
 
 fn geometry_of(pebs: u32) -> Geometry {
-    flash_geometry(&SHAPE, u64::from(pebs) * PEB as u64, &Hints::default())
+    flash_geometry(&SHAPE, u64::from(pebs) * PEB as u64)
 }
 
 #[test]

@@ -357,11 +357,21 @@ impl Mending {
         }
         is_changed |= self.begin_blocks()?;
         // What was cut off behind the end of the file was flash, too.
-        while !self.new.is_empty() && self.offset + self.len >= self.store.size_bytes() {
+        while !self.new.is_empty() && self.ends_file()? {
             self.len = (self.len + 1).next_multiple_of(erase);
             is_changed |= self.begin_blocks()?;
         }
         Ok(is_changed)
+    }
+
+    /// True when nothing follows but a node that the file ends in.
+    fn ends_file(&self) -> Result<bool, ImageError> {
+        let end = self.offset + self.len;
+        let rest = self.store.size_bytes().saturating_sub(end);
+        let mut head = [0; Header::SIZE];
+        self.store.read_at(end, &mut head).map_err(ImageError::Store)?;
+        let is_cut = Header::parse(&head, self.endian).is_ok_and(|header| u64::from(header.len) > rest);
+        Ok(rest == 0 || is_cut)
     }
 
     /// Puts the new nodes that are left into eraseblocks without any; true if some were.
