@@ -242,6 +242,15 @@ fn trees_are_removed() {
 }
 
 #[test]
+fn directories_have_one_name() {
+    let (_folder, file) = folder(&image(Recipe::default()));
+    for directory in ["/etc", "/"] {
+        let refused = edit(&file, &options(), |editor| editor.link(&path(directory), &path("/other")));
+        assert_eq!(refused.unwrap_err().to_string(), format!("{directory}: a directory has one name only"));
+    }
+}
+
+#[test]
 fn what_fails_changes_nothing() {
     let old = image(Recipe::default());
     let (folder, file) = folder(&old);

@@ -313,7 +313,9 @@ fn images_that_are_cut_off_are_repaired() {
     let (mut longer, mut refused) = (0, 0);
     for (name, whole) in wholes {
         let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap();
-        for len in (4 << 10..used).step_by(2 << 10) {
+        // Both at the ends of eraseblocks and anywhere else.
+        let ends = (4 << 10..used).step_by(4 << 10);
+        for len in ends.chain((4 << 10..used).step_by(if used < ERASE * 4 { 333 } else { 5555 })) {
             let name = format!("{name} {len}");
             let bytes = &whole[..len];
             if open(bytes).is_err() {
