@@ -23,6 +23,8 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         The UBI volume, by name or number.
     offset : int, optional
         Byte at which the image begins in the file.
+    peb_size : int, optional
+        Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
 
     Examples
     --------
@@ -33,10 +35,15 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     root_marker = "/"
 
     def __init__(
-        self, image: str, volume: Optional[str] = None, offset: Optional[int] = None, **kwargs: Any
+        self,
+        image: str,
+        volume: Optional[str] = None,
+        offset: Optional[int] = None,
+        peb_size: Optional[int] = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._image = Image(image, volume=volume, offset=offset)
+        self._image = Image(image, volume=volume, offset=offset, peb_size=peb_size)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

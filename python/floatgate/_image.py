@@ -220,6 +220,8 @@ class Image:
         The UBI volume, by name or number, where several hold a UBIFS.
     offset : int, optional
         Byte at which the image begins, where the file holds several.
+    peb_size : int, optional
+        Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
 
     Examples
     --------
@@ -227,10 +229,17 @@ class Image:
     >>> [file.name for file in image.ls("/etc")]  # doctest: +SKIP
     """
 
-    def __init__(self, path: Path, *, volume: Optional[str] = None, offset: Optional[int] = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        volume: Optional[str] = None,
+        offset: Optional[int] = None,
+        peb_size: Optional[int] = None,
+    ) -> None:
         self.path = os.fspath(path)
-        self._selection = (volume, offset)
-        self._native = native.NativeImage(self.path, volume, offset)
+        self._selection = (volume, offset, peb_size)
+        self._native = native.NativeImage(self.path, *self._selection)
 
     @classmethod
     def build(
@@ -312,14 +321,21 @@ class Image:
         return Edit(self, {"output": None if output is None else os.fspath(output), "recover": recover, "grow": grow})
 
     def _change(self, options: dict[str, Any], changes: list[dict[str, Any]]) -> ImageInfo:
-        volume, offset = self._selection
-        image = {"path": self.path, "volume": volume, "offset": offset, "time_ns": time.time_ns(), **options}
+        volume, offset, peb_size = self._selection
+        image = {
+            "path": self.path,
+            "volume": volume,
+            "offset": offset,
+            "peb_size": peb_size,
+            "time_ns": time.time_ns(),
+            **options,
+        }
         # An image that somebody reads is not changed, and what was mounted before is another filesystem.
         del self._native
         try:
             data = json.loads(native.edit_image(image, changes))
         finally:
-            self._native = native.NativeImage(self.path, volume, offset)
+            self._native = native.NativeImage(self.path, *self._selection)
         return ImageInfo(data, data["losses"])
 
     def __repr__(self) -> str:

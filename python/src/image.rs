@@ -71,9 +71,15 @@ impl NativeImage {
 #[pymethods]
 impl NativeImage {
     #[new]
-    fn open(py: Python<'_>, path: PathBuf, volume: Option<String>, offset: Option<u64>) -> PyResult<Self> {
-        let selection = Selection { offset, volume, ..Selection::default() };
-        let image = py.detach(|| Image::open(&path, Access::Read));
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        volume: Option<String>,
+        offset: Option<u64>,
+        peb_size: Option<u32>,
+    ) -> PyResult<Self> {
+        let selection = Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() };
+        let image = py.detach(|| Image::open_sized(&path, Access::Read, peb_size));
         let image = image
             .map_err(|error| Failure::new(format!("{}: {error}", path.display()), Some(error.help())))?;
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })

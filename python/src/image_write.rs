@@ -172,6 +172,7 @@ pub(crate) struct Changed {
     path: PathBuf,
     volume: Option<String>,
     offset: Option<u64>,
+    peb_size: Option<u32>,
     output: Option<PathBuf>,
     recover: bool,
     grow: bool,
@@ -183,10 +184,10 @@ pub(crate) struct Changed {
 #[pyfunction]
 pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -> PyResult<String> {
     interruptible(py, move |_| {
-        let Changed { path, volume, offset, output, recover, grow, time_ns } = image;
+        let Changed { path, volume, offset, peb_size, output, recover, grow, time_ns } = image;
         let nanoseconds = u32::try_from(time_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
         let options = EditOptions {
-            selection: Selection { offset, volume, ..Selection::default() },
+            selection: Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() },
             recover,
             time: Timestamp { seconds: time_ns.div_euclid(1_000_000_000), nanoseconds },
             output,

@@ -13,6 +13,9 @@ use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, load};
 use floatgate_lab::config::{Kind, Library, Override, Problem};
+use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
+use floatgate_lab::report::command_of;
+use floatgate_probe::flashbench;
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read as _;
@@ -204,12 +207,41 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
         return Ok(Some(Saved::Samples));
     }
     if head.trim_ascii_start().first() != Some(&b'{') {
+        require_no_log(path)?;
         return Ok(None);
     }
     let text = read_text(path, SAVED_MAX, what)?;
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
-    Ok(Some(Saved::Report(json)))
+    match command_of(&json).filter(|command| *command != "probe") {
+        Some(command) => Err(no_target(path, &format!("a result of `floatgate {command}`"))),
+        None => Ok(Some(Saved::Report(json))),
+    }
+}
+
+/// Refuses a log of a benchmark, which a device or an image does not look like.
+fn require_no_log(path: &Path) -> Result<(), Failure> {
+    let is_short = path.metadata().is_ok_and(|file| file.is_file() && file.len() <= RESULTS_MAX_BYTES);
+    let text = if is_short { std::fs::read_to_string(path).ok() } else { None };
+    let Some(text) = text.filter(|text| !text.contains('\0')) else { return Ok(()) };
+    if flashbench::Log::parse(&text).is_some() {
+        return Err(Failure::new(
+            format!("{}: a log of flashbench, which tells no size of the card", path.display()),
+            "`floatgate probe --from FILE` concludes from it; give the card itself for advice",
+        ));
+    }
+    if fit::parse(text.as_bytes()).understood > 0 {
+        return Err(no_target(path, "a log of flash_speed, dd or U-Boot, for `floatgate fit`"));
+    }
+    Ok(())
+}
+
+/// A file with figures of something that has to be named itself.
+fn no_target(path: &Path, what: &str) -> Failure {
+    Failure::new(
+        format!("{}: {what}, of which no advice follows", path.display()),
+        "name the setup, part or card itself: `floatgate advise NAME` measures what it needs; `floatgate setups` and `floatgate parts` list names",
+    )
 }
 
 /// Looks for filesystems on the partitions, or on the whole device where there is no table.

@@ -29,12 +29,17 @@ pub const fn bch_bytes(step_bytes: u32, strength: u32) -> u32 {
     bch_degree(step_bytes).saturating_mul(strength).div_ceil(8)
 }
 
-/// A code, as users write it: `hamming/256`, `hamming/512`, `bch8/512`, `bch24/1024`; `bch24/1024@17475` (or `@0x4443`) over a
+/// A code, as users write it: `hamming/256`, `hamming/512`, `hamming-smartmedia/256`, `bch8/512`, `bch24/1024`; `bch24/1024@17475` (or `@0x4443`) over a
 /// field that Linux does not take by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// One bit per step, two are detected.
     Hamming {
+        /// Data bytes per step: 256 or 512.
+        step_bytes: u32,
+    },
+    /// The same, its first two ECC bytes in the order of the SmartMedia specification (Linux: `CONFIG_MTD_NAND_ECC_SW_HAMMING_SMC`).
+    HammingSmartMedia {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
     },
@@ -77,7 +82,7 @@ impl Code {
     /// The polynomial of a BCH code's field.
     pub(crate) fn polynomial(self) -> Result<Option<u32>, CodeError> {
         match self {
-            Self::Hamming { .. } => Ok(None),
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => Ok(None),
             Self::Bch { step_bytes, .. } => field::linux_polynomial(bch_degree(step_bytes)).map(Some),
             Self::BchOver { polynomial, .. } => Ok(Some(polynomial)),
         }
@@ -87,6 +92,7 @@ impl Code {
     pub const fn step_bytes(self) -> u32 {
         match self {
             Self::Hamming { step_bytes }
+            | Self::HammingSmartMedia { step_bytes }
             | Self::Bch { step_bytes, .. }
             | Self::BchOver { step_bytes, .. } => step_bytes,
         }
@@ -95,7 +101,7 @@ impl Code {
     /// Bits corrected per step.
     pub const fn strength(self) -> u32 {
         match self {
-            Self::Hamming { .. } => 1,
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 1,
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => strength,
         }
     }
@@ -103,7 +109,9 @@ impl Code {
     /// ECC bytes per step.
     pub const fn ecc_bytes(self) -> u32 {
         match self {
-            Self::Hamming { step_bytes } => hamming_bytes(step_bytes),
+            Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => {
+                hamming_bytes(step_bytes)
+            }
             Self::Bch { strength, step_bytes } | Self::BchOver { strength, step_bytes, .. } => {
                 bch_bytes(step_bytes, strength)
             }
@@ -116,8 +124,10 @@ impl Code {
     /// The first impossible value of step, strength or polynomial.
     pub fn check(self) -> Result<(), CodeError> {
         match self {
-            Self::Hamming { step_bytes: 256 | 512 } => Ok(()),
-            Self::Hamming { step_bytes } => Err(CodeError::Step { step_bytes }),
+            Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => match step_bytes {
+                256 | 512 => Ok(()),
+                _ => Err(CodeError::Step { step_bytes }),
+            },
             Self::Bch { strength, step_bytes } => check_step(step_bytes, strength),
             Self::BchOver { strength, step_bytes, polynomial } => {
                 check_step(step_bytes, strength)?;
@@ -161,6 +171,7 @@ impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hamming { step_bytes } => write!(f, "hamming/{step_bytes}"),
+            Self::HammingSmartMedia { step_bytes } => write!(f, "hamming-smartmedia/{step_bytes}"),
             Self::BchOver { strength, step_bytes, polynomial }
                 if !Self::is_default(*step_bytes, *polynomial) =>
             {
@@ -189,6 +200,7 @@ impl FromStr for Code {
             }
             (Some(strength), None) => Self::Bch { strength: number(strength)?, step_bytes },
             (None, None) if name == "hamming" => Self::Hamming { step_bytes },
+            (None, None) if name == "hamming-smartmedia" => Self::HammingSmartMedia { step_bytes },
             _ => return Err(CodeError::Form),
         };
         code.check()?;
@@ -214,7 +226,7 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
 pub enum CodeError {
     /// Not the name of a code.
     #[error(
-        "not a code: write hamming/256, hamming/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
+        "not a code: write hamming/256, hamming/512, hamming-smartmedia/256 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
     )]
     Form,
     /// No code for steps of this size.
@@ -280,7 +292,15 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in ["hamming/256", "hamming/512", "bch1/512", "bch8/512", "bch24/1024", "bch72/1024"] {
+        for name in [
+            "hamming/256",
+            "hamming/512",
+            "hamming-smartmedia/256",
+            "bch1/512",
+            "bch8/512",
+            "bch24/1024",
+            "bch72/1024",
+        ] {
             let code: Code = name.parse().unwrap();
             assert_eq!(code.to_string(), name);
         }

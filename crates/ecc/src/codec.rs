@@ -49,7 +49,7 @@ impl Codec {
         self.check_lengths(step.len(), ecc.len());
         match &self.bch {
             Some(bch) => bch.encode(step, ecc),
-            None => ecc.copy_from_slice(&hamming::encode(step)),
+            None => ecc.copy_from_slice(&self.in_order(hamming::encode(step))),
         }
     }
 
@@ -67,10 +67,19 @@ impl Codec {
             None => {
                 let mut bytes = [0; 3];
                 bytes.copy_from_slice(ecc);
+                bytes = self.in_order(bytes);
                 let result = hamming::decode(step, &mut bytes);
-                ecc.copy_from_slice(&bytes);
+                ecc.copy_from_slice(&self.in_order(bytes));
                 result
             }
+        }
+    }
+
+    /// Hamming bytes of Linux's order in that of the code, and the other way round.
+    const fn in_order(&self, [first, second, third]: hamming::Ecc) -> hamming::Ecc {
+        match self.code {
+            Code::HammingSmartMedia { .. } => [second, first, third],
+            _ => [first, second, third],
         }
     }
 

@@ -87,6 +87,17 @@ impl Found {
         }
     }
 
+    /// Refuses a size of PEBs or eraseblocks that was stated and is another one.
+    fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
+        match (stated, self.block_bytes()) {
+            (Some(stated), Some(bytes)) if stated != bytes => {
+                let why = format!("what begins at byte {} has such of {bytes} bytes", self.offset);
+                Err(ImageError::PebSize { stated: stated.into(), why })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// First byte behind the block with this byte, if that is marked bad.
     pub(crate) fn end_of_bad(&self, at: u64) -> Option<u64> {
         let bytes = u64::from(self.block_bytes()?);
@@ -169,25 +180,35 @@ pub(crate) struct Hits {
 /// # Errors
 /// The file cannot be read.
 pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
-    let all = detect_in_pages(store, None)?;
+    detect_sized(store, None)
+}
+
+/// As [`detect`], of flash whose eraseblocks have a stated size.
+///
+/// # Errors
+/// As [`detect`]; an image of another size.
+pub(crate) fn detect_sized(store: &mut dyn Store, peb_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
+    let all = detect_in_pages(store, None, peb_bytes)?;
     all.iter().map(|found| with_free(store, found, |_| Vec::new())).collect()
 }
 
-/// As [`detect`], with the pages that the OOB was taken out of, if there was some.
+/// As [`detect_sized`], with the pages that the OOB was taken out of, if there was some.
 pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     pages: Option<PageShape>,
+    peb_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
     let page_bytes = pages.map(|pages| pages.page_bytes);
     let hits = search_all(store, size)?;
     let found = find(store, &hits, page_bytes)?;
-    let found = with_jffs2(store, found, pages)?;
-    if !found.is_empty() {
-        return Ok(found);
+    let mut found = with_jffs2(store, found, pages, peb_bytes)?;
+    if found.is_empty() {
+        let hits = search(store, size, (ec_header, damaged_superblock))?;
+        found = find(store, &hits, page_bytes)?;
     }
-    let hits = search(store, size, (ec_header, damaged_superblock))?;
-    find(store, &hits, page_bytes)
+    found.iter().try_for_each(|found| found.require_block_bytes(peb_bytes))?;
+    Ok(found)
 }
 
 /// Adds what there is of JFFS2. Where one overlaps with another format the first holds the other one as data of a file.
@@ -195,9 +216,10 @@ fn with_jffs2(
     store: &mut dyn Store,
     mut found: Vec<Found>,
     pages: Option<PageShape>,
+    peb_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
     let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
-    let mut all = crate::format::jffs2::detect::find(store, pages)?;
+    let mut all = crate::format::jffs2::detect::find(store, pages, peb_bytes)?;
     let mut head = vec![0; HEAD_BYTES];
     store.read_at(0, &mut head).map_err(ImageError::Store)?;
     // What does not become smaller stands in a compressed file as it was.
@@ -267,7 +289,8 @@ const FORMATS_MAX: usize = 4;
 
 /// Error for a file without an image: bytes that are swapped, or what else there is.
 fn other_contents(store: &mut dyn Store, size: u64) -> Result<ImageError, ImageError> {
-    let mut head = vec![0; HEAD_BYTES];
+    // A superblock of UBIFS is recognised as a whole.
+    let mut head = vec![0; OVERLAP.max(HEAD_BYTES)];
     let mut inside = Vec::new();
     for at in (0..size).step_by(FORMAT_STEP) {
         store.read_at(at, &mut head).map_err(ImageError::Store)?;

@@ -133,6 +133,9 @@ pub enum ImageError {
     /// Nothing stands where a dump was asked for.
     #[error("{0}")]
     NoNode(String),
+    /// No node of a JFFS2 was written before an earlier moment.
+    #[error("no node that is still on the flash is as old as that")]
+    NothingThatOld,
     /// A moment of another kind of filesystem.
     #[error("a moment of {0} is {1}, or a time")]
     WrongMoment(&'static str, &'static str),
@@ -158,6 +161,19 @@ pub enum ImageError {
     /// A check of a new image finds something.
     #[error("what can be saved of the image makes no clean image")]
     NotRepaired,
+    /// A repair has to write new nodes, and something else follows the image in its file.
+    #[error(
+        "the image has no room for the nodes that its repair needs, and something else follows it in the file"
+    )]
+    NoRepairRoom,
+    /// The size of eraseblocks that was stated is not that of the image.
+    #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
+    PebSize {
+        /// Bytes of an eraseblock as they were stated.
+        stated: u64,
+        /// Reason why it is another size.
+        why: String,
+    },
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,

@@ -95,6 +95,9 @@ impl Help for ImageError {
             Self::Ubifs(ubifs::Error::SignedSuperblock) => {
                 "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
             }
+            Self::NothingThatOld | Self::Ubifs(ubifs::Error::NothingThatOld) => {
+                "`floatgate image ls --history` lists the moments of which nodes are left"
+            }
             Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
             // Linux refuses these only when it mounts for writing.
             Self::Ubifs(ubifs::Error::Node {
@@ -155,6 +158,12 @@ impl Help for ImageError {
             Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
             Self::NotRepaired => {
                 "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
+            }
+            Self::PebSize { .. } => {
+                "`floatgate image info` without --peb-size says what the image tells; where its beginning is cut off, leave --peb-size out"
+            }
+            Self::NoRepairRoom => {
+                "`dd` cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files"
             }
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {

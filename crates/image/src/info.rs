@@ -12,8 +12,8 @@ pub use super::format::jffs2::info::Jffs2Info;
 use super::format::jffs2::info::jffs2_info;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
 use super::format::ubi::info::{damage, ubi_info};
-use super::format::ubifs::info::ubifs_info;
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
+use super::format::ubifs::info::{is_cut_off, ubifs_info};
 use super::{Corrected, Image, ImageError, Selection};
 use crate::words::count;
 
@@ -99,13 +99,17 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
             }
             Err(error) => one.damage = Some(error.to_string()),
         },
-        Content::Ubifs { .. } => {
+        Content::Ubifs { leb_bytes, .. } => {
             let selection = Selection { offset: Some(offset), ..Selection::default() };
             let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, authenticate);
-            one.ubifs = ubifs;
             one.bare = true;
-            if one.ubifs.is_none() {
-                one.damage = probe(&mut *volume).err().map(|error| error.to_string());
+            one.ubifs = ubifs;
+            let there = u32::try_from(found.len / u64::from(*leb_bytes)).unwrap_or(u32::MAX);
+            match &mut one.ubifs {
+                Some(ubifs) => {
+                    ubifs.lebs_there = Some(there).filter(|&lebs| lebs < ubifs.lebs && is_cut_off(volume));
+                }
+                None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
             }
         }
         _ => match image.attach_remains(found) {
@@ -154,7 +158,13 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
             count(report.steps.uncorrectable, "step")
         ),
         None => writeln!(f, "  no ECC code fits: the pages are as they were read"),
+    }?;
+    // Of a dump with bad blocks what follows one would be written a block behind its place.
+    if ecc.bad_blocks.is_empty() {
+        writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;
+        writeln!(f, "    nandwrite -n -o /dev/mtd0 DUMP")?;
     }
+    Ok(())
 }
 
 impl fmt::Display for OneImage {

@@ -12,11 +12,12 @@ use floatgate_stack::store::{CachedStore, Window};
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
-use serde::Serialize;
 
 use super::ImageError;
 use super::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
-use super::detect::{Content, Found, Jffs2Shape, PageShape, UbiShape, detect, detect_in_pages, explain};
+use super::detect::{
+    Content, Found, Jffs2Shape, PageShape, UbiShape, detect_in_pages, detect_sized, explain,
+};
 use super::edit::Pending;
 use super::extract::show_name;
 use super::format::jffs2;
@@ -78,6 +79,8 @@ pub struct Image {
     scheme: Option<Scheme>,
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
+    /// Bytes of a PEB or eraseblock, if they were stated.
+    peb_bytes: Option<u32>,
     access: Access,
     /// The room on the host's disk, where changes go to the file at once.
     room: Option<HostRoom>,
@@ -140,7 +143,7 @@ pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
 /// A filesystem mounted from a file.
 pub type ImageFs = Box<dyn FileSystem>;
 
-/// Selection of one of several images and volumes, and of what is verified in its filesystem.
+/// Selection of one of several images and volumes, of what is verified in its filesystem, and of the flash that it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Offset of the image in the file, bytes.
@@ -149,15 +152,8 @@ pub struct Selection {
     pub volume: Option<String>,
     /// Verification of a filesystem with authentication.
     pub authenticate: Authenticate,
-}
-
-/// Sizes of flash that an image does not tell, or that the user knows better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Hints {
-    /// Bytes of a page.
-    pub page_bytes: Option<u32>,
-    /// Bytes of a sub-page.
-    pub sub_page_bytes: Option<u32>,
+    /// Bytes of a PEB or eraseblock of the flash, which not every JFFS2 tells.
+    pub peb_bytes: Option<u32>,
 }
 
 impl Image {
@@ -166,30 +162,39 @@ impl Image {
     /// # Errors
     /// The file cannot be read; nothing known is in it.
     pub fn open(path: &Path, access: Access) -> Result<Self, ImageError> {
-        let file = match access {
-            Access::Read => File::open(path),
-            Access::Write => File::options().read(true).write(true).open(path),
-        };
-        Self::over(file.map_err(ImageError::File)?, access)
+        Self::open_sized(path, access, None)
+    }
+
+    /// As [`open`](Self::open), of flash whose PEBs or eraseblocks have this size, if it is given. UBI tells it itself; a JFFS2 does so only
+    /// where it is long enough.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); what is in the file has another size.
+    pub fn open_sized(path: &Path, access: Access, peb_bytes: Option<u32>) -> Result<Self, ImageError> {
+        let file = File::options().read(true).write(access == Access::Write).open(path);
+        Self::over_known(file.map_err(ImageError::File)?, access, (None, peb_bytes))
     }
 
     /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
     ///
     /// # Errors
-    /// As [`open`](Self::open); the temporary file has no room.
-    pub fn from_stream(stream: &mut dyn std::io::Read) -> Result<Self, ImageError> {
+    /// As [`open_sized`](Self::open_sized); the temporary file has no room.
+    pub fn from_stream(stream: &mut dyn std::io::Read, peb_bytes: Option<u32>) -> Result<Self, ImageError> {
         let mut file = tempfile::tempfile().map_err(ImageError::File)?;
         std::io::copy(stream, &mut file).map_err(ImageError::File)?;
-        Self::over(file, Access::Read)
+        Self::over_known(file, Access::Read, (None, peb_bytes))
     }
 
     /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
-    pub(super) fn open_pending(path: &Path) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
+    /// As [`open_sized`](Self::open_sized).
+    pub(super) fn open_pending(
+        path: &Path,
+        peb_bytes: Option<u32>,
+    ) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over(file, Access::Write)?;
+        let mut image = Self::over_known(file, Access::Write, (None, peb_bytes))?;
         let pending = Pending::new(image.bytes.open()?);
         let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
             Bytes::Pages(pages, _) => Some(*pages),
@@ -204,25 +209,30 @@ impl Image {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
-        Self::over_protected(file, access, None)
+        Self::over_known(file, access, (None, None))
     }
 
     /// Opens a file that has been made of the one with this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
-        Self::over_protected(file.map_err(ImageError::File)?, access, self.scheme.as_ref())
+        Self::over_known(file.map_err(ImageError::File)?, access, (self.scheme.as_ref(), self.peb_bytes))
     }
 
-    fn over_protected(file: File, access: Access, scheme: Option<&Scheme>) -> Result<Self, ImageError> {
+    /// Opens a file of which the ECC scheme or the bytes of a PEB are known.
+    fn over_known(
+        file: File,
+        access: Access,
+        (scheme, peb_bytes): (Option<&Scheme>, Option<u32>),
+    ) -> Result<Self, ImageError> {
         let file = Arc::new(file);
         let mut store = store_of(&file)?;
-        let found = detect(&mut store)?;
+        let found = detect_sized(&mut store, peb_bytes)?;
         let with_oob = found.iter().find_map(|found| match found.content {
             Content::UbiWithOob { pages, .. } | Content::Jffs2WithOob { pages } => Some((found, pages)),
             _ => None,
         });
         match with_oob {
-            Some((found, pages)) => Self::corrected(&file, found, pages, access, scheme),
+            Some((found, pages)) => Self::corrected(&file, found, pages, access, (scheme, peb_bytes)),
             None if found.is_empty() => Err(explain(&mut store)?),
             None => Self {
                 found,
@@ -230,6 +240,7 @@ impl Image {
                 corrected: None,
                 scheme: None,
                 lebs: None,
+                peb_bytes,
                 access,
                 room: None,
             }
@@ -249,13 +260,13 @@ impl Image {
         found: &Found,
         pages: PageShape,
         access: Access,
-        known: Option<&Scheme>,
+        (known, peb_bytes): (Option<&Scheme>, Option<u32>),
     ) -> Result<Self, ImageError> {
         let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
         let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
         let data = Arc::new(data);
         let mut store = store_of(&data)?;
-        let mut found = detect_in_pages(&mut store, Some(pages))?;
+        let mut found = detect_in_pages(&mut store, Some(pages), peb_bytes)?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
@@ -272,7 +283,7 @@ impl Image {
             (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };
         let corrected = Some(corrected);
-        Self { found, bytes, corrected, scheme, lebs: None, access, room: None }.with_room()
+        Self { found, bytes, corrected, scheme, lebs: None, peb_bytes, access, room: None }.with_room()
     }
 
     /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
@@ -422,7 +433,7 @@ impl Image {
         let volume: Option<Box<dyn Volume>> = match found.content {
             Content::Ubifs { .. } => Some(read.volume(selection)?).filter(|_| is_last),
             _ => {
-                let mut ubi = read.attach(&found, &Hints::default())?;
+                let mut ubi = read.attach(&found)?;
                 let id = choose_ubifs(&mut ubi, selection)?;
                 let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
                 Some(Box::new(volume) as Box<dyn Volume>)
@@ -529,8 +540,8 @@ impl Image {
     ///
     /// # Errors
     /// It is damaged.
-    pub fn attach(&self, found: &Found, hints: &Hints) -> Result<FileUbi, ImageError> {
-        self.attach_to_read(found, hints, false)
+    pub fn attach(&self, found: &Found) -> Result<FileUbi, ImageError> {
+        self.attach_to_read(found, false)
     }
 
     /// Attaches what is left of a UBI device.
@@ -538,14 +549,14 @@ impl Image {
     /// # Errors
     /// Nothing of it is left.
     pub fn attach_remains(&self, found: &Found) -> Result<FileUbi, ImageError> {
-        self.attach_to_read(found, &Hints::default(), true)
+        self.attach_to_read(found, true)
     }
 
-    fn attach_to_read(&self, found: &Found, hints: &Hints, forgiving: bool) -> Result<FileUbi, ImageError> {
+    fn attach_to_read(&self, found: &Found, forgiving: bool) -> Result<FileUbi, ImageError> {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        let geometry = flash_geometry(shape, found.len, hints);
+        let geometry = flash_geometry(shape, found.len);
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
             read_only: true,
@@ -553,7 +564,7 @@ impl Image {
             ..AttachOptions::default()
         };
         let window = Window::new(self.store()?, found.offset, found.len);
-        let (mode, bad) = (StoreMode::ReadOnly, Vec::new());
+        let (mode, bad) = (StoreMode::ReadOnly, found.bad_pebs.clone());
         Attaching { geometry, mode, bad, options, lebs_more: 0, room: None }.attach_growing(window)
     }
 
@@ -589,7 +600,7 @@ impl Image {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        let geometry = flash_geometry(shape, found.len, &Hints::default());
+        let geometry = flash_geometry(shape, found.len);
         let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
         let store = self.store()?;
         let is_last = found.offset + found.len >= store.size_bytes();
@@ -627,7 +638,7 @@ impl Image {
         };
         let part = Window::new(store, found.offset, u64::MAX);
         let mut attaching = Attaching {
-            geometry: flash_geometry(shape, pebs.bytes, &Hints::default()),
+            geometry: flash_geometry(shape, pebs.bytes),
             mode: StoreMode::WriteThrough,
             bad: pebs.blank.iter().chain(&found.bad_pebs).copied().collect(),
             options,
@@ -877,8 +888,8 @@ pub(super) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
 }
 
 /// The flash that a UBI device was made for, as far as its headers tell.
-pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
-    let min_io = hints.page_bytes.unwrap_or(shape.min_io_bytes);
+pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
+    let min_io = shape.min_io_bytes;
     let is_nor = min_io < 256;
     Geometry {
         kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
@@ -886,7 +897,7 @@ pub fn flash_geometry(shape: &UbiShape, len: u64, hints: &Hints) -> Geometry {
         erase_bytes: shape.peb_bytes,
         write_bytes: min_io,
         buffer_bytes: if is_nor { NOR_BUFFER } else { min_io },
-        sub_page_bytes: hints.sub_page_bytes.unwrap_or_else(|| sub_page_bytes(shape, min_io)),
+        sub_page_bytes: sub_page_bytes(shape, min_io),
         oob_bytes: 0,
         oob_free_bytes: 0,
         ecc_strength: 0,

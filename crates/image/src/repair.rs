@@ -141,23 +141,24 @@ impl Saved {
     }
 }
 
-/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too.
+/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too. `peb_bytes` is the size of a PEB or an
+/// eraseblock, if it is known.
 ///
 /// # Errors
 /// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved, or is not
 /// clean.
-pub fn repair(path: &Path, out: &Path) -> Result<RepairReport, ImageError> {
+pub fn repair(path: &Path, out: &Path, peb_bytes: Option<u32>) -> Result<RepairReport, ImageError> {
     let output = Output::create(out, &[path])?;
-    let report = repair_to(path, &output)?;
+    let report = repair_to(path, &output, peb_bytes)?;
     output.finish()?;
     Ok(report)
 }
 
 /// As [`repair`], into an output that is not complete yet.
-fn repair_to(path: &Path, output: &Output) -> Result<RepairReport, ImageError> {
+fn repair_to(path: &Path, output: &Output, peb_bytes: Option<u32>) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
     let _lock = Lock::new(path, Access::Read)?;
-    let image = Image::open(path, Access::Read)?;
+    let image = Image::open_sized(path, Access::Read, peb_bytes)?;
     let before = check(&image, &Selection::default())?;
     let has_no_code = image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none());
     if has_no_code && before.outcome != Outcome::Clean {

@@ -48,12 +48,15 @@ fn worn(dump: &mut [u8], every: usize) {
     }
 }
 
-const CASES: [(u32, u32, &str, LayoutName); 12] = [
+const CASES: [(u32, u32, &str, LayoutName); 15] = [
     (512, 16, "hamming/256", LayoutName::SmallPage),
     (512, 16, "hamming/512", LayoutName::SmallPage),
     (2048, 64, "hamming/256", LayoutName::LargePageHamming),
     (2048, 64, "hamming/512", LayoutName::LargePageHamming),
     (2048, 64, "hamming/512", LayoutName::LargePage),
+    (512, 16, "hamming-smartmedia/256", LayoutName::SmallPage),
+    (2048, 64, "hamming-smartmedia/256", LayoutName::LargePageHamming),
+    (2048, 64, "hamming-smartmedia/512", LayoutName::LargePageHamming),
     (2048, 64, "bch1/512", LayoutName::LargePage),
     (2048, 64, "bch4/512", LayoutName::LargePage),
     (2048, 64, "bch8/512", LayoutName::LargePage),

@@ -18,7 +18,7 @@ use crate::common::Outcome;
   floatgate ecc check dump.nand --part mt29f2g08aad --json
   floatgate ecc advise mt29f8g08maawc
 
-Codes are hamming/256, hamming/512 and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them. \
+Codes are hamming/256, hamming/512, the same as hamming-smartmedia/256, and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them. \
 bch<bits>/<step bytes>@<polynomial> takes another primitive polynomial (decimal or 0x...) than Linux's default, which is 8219 for \
 steps of 512 bytes and 16427 for 1024; 17475 is the other one in use for 1024.")]
 pub(crate) struct Args {

@@ -31,7 +31,7 @@ pub(super) struct GeometryArgs {
 /// Options that name the ECC code and its layout.
 #[derive(clap::Args)]
 pub(super) struct CodeArgs {
-    /// hamming/256, hamming/512, or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
+    /// hamming/256, hamming/512, hamming-smartmedia/256 or /512 (two ECC bytes in the other order), or bch with bits and step bytes: bch4/512, bch8/512, bch24/1024 ...; bch24/1024@17475 is over
     /// the field of another polynomial than Linux's default
     #[arg(long)]
     code: Option<String>,

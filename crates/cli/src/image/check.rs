@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
-    let report = repair(args.image.file()?, out);
+    let report = repair(args.image.file()?, out, args.image.peb_size);
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
     Ok(match report.outcome {

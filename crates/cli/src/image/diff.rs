@@ -44,6 +44,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     second_offset: Option<u64>,
 
+    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB: a small JFFS2 does not tell it
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    peb_size: Option<u32>,
+
+    /// The same of the second image, where it is for another flash
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    second_peb_size: Option<u32>,
+
     /// Ignore times of change
     #[arg(long)]
     no_times: bool,
@@ -68,10 +76,16 @@ pub(crate) struct Args {
 const LINES: usize = 200;
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let first = Selection { offset: args.offset, volume: args.volume.clone(), ..Selection::default() };
+    let first = Selection {
+        offset: args.offset,
+        volume: args.volume.clone(),
+        peb_bytes: args.peb_size,
+        ..Selection::default()
+    };
     let second = Selection {
         offset: args.second_offset,
         volume: args.second_volume.clone().or_else(|| args.volume.clone()),
+        peb_bytes: args.second_peb_size.or(args.peb_size),
         ..Selection::default()
     };
     let options = DiffOptions {
@@ -93,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let mut report = diff_sides(sides, &options).map_err(failed)?;
     if args.raw {
-        let images = [image(&args.first)?, image(&args.second)?];
+        let images = [image(&args.first, &first)?, image(&args.second, &second)?];
         report.raw = diff_raw([(&images[0], &first), (&images[1], &second)]).map_err(failed)?;
     }
     args.format.print(&report, "differences", || text(&report))?;
@@ -118,8 +132,8 @@ fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {
     opened.map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
 }
 
-fn image(path: &Path) -> Result<Image, Failure> {
-    Image::open(path, Access::Read).map_err(|error| options::failure(path, &error))
+fn image(path: &Path, selection: &Selection) -> Result<Image, Failure> {
+    Image::open_sized(path, Access::Read, selection.peb_bytes).map_err(|error| options::failure(path, &error))
 }
 
 fn text(report: &DiffReport) -> String {

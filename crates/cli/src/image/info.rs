@@ -2,15 +2,17 @@
 
 use super::options::{self, ImageArgs};
 use crate::common::Outcome;
-use crate::output::ReportFormat;
+use crate::output::{self, ReportFormat};
 use floatgate_image::Access;
 use floatgate_image::info::{ImageInfo, selected_info};
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
   floatgate image info dump.bin --json
-  floatgate image info two-volumes.ubi --volume data")]
+  floatgate image info two-volumes.ubi --volume data
+  floatgate image info rootfs.jffs2 --peb-size 64KiB")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -23,5 +25,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let image = args.image.open(Access::Read)?;
     let info: ImageInfo = selected_info(&image, &args.image.selection())
         .map_err(|error| options::failure(&args.image.image, &error))?;
-    args.format.finish(&info, "images", || info.to_string())
+    args.format.print(&info, "images", || info.to_string())?;
+    let is_guess =
+        info.images.iter().filter_map(|one| one.jffs2.as_ref()).any(|jffs2| jffs2.shape.erase_is_guess);
+    if is_guess && !args.format.is_for_programs() {
+        output::tell(
+            "note: the size of the eraseblocks is a guess: --peb-size states it, for all commands of `floatgate image`",
+        );
+    }
+    Ok(ExitCode::SUCCESS)
 }

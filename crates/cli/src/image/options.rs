@@ -23,6 +23,10 @@ pub(super) struct ImageArgs {
     #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes)]
     pub(super) offset: Option<u64>,
 
+    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB: a small JFFS2 does not tell it
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    pub(super) peb_size: Option<u32>,
+
     /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
@@ -40,7 +44,12 @@ fn read_key(path: &Path) -> Result<AuthKey, String> {
 
 impl ImageArgs {
     pub(super) fn selection(&self) -> Selection {
-        Selection { offset: self.offset, volume: self.volume.clone(), authenticate: self.authenticate() }
+        Selection {
+            offset: self.offset,
+            volume: self.volume.clone(),
+            authenticate: self.authenticate(),
+            peb_bytes: self.peb_size,
+        }
     }
 
     /// Authentication that the options ask for.
@@ -66,9 +75,9 @@ impl ImageArgs {
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
         let opened = if self.image.as_os_str() == "-" && access == Access::Read {
-            Image::from_stream(&mut std::io::stdin().lock())
+            Image::from_stream(&mut std::io::stdin().lock(), self.peb_size)
         } else {
-            Image::open(&self.image, access)
+            Image::open_sized(&self.image, access, self.peb_size)
         };
         opened.map_err(|error| failure(&self.image, &error))
     }

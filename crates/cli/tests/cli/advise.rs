@@ -122,9 +122,13 @@ fn what_cannot_be_advised_on_says_why() {
     let folder = fresh("advise_errors");
     std::fs::write(folder.join("list.json"), "{\"a\": [1]}").unwrap();
     std::fs::write(folder.join("broken.json"), "{\"answers\": ").unwrap();
+    std::fs::write(folder.join("fs.json"), "{\"flash_bytes\": 1, \"rows\": []}").unwrap();
+    std::fs::write(folder.join("flash_speed.txt"), "eraseblock write speed is 2400 KiB/s\n").unwrap();
     for (words, part) in [
         (&["list.json"][..], "no answers of a probe"),
         (&["broken.json"], "no JSON of a probe"),
+        (&["fs.json"], "a result of `floatgate fs`, of which no advice follows"),
+        (&["flash_speed.txt"], "a log of flash_speed, dd or U-Boot"),
         (&["w25n01gx"], "did you mean `w25n01gv`"),
         (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),
         (&["kingston-class-10", "--workload", "x"], "there are create, dbench, kernel-build, postmark"),
@@ -153,13 +157,34 @@ fn small_partitions_of_raw_flash_are_not_for_ubifs() {
     let of = |size: &str| {
         advice(&folder, &["imx6-mx30lf2g18ac", "--partition", size, "--write-per-day", "0", "--years", "1"])
     };
-    let tiny = of("256KiB");
-    let filesystem = point(&tiny, "filesystem");
-    assert!(filesystem["advice"].as_str().unwrap().starts_with("choose neither"), "{filesystem}");
-    assert!(!commands(&tiny).iter().any(|command| command.contains("ubi")), "{tiny}");
+    for size in ["128KiB", "256KiB"] {
+        let tiny = of(size);
+        let filesystem = point(&tiny, "filesystem");
+        assert!(filesystem["advice"].as_str().unwrap().starts_with("choose neither"), "{filesystem}");
+        assert!(!commands(&tiny).iter().any(|command| command.contains("ubi")), "{tiny}");
+    }
     let small = of("1MiB");
     assert!(point(&small, "filesystem")["advice"].as_str().unwrap().starts_with("choose JFFS2"), "{small}");
     assert!(commands(&small).iter().any(|command| command.starts_with("mkfs.jffs2")), "{small}");
     let life = point(&small, "speed and life")["advice"].as_str().unwrap();
     assert!(life.contains("nothing wears"), "{life}");
+}
+
+/// mkfs.jffs2 makes images for 8 KiB and more, and Linux drops nodes that cross the ends of smaller eraseblocks.
+#[test]
+fn jffs2_on_small_sectors_is_for_larger_ones() {
+    let folder = fresh("advise_sectors");
+    let of = |set: &[&str]| {
+        let words = ["stm32-n25q128a", "--partition", "1MiB", "--write-per-day", "0", "--years", "1"];
+        advice(&folder, &[&words[..], set].concat())
+    };
+    let small = of(&[]);
+    assert!(
+        commands(&small).contains(&"mkfs.jffs2 -l -e 65536 -r FOLDER -o root.jffs2".to_owned()),
+        "{small}"
+    );
+    let make = point(&small, "mkfs and mount")["advice"].as_str().unwrap().to_owned();
+    assert!(make.contains("without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS"), "{make}");
+    let large = point(&of(&["--set", "driver.erase_bytes=64KiB"]), "mkfs and mount")["advice"].to_string();
+    assert!(!large.contains("CONFIG"), "{large}");
 }

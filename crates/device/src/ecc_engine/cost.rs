@@ -32,7 +32,7 @@ struct Instructions {
 impl Instructions {
     fn of(code: Code) -> Self {
         match code {
-            Code::Hamming { step_bytes } => {
+            Code::Hamming { step_bytes } | Code::HammingSmartMedia { step_bytes } => {
                 Self { per_kib: 1_176 + 172 * 1024 / u64::from(step_bytes.max(1)), per_wrong_bit: 50 }
             }
             Code::Bch { .. } | Code::BchOver { .. } => {

@@ -143,7 +143,8 @@ pub fn detect(geometry: &PageGeometry, layout: Option<LayoutName>, sample: &Samp
 /// The codes that fit, each in every layout that is another place for it.
 fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
     let layout = layout.filter(|name| *name != LayoutName::Linux);
-    let hamming = [256, 512].map(|step_bytes| Code::Hamming { step_bytes });
+    let hamming =
+        [256, 512].map(|step_bytes| [Code::Hamming { step_bytes }, Code::HammingSmartMedia { step_bytes }]);
     let bch = |strength| {
         [
             Code::Bch { strength, step_bytes: 512 },
@@ -151,7 +152,7 @@ fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
             Code::BchOver { strength, step_bytes: 1024, polynomial: OTHER_POLYNOMIAL },
         ]
     };
-    let codes = hamming.into_iter().chain((1..=floatgate_ecc::code::MAX_STRENGTH).flat_map(bch));
+    let codes = hamming.into_iter().flatten().chain((1..=floatgate_ecc::code::MAX_STRENGTH).flat_map(bch));
     let codes: Vec<Code> = codes.collect();
     codes.into_par_iter().flat_map_iter(|code| different(geometry, code, layout)).collect()
 }
@@ -270,7 +271,7 @@ fn log2_chances(code: Code) -> Vec<f64> {
     let data_bits = 8 * code.step_bytes();
     let check_bits = match code {
         // Two per address bit.
-        Code::Hamming { .. } => 2 * data_bits.ilog2(),
+        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => 2 * data_bits.ilog2(),
         // The degree of the field, 13 for 512 bytes and 14 for 1024, times the strength.
         Code::Bch { strength, step_bytes } | Code::BchOver { strength, step_bytes, .. } => {
             (step_bytes.ilog2() + 4) * strength

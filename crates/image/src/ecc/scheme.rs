@@ -16,7 +16,9 @@ pub struct Scheme {
 /// first for it.
 pub(super) const fn usual_layouts(code: Code) -> [LayoutName; 3] {
     match code {
-        Code::Hamming { .. } => [LayoutName::LargePageHamming, LayoutName::LargePage, LayoutName::SmallPage],
+        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
+            [LayoutName::LargePageHamming, LayoutName::LargePage, LayoutName::SmallPage]
+        }
         Code::Bch { .. } | Code::BchOver { .. } => {
             [LayoutName::LargePage, LayoutName::SmallPage, LayoutName::LargePageHamming]
         }

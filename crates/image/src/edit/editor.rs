@@ -209,6 +209,10 @@ impl<'f> Editor<'f> {
     /// It is not there, a directory; the new name exists.
     pub fn link(&mut self, existing: &ImagePath, name: &ImagePath) -> Result<(), EditError> {
         let inode = existing.inode(self.fs)?;
+        let attributes = self.fs.attributes(inode).map_err(existing.failed())?;
+        if attributes.file_type == FileType::Directory {
+            return Err(existing.refused("a directory has one name only"));
+        }
         let last = existing.parts().last().map_or(&[][..], Vec::as_slice);
         let name = self.target(name, last)?;
         let at = name.name(self.fs)?;

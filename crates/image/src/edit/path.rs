@@ -75,6 +75,11 @@ impl ImagePath {
         EditError::inside(&self.bytes)
     }
 
+    /// Refusal of what makes no sense with this path.
+    pub(super) fn refused(&self, what: &'static str) -> EditError {
+        EditError::refused(&self.bytes, what)
+    }
+
     /// The inode at this path, if there is one.
     pub(super) fn find(&self, fs: &mut dyn FileSystem) -> Result<Option<u32>, EditError> {
         match self.walk(fs, &self.parts) {
@@ -92,7 +97,7 @@ impl ImagePath {
     /// The directory that the last name of the path is in, and that name.
     pub(super) fn name(&self, fs: &mut dyn FileSystem) -> Result<Name<'_>, EditError> {
         let Some((name, parents)) = self.parts.split_last() else {
-            return Err(EditError::refused(&self.bytes, "the root directory has no name"));
+            return Err(self.refused("the root directory has no name"));
         };
         let directory = self.walk(fs, parents).map_err(self.failed())?;
         Ok(Name { directory, name })

@@ -112,7 +112,7 @@ impl Session {
     fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
         let access = if options.output.is_none() { Access::Write } else { Access::Read };
         let lock = Lock::new(path, access)?;
-        let (image, pending, oob) = Image::open_pending(path)?;
+        let (image, pending, oob) = Image::open_pending(path, options.selection.peb_bytes)?;
         let found = image.choose(&options.selection)?;
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
@@ -175,8 +175,8 @@ pub fn edit(
     if options.growth == GrowTo::Keep {
         return attempt(path, options, None, change);
     }
-    let growth = Image::open(path, Access::Read)?.growth(&options.selection)?;
-    let Some(growth) = growth else { return Err(EditError::CannotGrow) };
+    let image = Image::open_sized(path, Access::Read, options.selection.peb_bytes)?;
+    let Some(growth) = image.growth(&options.selection)? else { return Err(EditError::CannotGrow) };
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
         if lebs < least || lebs > most {

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::detect::UbiShape;
 use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
-use crate::open::{Hints, flash_geometry};
+use crate::open::flash_geometry;
 use crate::{Access, Image, ImageFs, Selection};
 
 const PEB: usize = 16 << 10;
@@ -29,7 +29,7 @@ const BEFORE: usize = 3 * PEB;
 const AFTER: usize = 5 * PEB;
 
 fn geometry() -> Geometry {
-    flash_geometry(&SHAPE, (PEB * PEBS) as u64, &Hints::default())
+    flash_geometry(&SHAPE, (PEB * PEBS) as u64)
 }
 
 /// How the images here are made.
@@ -239,6 +239,15 @@ fn trees_are_removed() {
     let names = fs.read_dir(root, None, 99).unwrap();
     assert_eq!(names.iter().map(|entry| entry.name.as_slice()).collect::<Vec<_>>(), [b"data"]);
     assert!(fs.check().unwrap().is_empty());
+}
+
+#[test]
+fn directories_have_one_name() {
+    let (_folder, file) = folder(&image(Recipe::default()));
+    for directory in ["/etc", "/"] {
+        let refused = edit(&file, &options(), |editor| editor.link(&path(directory), &path("/other")));
+        assert_eq!(refused.unwrap_err().to_string(), format!("{directory}: a directory has one name only"));
+    }
 }
 
 #[test]
@@ -762,7 +771,7 @@ fn a_volume_grows_to_what_is_asked_for() {
 }
 
 fn geometry_of(pebs: u32) -> Geometry {
-    flash_geometry(&SHAPE, u64::from(pebs) * PEB as u64, &Hints::default())
+    flash_geometry(&SHAPE, u64::from(pebs) * PEB as u64)
 }
 
 #[test]

@@ -161,7 +161,8 @@ fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
 /// LEBs that the volume grows to, if that was asked for.
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
-    let growth = Image::open(path, Access::Read)?.growth(&setup.selection)?;
+    let image = Image::open_sized(path, Access::Read, setup.selection.peb_bytes)?;
+    let growth = image.growth(&setup.selection)?;
     Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
@@ -170,7 +171,7 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
-    let image = Image::open(path, access)?.with_lebs(lebs);
+    let image = Image::open_sized(path, access, setup.selection.peb_bytes)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;

@@ -11,6 +11,7 @@ use super::*;
 use crate::check::{CheckReport, Layer, Outcome, check};
 use crate::diff::{DiffOptions, DiffReport, Presence, diff};
 use crate::dump::{Area, Dumped, Wanted, dump};
+use crate::raw::read_raw;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 
 fn small() -> Geometry {
@@ -54,7 +55,7 @@ fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>) {
     let folder = TempDir::new().unwrap();
     let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
-    let report = repair(&from, &to).unwrap();
+    let report = repair(&from, &to, None).unwrap();
     assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
     (report, std::fs::read(&to).unwrap())
 }
@@ -426,6 +427,40 @@ fn static_volumes_and_others_are_kept() {
     assert!(report.findings.iter().any(|finding| finding.structure == "static volume"), "{report:#?}");
 }
 
+/// A static volume can hold a filesystem, too. What is left of a damaged one is written into a static volume again.
+#[test]
+fn a_damaged_filesystem_in_a_static_volume_does_not_keep_the_others() {
+    let geometry = small();
+    let root = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 60)).unwrap();
+    });
+    let root = format(root, &geometry, 0, true, |fs| populate(fs, 1));
+    let mut image = Vec::new();
+    let of_root = |name: &str| Selection { volume: Some(name.to_owned()), ..Selection::default() };
+    read_raw(&open(&root), &of_root("root"), &mut image).unwrap();
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("data", 60)).unwrap();
+        ubi.create_volume(&NewVolume::fixed("system", 61)).unwrap();
+        let mut update = ubi.update_volume(1, image.len() as u64).unwrap();
+        update.write(&image).unwrap();
+        update.finish().unwrap();
+    });
+    let bytes = format(bytes, &geometry, 0, true, |fs| populate(fs, 2));
+    assert_eq!(checked(&bytes).outcome, Outcome::Clean);
+    let inode = dump(&open(&bytes), &of_root("system"), &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
+    let damaged = hit(&bytes, &[inode + 60]);
+    let report = checked(&damaged);
+    let crc = report.findings.iter().find(|finding| finding.structure == "static volume").unwrap();
+    assert_eq!(crc.volume.as_deref(), Some("system"), "{crc:?}");
+    let (done, out) = repaired(&damaged);
+    assert_eq!(done.method, Method::Rebuilt);
+    assert!(done.losses.iter().any(|loss| loss.what.contains("volume system")), "{:#?}", done.losses);
+    for name in ["data", "system"] {
+        let mounted = open(&out).mount(&of_root(name), false, Behaviour::default());
+        assert!(mounted.unwrap().resolve(b"/dir-0").is_ok() || name == "system", "{name}");
+    }
+}
+
 #[test]
 fn intact_lebs_of_a_static_volume_stay_in_their_places() {
     let geometry = small();
@@ -560,7 +595,7 @@ fn wrong_bytes_anywhere_never_panic() {
         let folder = TempDir::new().unwrap();
         let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
         std::fs::write(&from, &bytes).unwrap();
-        repair(&from, &to).unwrap();
+        repair(&from, &to, None).unwrap();
     }
 }
 

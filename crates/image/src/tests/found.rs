@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::detect::{Content, Found};
+use crate::info::info;
 
 fn small() -> Geometry {
     Geometry::nand_512(220)
@@ -222,5 +223,39 @@ fn a_dump_that_ends_early_gives_what_is_there_and_lists_the_rest() {
         let (memory, extracted) = read(&image[..len], &any());
         assert!(!extracted.losses.is_empty() || len > (used - 2) * peb, "{len}");
         damage::assert_lists_all(&whole, &memory, &extracted);
+    }
+}
+
+/// A copy that ended early is no clean one.
+#[test]
+fn a_bare_image_that_is_cut_off_says_so() {
+    let bytes = bare(400);
+    let described = |bytes: &[u8]| info(&open(bytes)).unwrap();
+    let whole = described(&bytes).images[0].ubifs.clone().unwrap();
+    // Behind its data it has nothing.
+    assert_eq!(whole.lebs_there, None);
+    let leb = whole.leb_bytes as usize;
+    let last = (bytes.len() - 1) / leb;
+    for len in [last * leb, last * leb - 100, 12 * leb] {
+        let text = described(&bytes[..len]).to_string();
+        let expected = format!("cut off: {} of {} LEBs there", len / leb, whole.lebs);
+        assert!(text.contains(&expected), "{len}: {text}");
+    }
+}
+
+/// A dump that begins with the first node, and nothing before it.
+#[test]
+fn swapped_bytes_are_told_where_the_image_begins() {
+    let images = [("UBIFS", bare(400)), ("UBI", usual(&small()))];
+    for (what, image) in images {
+        for group in [2, 4] {
+            let swapped: Vec<u8> = image
+                .chunks(group)
+                .flat_map(|bytes| bytes.iter().rev().copied().collect::<Vec<_>>())
+                .collect();
+            let error = Image::over(file(&swapped), Access::Read).map(drop).unwrap_err().to_string();
+            let expected = format!("{what} begins at byte 0, but the bytes of each group of {group}");
+            assert!(error.contains(&expected), "{error}");
+        }
     }
 }

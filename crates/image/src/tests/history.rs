@@ -6,6 +6,7 @@ use floatgate_stack::fs::{AttributeChanges, FileSystem, Name, NewFile, NewKind, 
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
 use super::*;
+use crate::ImageError;
 use crate::extract::Extractions;
 use crate::history::{At, Change, Revision, history};
 
@@ -251,4 +252,65 @@ fn what_is_erased_is_told() {
             extracted.losses
         );
     }
+}
+
+fn refused_at(bytes: &[u8], at: At) -> bool {
+    let opened = Extractions::open_at(&open(bytes), &Selection::default(), at);
+    matches!(
+        opened.err(),
+        Some(ImageError::NothingThatOld | ImageError::Ubifs(floatgate_stack::ubifs::Error::NothingThatOld))
+    )
+}
+
+/// Before the first node there was nothing, which is no empty filesystem.
+#[test]
+fn a_moment_before_all_nodes_is_refused() {
+    for (bytes, steps) in [ubifs(), jffs2(Endian::Little, false), jffs2(Endian::Big, true)] {
+        let first = revisions(&bytes).iter().filter_map(|node| node.time).min().unwrap();
+        assert!(refused_at(&bytes, At::Time(first - 1)) && refused_at(&bytes, At::Time(i64::MIN)));
+        assert!(!refused_at(&bytes, At::Time(first)) && !refused_at(&bytes, At::Time(steps[0].0)));
+    }
+    assert!(refused_at(&ubifs().0, At::Sqnum(0)));
+}
+
+/// Names and data of which only later inodes are left do not show that they are that old.
+#[test]
+fn data_without_an_inode_of_their_time_are_of_no_moment() {
+    let (bytes, steps) = ubifs();
+    let mut damaged = bytes.clone();
+    let until = steps[2].0;
+    for node in revisions(&bytes) {
+        if node.time.is_some_and(|time| time <= until) {
+            let at = usize::try_from(node.byte.unwrap()).unwrap();
+            damaged[at..at + 4].fill(0);
+        }
+    }
+    assert!(revisions(&damaged).iter().any(|node| node.change == Change::Data));
+    assert!(refused_at(&damaged, At::Time(until)));
+}
+
+/// A board without a clock of its own begins at 1970 again: what it writes then is not older than what was there.
+#[test]
+fn a_clock_that_went_back_makes_nothing_older() {
+    let geometry = Geometry::nor(8, 16 << 10);
+    let mounted = Jffs2::mount(flash(Vec::new(), &geometry), Instant::ZERO, &MountOptions::default());
+    let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
+    let at = |fs: &mut Jffs2<_>, seconds| fs.set_time(Timestamp { seconds, nanoseconds: 0 });
+    let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+    at(&mut fs, 50);
+    fs.create(1, b"other", &new).unwrap();
+    at(&mut fs, 1_700_000_000);
+    let file = fs.create(1, b"file", &new).unwrap();
+    fs.write(file, 0, &[1; 5000]).unwrap();
+    fs.sync().unwrap();
+    at(&mut fs, 60);
+    fs.write(file, 0, &[2; 4096]).unwrap();
+    let bytes = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")).into_store();
+    let (then, _) = extracted_at(&bytes, At::Time(100));
+    assert!(
+        then.files.contains_key("/other") && !then.files.contains_key("/file"),
+        "{:?}",
+        then.files.keys()
+    );
+    assert_eq!(extracted_at(&bytes, At::Time(1_700_000_000)).0.files["/file"].data[..4096], [2; 4096]);
 }

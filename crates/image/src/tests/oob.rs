@@ -11,6 +11,7 @@ use crate::check::{CheckReport, Outcome, check};
 use crate::diff::{DiffOptions, DiffReport, diff};
 use crate::dump::{Area, Wanted, dump};
 use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, LayoutName, PageGeometry, Scheme};
+use crate::info::info;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 
 /// 2048 + 64, as many controllers protect it.
@@ -59,7 +60,7 @@ fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
     let folder = TempDir::new().unwrap();
     let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
-    let report = repair(&from, &to)?;
+    let report = repair(&from, &to, None)?;
     assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
     Ok((report, std::fs::read(&to).unwrap()))
 }
@@ -113,6 +114,17 @@ fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
         block[PAGE] = 0;
     }
     (dump, bad.to_vec())
+}
+
+/// Bad blocks are neither free nor corrupted.
+#[test]
+fn bad_blocks_are_told() {
+    let (dump, bad) = worn(&image(true), 2);
+    let described = info(&open(&dump)).unwrap();
+    let ubi = described.images[0].ubi.as_ref().unwrap();
+    assert_eq!((ubi.bad_pebs as usize, ubi.corrupted_pebs), (bad.len(), 0));
+    assert_eq!(ubi.free_pebs + ubi.mapped_pebs + ubi.bad_pebs, PEBS as u32);
+    assert!(described.to_string().contains("free, 0 corrupted, 2 bad;"), "{described}");
 }
 
 /// A repaired dump is like the old one but for what had to be changed.

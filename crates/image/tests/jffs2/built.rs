@@ -5,9 +5,13 @@ use std::fs;
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
+use floatgate_image::check::{Outcome, check};
+use floatgate_image::detect::Content;
 use floatgate_image::diff::{DiffError, diff_raw};
+use floatgate_image::edit::{EditOptions, GrowTo, ImagePath, PutOptions, edit};
 use floatgate_image::help::Help as _;
-use floatgate_image::{ImageError, Selection};
+use floatgate_image::repair::{Repaired, repair};
+use floatgate_image::{Image, ImageError, Selection};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 
@@ -93,5 +97,93 @@ fn a_full_disk_is_told() {
         assert!(matches!(error, BuildError::Image(ImageError::Store(_))), "{error:?}");
         assert!(error.to_string().contains("No space left on device"), "{error}");
         assert!(error.help().contains("with room for the image"), "{}", error.help());
+    }
+}
+
+/// An image of one file of `bytes` bytes that is made for eraseblocks of `erase` bytes.
+fn made_for(erase: u32, bytes: usize, pads: bool) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), noise(1, bytes)).unwrap();
+    let pad_bytes = pads.then_some(u64::from(erase));
+    let mut options = options(Compression::None, pad_bytes);
+    options.shape.peb_bytes = erase;
+    let image = folder.path().join("image");
+    let out = fs::File::options().read(true).write(true).create_new(true).open(&image).unwrap();
+    build(&Source::Directory(folder.path().to_owned()), out, &options).unwrap();
+    let bytes = fs::read(image).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
+    if pads { bytes } else { bytes[..end].to_vec() }
+}
+
+fn shape(bytes: &[u8], stated: Option<u32>) -> Result<(u32, bool), ImageError> {
+    let image = Image::from_stream(&mut &*bytes, stated)?;
+    let Content::Jffs2(shape) = image.found[0].content else { panic!("{:?}", image.found) };
+    Ok((shape.erase_bytes, shape.erase_is_guess))
+}
+
+/// What no node tells is a guess, until it is stated.
+#[test]
+fn the_size_of_eraseblocks_is_told_guessed_or_stated() {
+    const KIB: u32 = 1 << 10;
+    for erase in [64 * KIB, 128 * KIB, 256 * KIB] {
+        let short = made_for(erase, 9000, false);
+        assert_eq!(shape(&short, None).unwrap(), (64 * KIB, true), "{erase}");
+        assert_eq!(shape(&short, Some(erase)).unwrap(), (erase, false));
+        // Linux mounts no JFFS2 of two or four eraseblocks: the image ends with its first.
+        assert_eq!(shape(&made_for(erase, 9000, true), None).unwrap(), (erase, true));
+        let long = made_for(erase, 3 * erase as usize, false);
+        assert_eq!(shape(&long, None).unwrap(), (erase, false));
+        assert_eq!(shape(&long, Some(2 * erase)).unwrap(), (2 * erase, false), "no node crosses these");
+        for wrong in [0, 1, 4095, erase / 2, erase + 4, u32::MAX] {
+            let error = shape(&long, Some(wrong)).unwrap_err();
+            assert!(matches!(error, ImageError::PebSize { .. }), "{erase} {wrong}: {error}");
+            assert!(error.help().contains("--peb-size"), "{}", error.help());
+        }
+    }
+}
+
+/// What is put into an image keeps to the eraseblocks that were stated.
+#[test]
+fn changes_keep_to_the_stated_eraseblocks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (image, new) = (folder.path().join("image"), folder.path().join("new"));
+    let stated = Some(128 << 10);
+    fs::write(&image, made_for(128 << 10, 9000, false)).unwrap();
+    fs::write(&new, noise(2, 300_000)).unwrap();
+    let options = EditOptions {
+        selection: Selection { peb_bytes: stated, ..Selection::default() },
+        growth: GrowTo::Needed,
+        ..EditOptions::default()
+    };
+    edit(&image, &options, &|editor| {
+        editor.put(std::slice::from_ref(&new), &ImagePath::new("/").unwrap(), PutOptions::default())
+    })
+    .unwrap();
+    assert_eq!(shape(&fs::read(&image).unwrap(), None).unwrap(), (128 << 10, false));
+    let out = folder.path().join("out");
+    assert_eq!(repair(&image, &out, stated).unwrap().outcome, Repaired::Intact);
+    let wrong = repair(&image, &out, Some(64 << 10)).unwrap_err();
+    assert!(matches!(wrong, ImageError::PebSize { .. }), "{wrong}");
+}
+
+/// What a change has erased is no eraseblock that was lost.
+#[test]
+fn changed_images_have_lost_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (files, image) = (folder.path().join("files"), folder.path().join("image"));
+    fs::create_dir(&files).unwrap();
+    fs::write(files.join("first"), "one").unwrap();
+    fs::write(files.join("second"), noise(1, 20_000)).unwrap();
+    let out = fs::File::options().read(true).write(true).create_new(true).open(&image).unwrap();
+    build(&Source::Directory(files), out, &options(Compression::None, Some(8 * ERASE))).unwrap();
+    for name in ["first", "third"] {
+        let new = folder.path().join(name);
+        fs::write(&new, "other").unwrap();
+        edit(&image, &EditOptions::default(), &|editor| {
+            editor.put(std::slice::from_ref(&new), &ImagePath::new("/").unwrap(), PutOptions::default())
+        })
+        .unwrap();
+        let report = check(&open(&fs::read(&image).unwrap()).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Outcome::Clean, "{name}: {:?}", report.findings);
     }
 }

@@ -20,7 +20,7 @@ fn repaired(name: &str, bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageEr
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (folder.path().join("old"), folder.path().join("new"));
     fs::write(&old, bytes).unwrap();
-    let report = repair(&old, &new)?;
+    let report = repair(&old, &new, None)?;
     assert!(fs::read(&old).unwrap() == bytes, "{name}: the old image stays");
     let checked = check(&Image::open(&new, Access::Read).unwrap(), &Selection::default()).unwrap();
     assert_eq!(checked.outcome, Outcome::Clean, "{name}: {:?}", checked.findings);
@@ -303,4 +303,38 @@ fn a_lost_eraseblock_is_told() {
             }
         }
     }
+}
+
+/// Wherever a file is cut off: nodes that a repair adds get an eraseblock behind the end if no other has room.
+#[test]
+fn images_that_are_cut_off_are_repaired() {
+    let made = KINDS.map(|kind| (format!("{kind:?}"), image(kind)));
+    let wholes = IMAGES.iter().map(|&(name, bytes)| (name.to_owned(), bytes.to_vec())).chain(made);
+    let (mut longer, mut refused) = (0, 0);
+    for (name, whole) in wholes {
+        let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap();
+        // Both at the ends of eraseblocks and anywhere else.
+        let ends = (4 << 10..used).step_by(4 << 10);
+        for len in ends.chain((4 << 10..used).step_by(if used < ERASE * 4 { 333 } else { 5555 })) {
+            let name = format!("{name} {len}");
+            let bytes = &whole[..len];
+            if open(bytes).is_err() {
+                continue;
+            }
+            let (report, new) = repaired(&name, bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+            longer += u32::from(new.len() > len);
+            assert_eq!((report.bytes_before, report.bytes), (len as u64, new.len() as u64), "{name}");
+            // Before something else there is no such room.
+            let with_more = [bytes, &noise(5, 3 << 16)].concat();
+            let folder = tempfile::tempdir().unwrap();
+            let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+            fs::write(&old, with_more).unwrap();
+            match repair(&old, &new, None) {
+                Ok(_) => {}
+                Err(ImageError::NoRepairRoom) => refused += 1,
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+    }
+    assert!(longer > 10 && refused > 10, "{longer} {refused}");
 }

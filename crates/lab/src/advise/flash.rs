@@ -12,7 +12,7 @@ use crate::partition;
 use crate::rig::{self, RigOptions};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
-use floatgate_mtd::Geometry;
+use floatgate_mtd::{FlashKind, Geometry};
 use rayon::prelude::*;
 use std::path::Path;
 
@@ -121,13 +121,14 @@ pub fn advise(
     let geometry = wired.device.geometry().clone();
     let chip = config.chip()?;
     progress("modes");
-    let mut points: Vec<Point> = mode_point(library, board, &config)?.into_iter().collect();
+    let mut points: Vec<Point> =
+        mode_point(library, board, &config, geometry.blocks())?.into_iter().collect();
     progress("filesystems");
     let compared = compare(library, board, &geometry)?;
     let kind = compared.last().and_then(kind);
     points.push(filesystem_point(&compared));
     if let (Some(kind), Some(largest)) = (kind, compared.last()) {
-        points.push(make_point(kind, &geometry, chip.kind().is_nand()));
+        points.push(make_point(library, board, kind, &geometry)?);
         points.push(write_point(largest, kind, &geometry, &config, wish)?);
     }
     if chip.kind().is_nand() {
@@ -157,8 +158,13 @@ fn speed_of<'a>(run: &'a SpeedRun, name: &str) -> Option<&'a Measured> {
 }
 
 /// The mode or interface in which blocks are read fastest, and whether it beats the setup's.
-fn mode_point(library: &Library, board: &Board, config: &Config) -> Result<Option<Point>, Error> {
-    let tests = SpeedOptions { blocks: MODE_BLOCKS, ..SpeedOptions::default() };
+fn mode_point(
+    library: &Library,
+    board: &Board,
+    config: &Config,
+    blocks: u32,
+) -> Result<Option<Point>, Error> {
+    let tests = SpeedOptions { blocks: MODE_BLOCKS.min(blocks), ..SpeedOptions::default() };
     let own = speed_run::measure(library, config, RigOptions::default(), &tests)?;
     let modes = rig::chip_modes(config).into_iter().map(|mode| format!("bus.mode={mode}"));
     let interfaces = rig::chip_interfaces(config).into_iter().map(|i| format!("bus.interface={i}"));
@@ -294,23 +300,61 @@ const BEB_LIMIT: u64 = 20;
 const OWN_PEBS: u64 = 4;
 
 /// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
-const JFFS2_ERASE_MIN: u64 = 8 << 10;
+const JFFS2_ERASE_MIN: u32 = 8 << 10;
 
-fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point {
-    let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
-    let blocks = u64::from(geometry.blocks());
-    match kind {
-        FilesystemKind::Jffs2 => {
-            let erase = peb.max(JFFS2_ERASE_MIN);
-            let clean = if is_nand { " -n" } else { "" };
-            Point::new(
-                "mkfs and mount",
-                "make a JFFS2 image for the eraseblock, and write it to the erased partition",
-            )
+/// Eraseblocks of SPI NOR in a Linux that is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
+const LARGE_SECTORS: &str = "driver.erase_bytes=64KiB";
+
+/// How a JFFS2 gets onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
+/// these.
+fn make_jffs2(library: &Library, board: &Board, geometry: &Geometry) -> Result<Point, Error> {
+    let make = |what: &str, erase: u32| {
+        let clean = if geometry.kind == FlashKind::Nor { "" } else { " -n" };
+        Point::new("mkfs and mount", what)
             .command(format!("mkfs.jffs2 -l{clean} -e {erase} -r FOLDER -o root.jffs2"))
             .command("mount -t jffs2 mtd0 /mnt")
-            .rests_on(format!("eraseblocks of {}", size(peb)))
-        }
+    };
+    let rests_on = format!("eraseblocks of {}", size(geometry.erase_bytes.into()));
+    if geometry.erase_bytes >= JFFS2_ERASE_MIN {
+        let what = "make a JFFS2 image for the eraseblock, and write it to the erased partition";
+        return Ok(make(what, geometry.erase_bytes).rests_on(rests_on));
+    }
+    let rests_on =
+        format!("{rests_on}: mkfs.jffs2 makes images for {} and more", size(JFFS2_ERASE_MIN.into()));
+    let larger = board.config(library, &[LARGE_SECTORS.to_owned()])?;
+    let larger = rig::wire(library, &larger, RigOptions { stores: false, ..RigOptions::default() });
+    let larger = larger.map(|wired| wired.device.geometry().erase_bytes).unwrap_or_default();
+    Ok(if larger >= JFFS2_ERASE_MIN {
+        let what = format!(
+            "build the kernel without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS, make a JFFS2 image for its eraseblocks of {}, and write it to the erased partition",
+            size(larger.into())
+        );
+        make(&what, larger)
+            .rests_on(rests_on)
+            .unless(format!("the kernel stays as it is: mount the erased partition empty, and copy the files; `--set {LARGE_SECTORS}` has the figures without"))
+    } else {
+        Point::new(
+            "mkfs and mount",
+            "mount the erased partition, which is an empty JFFS2, and copy the files",
+        )
+        .command("flash_erase /dev/mtd0 0 0")
+        .command("mount -t jffs2 mtd0 /mnt")
+        .command("cp -a FOLDER/. /mnt")
+        .rests_on(rests_on)
+    })
+}
+
+fn make_point(
+    library: &Library,
+    board: &Board,
+    kind: FilesystemKind,
+    geometry: &Geometry,
+) -> Result<Point, Error> {
+    let is_nand = geometry.kind != FlashKind::Nor;
+    let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
+    let blocks = u64::from(geometry.blocks());
+    Ok(match kind {
+        FilesystemKind::Jffs2 => make_jffs2(library, board, geometry)?,
         FilesystemKind::Ubifs => {
             let sub = u64::from(geometry.sub_page_bytes).max(1);
             // EC and VID header of 64 bytes each; behind them data begin at the next page.
@@ -341,7 +385,7 @@ fn make_point(kind: FilesystemKind, geometry: &Geometry, is_nand: bool) -> Point
                     "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
                 )
         }
-    }
+    })
 }
 
 /// Speed of writes and life of the flash.

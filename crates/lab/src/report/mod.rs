@@ -17,6 +17,7 @@ use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::rig::RigOptions;
 use model::Section;
+pub use read::command_of;
 
 /// Largest report, in bytes.
 pub const MAX_BYTES: usize = 3_000_000;

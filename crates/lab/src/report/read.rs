@@ -110,9 +110,17 @@ fn wrong(name: &str, kind: &str, what: &str) -> Error {
     Error::asked(format!("{name}: it looks like a result of `{kind}`, but {what}"), HELP)
 }
 
+fn kind_of(result: &Map<String, Value>) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.keys.iter().all(|key| result.contains_key(*key)))
+}
+
+/// Name of the command that printed some JSON, as far as reports know it.
+pub fn command_of(json: &Value) -> Option<&'static str> {
+    json.as_object().and_then(kind_of).map(|kind| kind.command)
+}
+
 fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
-    let is = |kind: &&Kind| kind.keys.iter().all(|key| result.contains_key(*key));
-    let kind = KINDS.iter().find(is).ok_or_else(|| no_result(name))?;
+    let kind = kind_of(result).ok_or_else(|| no_result(name))?;
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(plain);
     let title =
         ["title", "card", "chip", "target"].into_iter().find_map(text).filter(|title| !title.is_empty());

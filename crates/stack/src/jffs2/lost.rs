@@ -5,6 +5,7 @@
 //! names of the root directory are missing, the flash begins in the middle of the filesystem, and directories tell as well.
 
 use super::damage::{Damage, Fault};
+use super::file::File;
 use super::names::DIRECTORY_MODE;
 use super::{Cached, Jffs2};
 use floatgate_media::jffs2::{Header, ROOT_INODE, dirent_type};
@@ -39,7 +40,7 @@ impl Jffs2<dyn Mtd> {
         self.counts.nameless_directories = directories.len() as u64;
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
         let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
-        let is_unchanged = !has_traces && !self.was_changed;
+        let is_unchanged = !has_traces && !self.was_changed && !self.has_replaced();
         if !is_unchanged && !self.is_without_root {
             return;
         }
@@ -53,6 +54,20 @@ impl Jffs2<dyn Mtd> {
                 self.note_missing();
             }
         }
+    }
+
+    /// True when a file has nodes that newer ones have replaced, of a filesystem in which something is missing: makers of images write none.
+    fn has_replaced(&mut self) -> bool {
+        let named = self.names.inodes();
+        let is_nameless = |inode: &u32| *inode != ROOT_INODE && !named.contains(inode);
+        let known: BTreeSet<u32> = self.nodes.keys().chain(&named).copied().collect();
+        if gaps(&known).next().is_none() && !self.nodes.keys().any(is_nameless) {
+            return false;
+        }
+        self.nodes.iter().any(|(&inode, cached)| {
+            let read = File::read(&mut self.flash, self.endian, (inode, &cached.refs), true);
+            read.is_ok_and(|(_, useless)| useless.places.len() > useless.damage.len())
+        })
     }
 
     /// Keeps directories of which only the names are left, for what is in them. Returns the damage, each with the directory of the name.

@@ -103,6 +103,9 @@ pub enum Error {
     /// The key that was given is another one than the filesystem's.
     #[error("the key is not the one that the filesystem is authenticated with")]
     WrongAuthKey,
+    /// No node that is left was written before an earlier moment.
+    #[error("no node that is still on the flash is as old as that")]
+    NothingThatOld,
     /// A filesystem was to be authenticated that has no authentication.
     #[error("the filesystem has no authentication: there is nothing to verify it by")]
     NotAuthenticated,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
+use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
@@ -20,6 +20,9 @@ const CHUNK: usize = 4 << 20;
 const ERASE_MIN: u64 = 4 << 10;
 const ERASE_MAX: u64 = 4 << 20;
 const ERASE_USUAL: u64 = 64 << 10;
+
+/// Largest eraseblock that is believed where it is stated, bytes: several chips side by side.
+const STATED_MAX: u64 = 64 << 20;
 
 /// Nodes that an image has at least. One alone can be anything that looks like one.
 const NODES_MIN: u64 = 2;
@@ -38,6 +41,9 @@ const UNUSED_MAX: u64 = 12 << 10;
 
 /// Boundaries between eraseblocks that no node crosses, of which two are no chance: nodes lie side by side.
 const BOUNDARIES_MIN: u32 = 2;
+
+/// Nodes behind erased flash whose distances tell the eraseblocks.
+const RESUMED_MIN: u32 = 4;
 
 /// So many are believed before clean markers and summaries.
 const BOUNDARIES_SURE: u32 = 5;
@@ -65,30 +71,47 @@ pub(super) struct Grid {
     possible: u32,
     /// For each size by its logarithm, boundaries with nodes on both sides that none crosses.
     kept: [u32; 32],
+    /// The size that was stated, if any.
+    stated: Option<u64>,
+    /// First byte of the first node that crosses a boundary of that size.
+    crossing: Option<u64>,
 }
 
 impl Grid {
-    pub(super) const fn new(origin: u64) -> Self {
-        Self { origin, possible: u32::MAX, kept: [0; 32] }
+    pub(super) const fn new(origin: u64, stated: Option<u64>) -> Self {
+        Self { origin, possible: u32::MAX, kept: [0; 32], stated, crossing: None }
     }
 
     /// Takes in a node between two bytes of the file; the one before it ended at `before`.
     pub(super) fn add(&mut self, before: u64, at: u64, end: u64) {
         let Some(first) = at.checked_sub(self.origin) else { return };
+        let last = end - 1 - self.origin;
+        if self.stated.is_some_and(|size| first / size != last / size) {
+            self.crossing.get_or_insert(at);
+        }
         let before = before.checked_sub(self.origin + 1);
         for size in sizes() {
             let bit = size.trailing_zeros();
-            if first / size != (end - 1 - self.origin) / size {
+            if first / size != last / size {
                 self.possible &= !(1 << bit);
             }
             let is_near =
                 before.is_some_and(|last| first - last <= UNUSED_MAX && first / size != last / size);
-            self.kept[bit as usize] += u32::from(is_near);
+            // Behind a gap it is no chance, either.
+            let is_behind_gap =
+                first.is_multiple_of(size) && before.is_some_and(|last| first - last > u64::from(NODE_ALIGN));
+            self.kept[bit as usize] += match (is_near, is_behind_gap) {
+                (true, true) => BOUNDARIES_MIN,
+                (is_near, _) => is_near.into(),
+            };
         }
     }
 
     const fn is_possible(&self, size: u64) -> bool {
-        self.possible & 1 << size.trailing_zeros() != 0
+        match self.stated {
+            Some(stated) if stated == size => self.crossing.is_none(),
+            _ => self.possible & 1 << size.trailing_zeros() != 0,
+        }
     }
 
     /// The size that clean markers and summaries tell, or the smallest that enough nodes keep to.
@@ -106,6 +129,41 @@ impl Grid {
     }
 }
 
+/// Places of which each begins an eraseblock, or each ends one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    first: Option<u64>,
+    count: u32,
+    /// Distances of the others from the first, all their bits.
+    apart: u64,
+}
+
+impl Marks {
+    fn add(&mut self, at: u64) {
+        self.count = self.count.saturating_add(1);
+        self.apart |= at - *self.first.get_or_insert(at);
+    }
+
+    /// The largest power of two that divides all distances.
+    fn erase_bytes(&self) -> Option<u64> {
+        power_of_two_in(self.apart)
+    }
+}
+
+/// The largest power of two that divides a number that is not 0.
+fn power_of_two_in(bytes: u64) -> Option<u64> {
+    (bytes > 0).then(|| 1 << bytes.trailing_zeros())
+}
+
+/// Eraseblocks of a stretch.
+struct Eraseblocks {
+    /// First byte of the first.
+    start: u64,
+    bytes: u64,
+    /// Nothing tells the size.
+    is_guess: bool,
+}
+
 /// A stretch of nodes in one byte order.
 #[derive(Debug)]
 struct Stretch {
@@ -120,12 +178,14 @@ struct Stretch {
     nodes: u64,
     /// Bytes of the nodes.
     bytes: u64,
-    /// Smallest distance between clean markers, which begin eraseblocks.
-    marker: Option<u64>,
-    marker_distance: Option<u64>,
-    /// The same of the ends of summaries, which end eraseblocks.
-    summary_end: Option<u64>,
-    summary_distance: Option<u64>,
+    /// Clean markers, which begin eraseblocks.
+    markers: Marks,
+    /// Ends of summaries, which end eraseblocks.
+    summaries: Marks,
+    /// Nodes behind erased flash: most begin eraseblocks.
+    resumed: Marks,
+    /// The size of eraseblocks that was stated, if any.
+    stated: Option<u64>,
     /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
     /// be damaged.
     marked: Option<Grid>,
@@ -134,9 +194,8 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn new(endian: Endian, start: u64) -> Self {
-        let (marker, marker_distance, summary_end, summary_distance) = (None, None, None, None);
-        let (marked, first, absolute) = (None, Grid::new(start), Grid::new(0));
+    fn new(endian: Endian, start: u64, stated: Option<u64>) -> Self {
+        let (marked, first, absolute) = (None, Grid::new(start, stated), Grid::new(0, stated));
         Self {
             endian,
             start,
@@ -145,10 +204,10 @@ impl Stretch {
             rivals: Rivals::default(),
             nodes: 0,
             bytes: 0,
-            marker,
-            marker_distance,
-            summary_end,
-            summary_distance,
+            markers: Marks::default(),
+            summaries: Marks::default(),
+            resumed: Marks::default(),
+            stated,
             marked,
             first,
             absolute,
@@ -163,37 +222,55 @@ impl Stretch {
         let before = std::mem::replace(&mut self.end, at + header.padded_len());
         match header.node_type {
             NodeType::CleanMarker => {
-                self.marked.get_or_insert(Grid::new(at));
-                nearer(&mut self.marker, &mut self.marker_distance, at);
+                self.marked.get_or_insert(Grid::new(at, self.stated));
+                self.markers.add(at);
             }
-            NodeType::Summary => nearer(&mut self.summary_end, &mut self.summary_distance, end),
+            NodeType::Summary => self.summaries.add(end),
             _ => {}
+        }
+        if self.nodes == 1 || at - before > UNUSED_MAX {
+            self.resumed.add(at);
         }
         for grid in self.marked.iter_mut().chain([&mut self.first, &mut self.absolute]) {
             grid.add(before, at, end);
         }
     }
 
-    /// Where the first eraseblock begins, and bytes of each: a power of two that clean markers and summaries allow, and no node crosses.
-    fn eraseblocks(&self) -> (u64, u64) {
-        let told = self.marker_distance.into_iter().chain(self.summary_distance).min();
-        let alone = self.summary_end.map(|end| end - self.start).filter(|_| self.summary_distance.is_none());
-        let told = told.into_iter().chain(alone).map(|bytes| 1 << bytes.trailing_zeros().min(63)).min();
-        for grid in self.marked.iter().chain([&self.first, &self.absolute]) {
-            let Some(size) = grid.erase_bytes(told) else { continue };
+    /// The eraseblocks that were stated, or those that clean markers, summaries and nodes tell: a power of two that no node crosses.
+    fn eraseblocks(&self) -> Eraseblocks {
+        let told = self.markers.erase_bytes().into_iter().chain(self.summaries.erase_bytes()).min();
+        let alone = self.summaries.first.filter(|_| self.summaries.count == 1);
+        let alone = alone.and_then(|end| power_of_two_in(end - self.start));
+        let told = told.into_iter().chain(alone).min();
+        for grid in self.grids() {
+            let bytes = match self.stated {
+                Some(stated) => grid.crossing.is_none().then_some(stated),
+                None => grid.erase_bytes(told),
+            };
+            let Some(bytes) = bytes else { continue };
             // A marker may stand behind the first node.
-            let into = (self.start + size - grid.origin % size) % size;
-            return (self.start.checked_sub(into).unwrap_or(self.start), size);
+            let into = (self.start + bytes - grid.origin % bytes) % bytes;
+            let start = self.start.checked_sub(into).unwrap_or(self.start);
+            return Eraseblocks { start, bytes, is_guess: false };
         }
-        let possible = || sizes().filter(|size| self.first.is_possible(*size));
-        let usual =
-            possible().next().map(|size| size.max(ERASE_USUAL)).filter(|size| self.first.is_possible(*size));
-        (self.start, usual.or_else(|| possible().next()).unwrap_or(ERASE_USUAL))
+        let is_possible = |size: &u64| self.first.is_possible(*size);
+        let resumed = self.resumed.erase_bytes().filter(|_| self.resumed.count >= RESUMED_MIN);
+        let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && is_possible(size);
+        if let Some(bytes) = resumed.filter(fits) {
+            return Eraseblocks { start: self.start, bytes, is_guess: false };
+        }
+        let least = sizes().find(is_possible).map(|size| size.max(ERASE_USUAL));
+        Eraseblocks { start: self.start, bytes: least.unwrap_or(ERASE_USUAL), is_guess: true }
+    }
+
+    /// Eraseblocks as they could lie, those that are most likely first.
+    fn grids(&self) -> impl Iterator<Item = &Grid> {
+        self.marked.iter().chain([&self.first, &self.absolute])
     }
 
     /// Byte where another filesystem of the same byte order begins: that of the eraseblock of the first rival, unless it holds nodes of this one.
     fn border(&self) -> Option<u64> {
-        let (origin, erase_bytes) = self.eraseblocks();
+        let Eraseblocks { start: origin, bytes: erase_bytes, .. } = self.eraseblocks();
         let rival = self.rivals.border().or_else(|| self.rivals.copy_border(self.start, erase_bytes))?;
         let block = rival - (rival - origin) % erase_bytes;
         let is_shared = self.rivals.pairs.iter().any(|&(before, _)| (block..rival).contains(&before));
@@ -202,17 +279,27 @@ impl Stretch {
 
     /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
     fn keeps(&self, start: u64, erase_bytes: u64) -> bool {
-        let grids = self.marked.iter().chain([&self.first, &self.absolute]);
-        let mut same = grids.filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
+        let mut same = self.grids().filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
         same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
+    }
+
+    /// Refuses a stated size of eraseblocks that nodes contradict.
+    fn require_stated(&self) -> Result<(), ImageError> {
+        match (self.stated, self.first.crossing) {
+            (Some(stated), Some(at)) if self.grids().all(|grid| grid.crossing.is_some()) => {
+                let why = format!("the node at byte {at} ({at:#x}) crosses the end of one");
+                Err(ImageError::PebSize { stated, why })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The part of it that is found; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
     fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
-        let (start, erase_bytes) = match pages {
+        let Eraseblocks { start, bytes: erase_bytes, is_guess } = match pages {
             Some(pages) => {
-                let block = u64::from(pages.block_bytes());
-                (self.start - self.start % block, block)
+                let bytes = u64::from(pages.block_bytes());
+                Eraseblocks { start: self.start - self.start % bytes, bytes, is_guess: false }
             }
             None => self.eraseblocks(),
         };
@@ -227,9 +314,10 @@ impl Stretch {
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
+            erase_is_guess: is_guess,
             page_bytes: pages.map(|pages| pages.page_bytes),
-            markers: self.marker.is_some(),
-            summaries: self.summary_end.is_some(),
+            markers: self.markers.first.is_some(),
+            summaries: self.summaries.first.is_some(),
             nodes_end: self.end - start,
             begins_amid_block,
         };
@@ -240,8 +328,8 @@ impl Stretch {
     /// in one of its eraseblocks.
     fn is_left_over(&self, all: &[Self]) -> bool {
         all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
-            let (origin, erase) = outer.eraseblocks();
-            let begins_block = (self.start - origin).is_multiple_of(erase);
+            let Eraseblocks { start, bytes: erase, .. } = outer.eraseblocks();
+            let begins_block = (self.start - start).is_multiple_of(erase);
             self.bytes.saturating_mul(LEFT_OVER) <= outer.bytes
                 || begins_block && self.end - self.start <= erase
         })
@@ -314,28 +402,31 @@ fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)>
     Some((key, hasher.finish()))
 }
 
-/// Notes a place, and its distance from the last one if that is the smallest.
-fn nearer(last: &mut Option<u64>, distance: &mut Option<u64>, at: u64) {
-    if let Some(last) = last.replace(at) {
-        let new = at.saturating_sub(last);
-        *distance = Some(distance.map_or(new, |old| old.min(new)));
-    }
-}
-
 fn sizes() -> impl Iterator<Item = u64> {
     (ERASE_MIN.trailing_zeros()..=ERASE_MAX.trailing_zeros()).map(|bits| 1 << bits)
 }
 
 /// Looks for filesystems: stretches of nodes, whose data are not looked at: a file in a JFFS2 may hold another one. `pages` are those that the
-/// OOB was taken out of; otherwise a dump with OOB is looked for, too.
+/// OOB was taken out of; otherwise a dump with OOB is looked for, too. `stated` is the size of the eraseblocks, if it is known.
 ///
 /// # Errors
-/// The file cannot be read.
-pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Vec<Found>, ImageError> {
+/// The file cannot be read; nodes contradict the size.
+pub(crate) fn find(
+    store: &mut dyn Store,
+    pages: Option<PageShape>,
+    stated: Option<u32>,
+) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
+    let stated = stated.map(u64::from);
+    let is_possible =
+        |bytes: u64| (ERASE_MIN..=STATED_MAX).contains(&bytes) && bytes.is_multiple_of(NODE_ALIGN.into());
+    if let Some(stated) = stated.filter(|&stated| !is_possible(stated)) {
+        let why = format!("eraseblocks have {ERASE_MIN} to {STATED_MAX} bytes, a multiple of {NODE_ALIGN}");
+        return Err(ImageError::PebSize { stated, why });
+    }
     let mut borders = Vec::new();
     let search = loop {
-        let mut search = Search { borders: borders.clone(), ..Search::default() };
+        let mut search = Search { borders: borders.clone(), stated, ..Search::default() };
         search.run(store, size)?;
         let new =
             search.stretches.iter().filter_map(Stretch::border).filter(|border| !borders.contains(border));
@@ -348,12 +439,13 @@ pub(crate) fn find(store: &mut dyn Store, pages: Option<PageShape>) -> Result<Ve
     };
     let all = search.stretches;
     if pages.is_none()
-        && let Some(found) = with_oob(&search.first, &search.markers, size)
+        && let Some(found) = with_oob(&search.first, &search.markers, size, stated)
     {
         return Ok(vec![found]);
     }
     let mut found: Vec<Found> = Vec::new();
     for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
+        stretch.require_stated()?;
         let before = all.iter().map(|other| other.end).filter(|&end| end <= stretch.start).max();
         let mut one = stretch.found(before.unwrap_or(0), size, pages);
         if found.iter().any(|other| other.offset == one.offset) {
@@ -378,6 +470,8 @@ struct Search {
     next: u64,
     /// Bytes where another filesystem begins.
     borders: Vec<u64>,
+    /// The size of eraseblocks that was stated, if any.
+    stated: Option<u64>,
     /// Where the nodes of each stretch stand that tell filesystems apart, and what they say.
     seen: HashMap<(usize, Key), (u64, u64)>,
 }
@@ -473,7 +567,7 @@ impl Search {
         }
         let number = self.stretches.len();
         *last = Some(number);
-        let mut stretch = Stretch::new(endian, at);
+        let mut stretch = Stretch::new(endian, at, self.stated);
         stretch.add(at, header);
         self.stretches.push(stretch);
         Ok(number)
@@ -481,8 +575,8 @@ impl Search {
 }
 
 /// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
-fn with_oob(nodes: &[Place], markers: &[u64], size: u64) -> Option<Found> {
-    let (pages, origin) = pages::find(nodes, markers)?;
+fn with_oob(nodes: &[Place], markers: &[u64], size: u64, stated: Option<u64>) -> Option<Found> {
+    let (pages, origin) = pages::find(nodes, markers, stated)?;
     let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
     let place = |node: &Place| node.at.checked_sub(origin).map(|at| origin + at / block * block);
     let offset = nodes.iter().find_map(place)?;

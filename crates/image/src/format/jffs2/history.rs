@@ -244,22 +244,28 @@ fn describe(node: &Node, names: &LastNames) -> Revision {
 /// Mounts the filesystem as it was at a moment; the parts of files that are not there any more are listed.
 ///
 /// # Errors
-/// A moment that is none of JFFS2, a node that is not there; the file cannot be read.
+/// A moment that is none of JFFS2, a node that is not there, a time before all nodes; the file cannot be read.
 pub(crate) fn at(
     image: &Image,
     found: &Found,
     shape: &Jffs2Shape,
     at: At,
 ) -> Result<(FileJffs2, Vec<Loss>), ImageError> {
-    let nodes = nodes(&*image.store()?, found, shape)?.files;
+    let Nodes { files: nodes, xattrs } = nodes(&*image.store()?, found, shape)?;
     let past = match at {
-        At::Time(seconds) => Past::of_time(&nodes, seconds),
+        At::Time(seconds) => Past::of_time(&nodes, seconds)?,
         At::Version { inode, version } => Past::of_version(&nodes, inode, version)?,
         At::Sqnum(_) => return Err(ImageError::WrongMoment("JFFS2", "an inode and a version")),
     };
     let store = past.over(image.store()?, found.offset, &nodes, shape.endian());
     let mut fs = mount_as(Box::new(store), found, shape, true)?;
-    let losses = super::losses(&mut fs, "were erased since");
+    let mut losses = super::losses(&mut fs, "were erased since");
+    if matches!(at, At::Time(_)) && !xattrs.is_empty() {
+        losses.push(Loss::new(
+            &[],
+            "extended attributes are those of the last moment: their nodes have no time",
+        ));
+    }
     Ok((fs, losses))
 }
 
@@ -268,8 +274,21 @@ pub(crate) fn at(
 struct Past(BTreeMap<usize, bool>);
 
 impl Past {
-    fn of_time(nodes: &[Node], seconds: i64) -> Self {
-        Self(nodes.iter().map(|node| i64::from(node.time) <= seconds).enumerate().collect())
+    /// Clocks go back, where none runs on without power: a node of an inode is not older than those of lower versions.
+    fn of_time(nodes: &[Node], seconds: i64) -> Result<Self, ImageError> {
+        let is_later = |node: &&Node| i64::from(node.time) > seconds;
+        let is_inode = |node: &&Node| matches!(node.said, Said::Inode { .. });
+        let mut first_later: BTreeMap<u32, u32> = BTreeMap::new();
+        for node in nodes.iter().filter(is_inode).filter(is_later) {
+            let first = first_later.entry(node.owner).or_insert(node.version);
+            *first = node.version.min(*first);
+        }
+        let has_come = |node: &Node| {
+            let later = first_later.get(&node.owner).filter(|_| is_inode(&node));
+            !is_later(&node) && later.is_none_or(|&later| node.version < later)
+        };
+        let past: BTreeMap<usize, bool> = nodes.iter().map(has_come).enumerate().collect();
+        if past.values().any(|&has_come| has_come) { Ok(Self(past)) } else { Err(ImageError::NothingThatOld) }
     }
 
     fn of_version(nodes: &[Node], inode: u32, version: u32) -> Result<Self, ImageError> {

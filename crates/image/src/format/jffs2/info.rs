@@ -65,7 +65,8 @@ pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin:
         bad,
         foreign_nodes,
         foreign_offset: first_foreign.map(|at| origin.file_byte(at)),
-        clean_markers: clean_markers > 0,
+        // In eraseblocks with a summary nobody looks for them.
+        clean_markers: clean_markers > 0 || shape.markers,
         inode_nodes,
         dirent_nodes,
         xattr_nodes,
@@ -84,9 +85,10 @@ impl fmt::Display for Jffs2Info {
         let erase = u64::from(self.shape.erase_bytes);
         writeln!(
             f,
-            "  {order}-endian, {} of {}: {} with a summary, {} empty{}",
+            "  {order}-endian, {} of {}{}: {} with a summary, {} empty{}",
             count(self.eraseblocks, "eraseblock"),
             size(erase),
+            if self.shape.erase_is_guess { " (a guess)" } else { "" },
             self.summaries,
             self.empty,
             if self.bad > 0 { format!(", {} bad", self.bad) } else { String::new() }
@@ -113,10 +115,10 @@ impl fmt::Display for Jffs2Info {
             writeln!(f, "  and {} more in the JSON report", self.damage.len() - SHOWN)?;
         }
         writeln!(f, "  to make such an image:")?;
-        let markers = if self.clean_markers || self.summaries > 0 { "" } else { " -n" };
+        let markers = if self.clean_markers { "" } else { " -n" };
         writeln!(f, "    mkfs.jffs2 --{order}-endian -e {erase}{markers} -r DIRECTORY -o image.jffs2")?;
         if self.summaries > 0 {
-            writeln!(f, "    sumtool --{order}endian -e {erase} -i image.jffs2 -o image.sum.jffs2")?;
+            writeln!(f, "    sumtool --{order}endian -e {erase}{markers} -i image.jffs2 -o image.sum.jffs2")?;
         }
         Ok(())
     }

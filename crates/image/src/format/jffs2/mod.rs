@@ -43,6 +43,8 @@ pub struct Jffs2Shape {
     pub big_endian: bool,
     /// Bytes of an eraseblock, as far as nodes tell.
     pub erase_bytes: u32,
+    /// Nothing in the image tells the size of its eraseblocks.
+    pub erase_is_guess: bool,
     /// Bytes of a page of NAND, where a dump tells.
     #[serde(skip)]
     pub page_bytes: Option<u32>,

@@ -83,7 +83,7 @@ impl Layout {
 }
 
 /// Pages of a dump, and the byte of the file where the first whole block begins; `None` of a file without OOB.
-pub(super) fn find(nodes: &[Place], markers: &[u64]) -> Option<(PageShape, u64)> {
+pub(super) fn find(nodes: &[Place], markers: &[u64], stated: Option<u64>) -> Option<(PageShape, u64)> {
     let first = nodes.first()?.at;
     let plain =
         nodes.windows(2).filter(|pair| pair[0].at + pair[0].header.padded_len() == pair[1].at).count();
@@ -104,11 +104,11 @@ pub(super) fn find(nodes: &[Place], markers: &[u64]) -> Option<(PageShape, u64)>
             }
         }
     }
-    best.map(|(_, layout)| with_blocks(layout, nodes, markers))
+    best.map(|(_, layout)| with_blocks(layout, nodes, markers, stated))
 }
 
-/// Adds the blocks: as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
-fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64]) -> (PageShape, u64) {
+/// Adds the blocks: of the size that was stated, or as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
+fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], stated: Option<u64>) -> (PageShape, u64) {
     let Layout { page_bytes, oob_bytes, origin } = layout;
     let is_possible = |pages: &u64| PAGES_PER_BLOCK.contains(pages) && pages.is_power_of_two();
     let page_of = |marker: &u64| marker.checked_sub(origin).map(|at| at / layout.stride());
@@ -118,7 +118,8 @@ fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64]) -> (PageShape, 
         Some(1 << distances.fold(0, |all, one| all | one).trailing_zeros().min(63)).filter(is_possible);
     let usual =
         USUAL_BLOCKS.iter().find(|block| block.0 == page_bytes).map_or(64, |block| u64::from(block.1));
-    let pages = marked.unwrap_or_else(|| {
+    let stated = stated.map(|bytes| bytes / u64::from(page_bytes)).filter(|pages| *pages > 0);
+    let pages = stated.or(marked).unwrap_or_else(|| {
         let told = grid(layout, nodes).erase_bytes(None).map(|bytes| bytes / u64::from(page_bytes));
         told.filter(is_possible).unwrap_or(usual)
     });
@@ -129,7 +130,7 @@ fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64]) -> (PageShape, 
 
 /// The eraseblocks that nodes allow, of the data without the OOB.
 fn grid(layout: Layout, nodes: &[Place]) -> Grid {
-    let mut grid = Grid::new(0);
+    let mut grid = Grid::new(0, None);
     let mut before = 0;
     for node in nodes {
         let Some(at) = layout.data_byte(node.at) else { continue };

@@ -50,16 +50,18 @@ pub(crate) fn mend(
 ) -> Result<(), ImageError> {
     shape.require_first_block()?;
     let mut has_room = true;
+    let mut found = found.clone();
     for _ in 0..ROUNDS {
-        let Some(wrong) = Wrong::find(open()?, found, shape, saved)? else { return Ok(()) };
-        let mut mending = Mending::read(open()?, found, shape)?;
+        let Some(wrong) = Wrong::find(open()?, &found, shape, saved)? else { return Ok(()) };
+        let mut mending = Mending::read(open()?, &found, shape)?;
         mending.change_names(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
             if !has_room {
-                return Ok(());
+                return Err(ImageError::NoRepairRoom);
             }
             has_room = false;
         }
+        found.len = mending.len;
     }
     Ok(())
 }
@@ -87,7 +89,7 @@ pub(crate) fn write_again(
         if has_no_nodes(&block, mending.endian) {
             block.fill(0xFF);
         }
-        mending.store.write_at(found.offset + start, &block).map_err(ImageError::Store)?;
+        mending.write_block(start, &block)?;
     }
     Ok(())
 }
@@ -217,6 +219,10 @@ impl Mending {
             names: BTreeMap::new(),
             new: VecDeque::new(),
         };
+        if mending.ends_file()? {
+            // A mount takes the last eraseblock for a whole one, too.
+            mending.len = mending.len.next_multiple_of(shape.erase_bytes.into());
+        }
         for start in mending.blocks() {
             let block = mending.block(start)?;
             mending.index.add(start, &block, mending.endian);
@@ -235,6 +241,15 @@ impl Mending {
         let mut block = vec![0; len];
         self.store.read_at(self.offset + start, &mut block).map_err(ImageError::Store)?;
         Ok(block)
+    }
+
+    /// Writes an eraseblock; behind the end of the file up to its last byte that is not erased.
+    fn write_block(&mut self, start: u64, block: &[u8]) -> Result<(), ImageError> {
+        let at = self.offset + start;
+        let held = usize::try_from(self.store.size_bytes().saturating_sub(at)).unwrap_or(usize::MAX);
+        let used = block.iter().rposition(|&byte| byte != 0xFF).map_or(0, |last| last + 1);
+        let len = used.max(held.min(block.len()));
+        self.store.write_at(at, &block[..len]).map_err(ImageError::Store)
     }
 
     /// Decides which names are written again and which are removed, and which directories get a new node, if there is room for it.
@@ -350,9 +365,34 @@ impl Mending {
             self.add_nodes(&mut block, false);
             if block != old {
                 is_changed = true;
-                self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
+                self.write_block(start, &block)?;
             }
         }
+        is_changed |= self.begin_blocks()?;
+        // What was cut off behind the end of the file was flash, too.
+        while !self.new.is_empty() && self.ends_file()? {
+            self.len = (self.len + 1).next_multiple_of(erase);
+            is_changed |= self.begin_blocks()?;
+        }
+        Ok(is_changed)
+    }
+
+    /// True when nothing follows but a node that the file ends in.
+    fn ends_file(&self) -> Result<bool, ImageError> {
+        let end = self.offset + self.len;
+        let rest = self.store.size_bytes().saturating_sub(end);
+        let mut head = [0; Header::SIZE];
+        self.store.read_at(end, &mut head).map_err(ImageError::Store)?;
+        let is_cut = match Header::parse(&head, self.endian) {
+            Ok(header) => u64::from(header.len) > rest,
+            Err(_) => rest < Header::SIZE as u64 && head.starts_with(&self.endian.magic()),
+        };
+        Ok(rest == 0 || is_cut)
+    }
+
+    /// Puts the new nodes that are left into eraseblocks without any; true if some were.
+    fn begin_blocks(&mut self) -> Result<bool, ImageError> {
+        let mut is_changed = false;
         for start in self.blocks() {
             if self.new.is_empty() {
                 break;
@@ -360,7 +400,7 @@ impl Mending {
             let mut block = self.block(start)?;
             if self.add_nodes(&mut block, true) {
                 is_changed = true;
-                self.store.write_at(self.offset + start, &block).map_err(ImageError::Store)?;
+                self.write_block(start, &block)?;
             }
         }
         Ok(is_changed)

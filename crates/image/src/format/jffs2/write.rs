@@ -108,7 +108,21 @@ pub(crate) fn with_free(
     if free > 0 && found.len.is_multiple_of(erase) && first_written(store, end, size, &whole)?.is_none() {
         whole.len += free;
     }
+    let Content::Jffs2(shape) = &mut whole.content else { return Ok(whole) };
+    if shape.erase_is_guess && found.offset == whole.offset {
+        shape.erase_bytes = padded(shape, whole.len).unwrap_or(shape.erase_bytes);
+    }
     Ok(whole)
+}
+
+/// Fewest eraseblocks of which Linux mounts a JFFS2.
+const BLOCKS_MIN: u64 = 5;
+
+/// A larger size of eraseblocks of an image that is too short for its partition: `mkfs.jffs2 --pad` fills the last one.
+fn padded(shape: &Jffs2Shape, len: u64) -> Option<u32> {
+    let is_partition = |erase: u32| len >= BLOCKS_MIN * u64::from(erase);
+    let mut sizes = std::iter::successors(Some(shape.erase_bytes), |size| size.checked_mul(2));
+    sizes.find(|&size| is_partition(size) || shape.nodes_end.next_multiple_of(size.into()) == len)
 }
 
 /// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.

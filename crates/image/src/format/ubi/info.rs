@@ -41,6 +41,8 @@ pub struct UbiInfo {
     pub mapped_pebs: u32,
     /// PEBs set aside because of damage.
     pub corrupted_pebs: u32,
+    /// PEBs that are marked bad in the OOB of a dump.
+    pub bad_pebs: u32,
     /// LEBs that a new volume could have.
     pub available_lebs: u32,
     /// Lowest, mean and highest erase counter.
@@ -105,6 +107,7 @@ pub(crate) fn ubi_info(ubi: FileUbi, authenticate: &Authenticate) -> UbiInfo {
         free_pebs: count(free_pebs),
         mapped_pebs: count(mapped_pebs),
         corrupted_pebs: info.corrupted_pebs + info.erroneous_pebs,
+        bad_pebs: info.bad_pebs,
         available_lebs: info.available_lebs,
         erase_counts: [info.erase_count_min, info.erase_count_mean, info.erase_count_max],
         volumes: Vec::new(),
@@ -169,12 +172,13 @@ impl fmt::Display for UbiInfo {
         let [least, mean, most] = self.erase_counts;
         writeln!(
             f,
-            "  {} of {}: {} mapped, {} free, {} corrupted; LEBs of {} bytes, {} available",
+            "  {} of {}: {} mapped, {} free, {} corrupted{}; LEBs of {} bytes, {} available",
             count(self.pebs.into(), "PEB"),
             size(self.peb_bytes.into()),
             self.mapped_pebs,
             self.free_pebs,
             self.corrupted_pebs,
+            if self.bad_pebs > 0 { format!(", {} bad", self.bad_pebs) } else { String::new() },
             self.leb_bytes,
             self.available_lebs
         )?;

@@ -16,7 +16,7 @@ use floatgate_stack::{StoreFlash, StoreMode, VolumeGeometry};
 use super::mapped::MappedVolume;
 use crate::ImageError;
 use crate::detect::{Content, Found};
-use crate::open::{Hints, flash_geometry};
+use crate::open::flash_geometry;
 
 /// A UBI device of an image, however damaged it is.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl Device {
         let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
             return Err(ImageError::Nothing);
         };
-        let geometry = flash_geometry(shape, found.len, &Hints::default());
+        let geometry = flash_geometry(shape, found.len);
         let cut_off = Some(found.len % u64::from(geometry.erase_bytes)).filter(|&bytes| bytes > 0);
         let mut flash = StoreFlash::new(&mut *store, geometry, StoreMode::ReadOnly)
             .with_bad_blocks(found.bad_pebs.iter().copied());

@@ -81,7 +81,11 @@ pub(crate) fn rebuild(
         let lebs = lebs.get(&id).copied().unwrap_or(record.reserved_pebs);
         create(&mut ubi, id, record, lebs, saved)?;
         if let Some(rebuilt) = filesystems.get_mut(&id) {
-            copy_lebs(&mut rebuilt.volume, 0..rebuilt.lebs, &mut ubi, id)?;
+            if record.volume_type == VolumeType::Static {
+                write_static(&mut rebuilt.volume, rebuilt.lebs, &mut ubi, id)?;
+            } else {
+                copy_lebs(&mut rebuilt.volume, 0..rebuilt.lebs, &mut ubi, id)?;
+            }
             continue;
         }
         let mut volume = device.volume(source, id, Mapping::Salvage);
@@ -299,6 +303,23 @@ fn copy_static(
         if (lnum as usize) < last {
             data.resize(leb_bytes, 0xFF);
         }
+        update.write(&data)?;
+    }
+    update.finish()?;
+    Ok(())
+}
+
+/// Writes a static volume with all LEBs of a filesystem; those that it does not use are erased bytes.
+fn write_static<V: Volume>(
+    volume: &mut V,
+    lebs: u32,
+    ubi: &mut Ubi<Flash>,
+    id: u32,
+) -> Result<(), ImageError> {
+    let mut data = vec![0; volume.geometry().leb_bytes as usize];
+    let mut update = ubi.update_volume(id, u64::from(lebs) * data.len() as u64)?;
+    for lnum in 0..lebs {
+        volume.read(lnum, 0, &mut data).map_err(Error::from)?;
         update.write(&data)?;
     }
     update.finish()?;

@@ -24,6 +24,8 @@ pub struct UbifsInfo {
     pub leb_bytes: u32,
     /// LEBs it has.
     pub lebs: u32,
+    /// Of these, whole LEBs in a file without UBI that is cut off; `None` where nothing in use is missing.
+    pub lebs_there: Option<u32>,
     /// LEBs it can grow to.
     pub max_lebs: u32,
     /// Bytes of the journal.
@@ -80,6 +82,15 @@ pub(crate) fn ubifs_info<V: Volume + 'static>(
         volume = authentication.verify(volume, authenticate);
     }
     (Some(info), volume)
+}
+
+/// True when something in use is not there: what is behind the last LEB in use need not be in the file.
+pub(crate) fn is_cut_off<V: Volume + 'static>(volume: V) -> bool {
+    let options = MountOptions { read_only: true, recover: true, forgiving: true, ..MountOptions::default() };
+    match Ubifs::mount(volume, &options, Behaviour::default()) {
+        Ok(mut fs) => fs.missing_lebs().map_or(true, |missing| !missing.is_empty()),
+        Err(_) => true,
+    }
 }
 
 impl AuthenticationInfo {
@@ -163,6 +174,7 @@ impl UbifsInfo {
             min_io_bytes: superblock.min_io_bytes,
             leb_bytes: superblock.leb_bytes,
             lebs: superblock.leb_count,
+            lebs_there: None,
             max_lebs: superblock.max_leb_count,
             journal_bytes: superblock.max_journal_bytes,
             area_lebs: [superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs],
@@ -211,6 +223,9 @@ impl UbifsInfo {
             self.max_lebs,
             self.compression
         )?;
+        if let Some(there) = self.lebs_there {
+            writeln!(f, "{indent}cut off: {there} of {} there", count(self.lebs.into(), "LEB"))?;
+        }
         let [log, lpt, orphans] = self.area_lebs;
         let journal = size(self.journal_bytes);
         write!(

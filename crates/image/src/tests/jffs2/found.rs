@@ -265,7 +265,7 @@ fn a_filesystem_without_its_beginning_is_not_repaired() {
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
     for start in [ERASE, ERASE + 1001] {
         std::fs::write(&from, &image[start..]).unwrap();
-        let refused = repair(&from, &to);
+        let refused = repair(&from, &to, None);
         assert!(matches!(refused, Err(ImageError::Truncated(_))), "from {start}: {refused:?}");
         assert!(!to.exists());
     }

@@ -251,7 +251,7 @@ fn pages_that_cannot_be_corrected_are_repaired_and_keep_from_changing() {
     let refused =
         edit(&image, &options(), &|editor| editor.remove(&ImagePath::new("/dir-3-0").unwrap(), true));
     assert!(matches!(refused, Err(EditError::Image(ImageError::OobDamaged(_)))), "{refused:?}");
-    let done = repair(&image, &new).unwrap();
+    let done = repair(&image, &new, None).unwrap();
     assert_eq!((done.method, done.outcome), (Method::Mended, Repaired::WithLosses), "{done:#?}");
     let dump = fs::read(&new).unwrap();
     assert_eq!(outcome(&dump), Outcome::Clean);
@@ -274,14 +274,14 @@ fn dumps_that_no_code_fits_are_not_changed() {
     // What is clean is copied, and what is not is refused by the repair, too: the check promises nothing else.
     let out = folder.path().join("out");
     assert_eq!(outcome(&dump), Outcome::Clean);
-    assert_eq!(repair(&image, &out).unwrap().outcome, Repaired::Intact);
+    assert_eq!(repair(&image, &out, None).unwrap().outcome, Repaired::Intact);
     assert!(fs::read(&out).unwrap() == dump);
     let mut damaged = dump;
     let data = 3 * (pages.page + pages.oob) + 100;
     damaged[data..data + 8].fill(0);
     fs::write(&image, &damaged).unwrap();
     assert_eq!(outcome(&damaged), Outcome::Damaged);
-    let refused = repair(&image, &out);
+    let refused = repair(&image, &out, None);
     assert!(matches!(refused, Err(ImageError::OobReadOnly)), "{refused:?}");
 }
 

@@ -36,6 +36,15 @@ impl Moment {
             Self::Time(seconds) => first_after(seconds, events).map_or(u64::MAX, |first| first - 1),
         }
     }
+
+    /// True for a node that shows that the filesystem was there at the moment: of a time one with a time, as what others are of is not known.
+    const fn has_come(self, event: &Event) -> bool {
+        match (self, &event.change) {
+            (Self::Sqnum(sqnum), _) => event.sqnum <= sqnum,
+            (Self::Time(seconds), Change::Inode { ctime, .. }) => ctime.seconds <= seconds,
+            (Self::Time(_), _) => false,
+        }
+    }
 }
 
 /// Sequence number of the first node that was written later than a time: only inodes have one.
@@ -80,7 +89,7 @@ impl<V: Volume + 'static> Survey<V> {
     /// Looks at the filesystem as it was at a moment. Nothing vouches for it in a filesystem with authentication.
     ///
     /// # Errors
-    /// Failures of the volume; no superblock. The volume comes back.
+    /// Failures of the volume; no superblock; nothing on the flash is that old. The volume comes back.
     pub fn at(mut volume: V, moment: Moment) -> core::result::Result<Self, (Error, V)> {
         let mut problems = Problems::default();
         let found = match superblock_of(&mut volume, &mut problems) {
@@ -138,6 +147,9 @@ impl Survey<dyn Volume> {
         let events = self.history()?;
         let end = moment.end(&events);
         let (then, later) = events.split_at(events.partition_point(|event| event.sqnum <= end));
+        if !then.iter().any(|event| moment.has_come(event)) {
+            return Err(Error::NothingThatOld);
+        }
         then.iter().for_each(|event| self.tree.apply(event));
         self.find_later_inodes(later);
         self.read_inodes()?;
