@@ -152,6 +152,26 @@ fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
     assert!(std::fs::read(folder.join("out.parquet")).unwrap().starts_with(b"PAR1"));
 }
 
+/// Of the files of a sweep a report takes CSV and JSON, and says what to do with Parquet.
+#[test]
+fn a_report_takes_what_a_sweep_wrote() {
+    let (folder, spec) = spec("sweep-report", DESIGNS);
+    for extension in ["csv", "json", "parquet"] {
+        let out = folder.join(format!("out.{extension}"));
+        assert_eq!(run(&format!("sweep {spec} -o {}", out.display())).code, Some(1));
+        let line = format!("report {} -o {}", out.display(), folder.join("out.html").display());
+        let report = run(&line);
+        if extension == "parquet" {
+            assert_refused(&line, &report);
+            assert!(report.err.contains("not Parquet") && report.err.contains("out.csv"), "{}", report.err);
+        } else {
+            assert_eq!(report.code, Some(0), "{}", report.err);
+            let page = std::fs::read_to_string(folder.join("out.html")).unwrap();
+            assert!(page.contains("page read KiB/s") && page.contains("8x"), "{extension}");
+        }
+    }
+}
+
 #[test]
 fn a_sweep_says_what_is_wrong_and_writes_nothing() {
     let (folder, good) = spec("sweep-wrong", DESIGNS);
