@@ -37,6 +37,8 @@ def _text(key: str, value: Any) -> str:
 
 def overrides(changes: Optional[Overrides]) -> list[str]:
     """All overrides as ``--set`` takes them."""
+    if changes is not None and not isinstance(changes, Mapping):
+        raise TypeError(f"set: expected a mapping such as {{'bus.clock_hz': 50e6}}, got {changes!r}")
     return [override(key, value) for key, value in (changes or {}).items()]
 
 

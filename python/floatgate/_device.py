@@ -119,6 +119,8 @@ class Mtd:
         >>> "tBERS" in [span.what for span in seen]
         True
         """
+        if observer is not None and not callable(observer):
+            raise TypeError(f"observer: expected a function of a Span, or None, got {observer!r}")
         self._observer = observer
         self._native.record(observer is not None)
 
@@ -154,7 +156,18 @@ class Mtd:
             Share of that operation that is over, 0 to 1.
         after_ns : int
             Virtual nanoseconds from now on.
+
+        Raises
+        ------
+        ValueError
+            An operation below 1, a share that is not from 0 to 1, or a time before now.
         """
+        if operation is not None and not operation >= 1:
+            raise ValueError(f"operation: {operation!r}; give 1 for the next program or erase, or more")
+        if not 0.0 <= share <= 1.0:
+            raise ValueError(f"share: {share!r}; give 0 to 1")
+        if not after_ns >= 0:
+            raise ValueError(f"after_ns: {after_ns!r}; give 0 or more")
         self._native.order_cut(operation, share, self.now + after_ns)
 
     @property

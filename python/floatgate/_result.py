@@ -17,6 +17,9 @@ Row = TypeVar("Row")
 #: Rows that a notebook shows.
 SHOWN = 60
 
+#: Arrow types of attributes that may be ``None`` in all rows, which has no type of its own.
+ARROW = {"Optional[str]": "string", "Optional[int]": "int64", "Optional[float]": "float64"}
+
 
 def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
     """A dataclass from the fields of a JSON object; ``None`` where it has none of that name."""
@@ -53,7 +56,13 @@ class Tabular:
         """The rows as an Arrow stream, which polars, duckdb and pyarrow take. Needs pyarrow."""
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
-        return pyarrow.table(self._columns()).__arrow_c_stream__(requested_schema)
+        types = self._types()
+        arrays = {name: pyarrow.array(column, types.get(name)) for name, column in self._columns().items()}
+        return pyarrow.table(arrays).__arrow_c_stream__(requested_schema)
+
+    def _types(self) -> Mapping[str, str]:
+        """Arrow types of columns whose values need not tell them."""
+        return {}
 
     def _title(self) -> str:
         return ""
@@ -100,6 +109,11 @@ class Result(Tabular, Generic[Row]):
         dicts = [dataclasses.asdict(row) for row in self.rows]  # type: ignore[call-overload]
         names = list(dict.fromkeys(name for row in dicts for name in row))
         return {name: [row.get(name) for row in dicts] for name in names}
+
+    def _types(self) -> dict[str, str]:
+        typed = [row for row in self.rows[:1] if dataclasses.is_dataclass(row)]
+        fields = [field for row in typed for field in dataclasses.fields(row)]
+        return {field.name: ARROW[str(field.type)] for field in fields if str(field.type) in ARROW}
 
     def _title(self) -> str:
         return str(self._data.get("title", ""))

@@ -666,7 +666,7 @@ def fs(
         Percent of the free space that files take when mounting is measured.
     """
     comparison = {
-        "fs": list(filesystems),
+        "filesystems": list(filesystems),
         "tests": None if tests is None else list(tests),
         "bytes": bytes,
         "fill_percent": fill_percent,

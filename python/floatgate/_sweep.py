@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
@@ -35,12 +36,12 @@ class Table(Tabular):
     Its columns are the keys of the space; for each test ``"<test> KiB/s"``, or ``"<test> ms"`` where no bytes are moved; ``reads``
     and ``writes``, the operations and clocks that the driver chose; ``not given``, requests that could not be met;
     ``feasible`` (all constraints hold), ``pareto`` (no feasible design is better in one objective and as good in the others); and
-    ``refused``, the reason for which a design cannot be, or ``None``.
+    ``refused``, the reason for which a design cannot be had or the condition of the screen that it missed, or ``None``.
 
     Rows stay in a file until they are asked for.
     """
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], results: Optional[native.NativeSweep] = None) -> None:
+    def __init__(self, columns: Mapping[str, tuple[str, list[Any]]], results: Optional[native.NativeSweep] = None) -> None:
         self._given = columns
         self._native = results
 
@@ -51,17 +52,23 @@ class Table(Tabular):
         return self._native
 
     @functools.cached_property
-    def _data(self) -> dict[str, list[Any]]:
-        if self._native is not None:
-            return self._native.columns()
-        return {name: list(column) for name, column in self._given.items()}
+    def _typed(self) -> Mapping[str, tuple[str, list[Any]]]:
+        """Arrow type and values of each column."""
+        return self._given if self._native is None else self._native.columns()
 
-    def __reduce__(self) -> tuple[type[Table], tuple[dict[str, list[Any]]]]:
+    @functools.cached_property
+    def _data(self) -> dict[str, list[Any]]:
+        return {name: values for name, (_, values) in self._typed.items()}
+
+    def __reduce__(self) -> tuple[type[Table], tuple[Mapping[str, tuple[str, list[Any]]]]]:
         """A pickle has the columns."""
-        return Table, (self._data,)
+        return Table, (self._typed,)
 
     def _columns(self) -> dict[str, list[Any]]:
         return self._data
+
+    def _types(self) -> dict[str, str]:
+        return {name: of for name, (of, _) in self._typed.items()}
 
     @property
     def columns(self) -> list[str]:
@@ -77,6 +84,11 @@ class Table(Tabular):
     def feasible(self) -> int:
         """Number of designs that are not refused and meet all constraints."""
         return self._results.counts()[0]
+
+    @property
+    def refused(self) -> int:
+        """Number of designs that cannot be had; their reasons are in the column ``refused``."""
+        return self._results.counts()[1]
 
     @property
     def pareto(self) -> list[dict[str, Any]]:
@@ -198,7 +210,7 @@ def sweep(
     Raises
     ------
     Error
-        A key or name is unknown, or all designs are refused.
+        A key or name is unknown, or all designs are refused. One that is refused is a row.
     """
     if chunk is not None and chunk < 1:
         raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
@@ -215,13 +227,13 @@ def sweep(
         "set": overrides(set),
         "measure": kind,
         "tests": named_tests,
-        "options": {key: _plain(value) for key, value in {**(options or {}), **more_options}.items()},
-        "seed": seed,
+        "options": _plain("options", {**(options or {}), **more_options}),
+        "seed": _plain("seed", seed),
         "screen": _strings(screen),
         "constraints": _strings(constraints),
         "objectives": {"maximise": _strings(maximise), "minimise": _strings(minimise)},
         **_space(space),
-        **({"sample": dict(sample)} if sample is not None else {}),
+        **({"sample": _plain("sample", sample)} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
     }
     results = native.NativeSweep(json.dumps(spec), None if checkpoint is None else os.fspath(checkpoint))
@@ -232,9 +244,7 @@ def sweep(
             pass
     else:
         _spread(results, executor, size)
-    refused = results.first_refused()
-    if refused is not None and results.counts()[2] == results.designs():
-        raise Error(refused, "all designs are refused, this is the first")
+    results.check_measured()
     table = Table({}, results)
     if output is not None:
         table.write(output)
@@ -246,14 +256,21 @@ def _strings(texts: Union[str, Sequence[str]]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(texts)
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON has it: scalars of numpy have it in item()."""
-    return value.item() if hasattr(value, "item") else value
+def _plain(name: str, value: Any) -> Any:
+    """A value as JSON has it; `name` is that of the argument. Arrays and scalars of numpy have theirs in tolist()."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Mapping):
+        return {key: _plain(f"{name}.{key}", one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [_plain(name, one) for one in value]
+    if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise Error(f"{name}: {value!r} is no value", "give a str, a bool, an int, a finite float, or a list or dict of these")
 
 
 def _axis(key: str, values: Any) -> Any:
     if isinstance(values, Mapping):
-        return dict(values)
+        return _plain(key, values)
     if isinstance(values, range) and values and values.step > 0:
         return {"from": values[0], "to": values[-1], "step": values.step}
     return [_value(key, value) for value in ([values] if isinstance(values, (str, int, float)) else values)]
@@ -261,7 +278,7 @@ def _axis(key: str, values: Any) -> Any:
 
 def _value(key: str, value: Any) -> Any:
     override(key, value)
-    return _plain(value)
+    return _plain(key, value)
 
 
 def _space(space: Space) -> dict[str, Any]:
@@ -272,7 +289,7 @@ def _space(space: Space) -> dict[str, Any]:
 
 def _population(population: Mapping[str, Any]) -> dict[str, Any]:
     vary = {key: _axis(key, values) for key, values in population.get("vary", {}).items()}
-    return {**population, "vary": vary}
+    return {**_plain("population", {key: value for key, value in population.items() if key != "vary"}), "vary": vary}
 
 
 def _spread(results: native.NativeSweep, executor: Any, size: int) -> None:

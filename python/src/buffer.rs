@@ -10,6 +10,7 @@
 
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi::{Py_ssize_t, PyObject};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 use std::ffi::{c_int, c_void};
@@ -31,12 +32,11 @@ struct Held<'py> {
 type AsBuffer = unsafe extern "C" fn(*mut PyObject, *mut *mut c_void, *mut Py_ssize_t) -> c_int;
 
 impl<'py> Held<'py> {
-    fn new(object: &Bound<'py, PyAny>, as_buffer: AsBuffer) -> PyResult<Self> {
-        let view = PyMemoryView::from(object)?;
+    fn new(view: Bound<'py, PyMemoryView>, as_buffer: AsBuffer) -> PyResult<Self> {
         let (mut bytes, mut len) = (null_mut(), 0);
         // SAFETY: the view is a Python object, and the interpreter's lock is held.
         if unsafe { as_buffer(view.as_ptr(), &raw mut bytes, &raw mut len) } != 0 {
-            return Err(PyErr::fetch(object.py()));
+            return Err(PyErr::fetch(view.py()));
         }
         // An empty buffer may have no address.
         let len = if bytes.is_null() { 0 } else { usize::try_from(len)? };
@@ -44,15 +44,13 @@ impl<'py> Held<'py> {
     }
 }
 
-/// Refuses a buffer of objects: its memory holds addresses.
-fn check_items(object: &Bound<'_, PyAny>) -> PyResult<()> {
-    let format = PyMemoryView::from(object)?.getattr("format")?;
-    match format.extract::<String>() {
-        Ok(format) if format.contains('O') => {
-            Err(PyTypeError::new_err("a buffer of objects has no bytes of its own: give bytes or numbers"))
-        }
-        _ => Ok(()),
+/// A view of a buffer. That of objects is refused: its memory holds addresses.
+fn view<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyMemoryView>> {
+    let view = PyMemoryView::from(object)?;
+    if view.getattr(intern!(view.py(), "format"))?.contains(intern!(view.py(), "O"))? {
+        return Err(PyTypeError::new_err("a buffer of objects has no bytes of its own: give bytes or numbers"));
     }
+    Ok(view)
 }
 
 /// Bytes to read: those of the buffer itself, or a copy where they do not lie one after the other.
@@ -72,12 +70,12 @@ impl<'py> FromPyObject<'_, 'py> for Bytes<'py> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        check_items(&object)?;
-        if let Ok(held) = Held::new(&object, PyObject_AsReadBuffer) {
+        let view = view(&object)?;
+        if let Ok(held) = Held::new(view.clone(), PyObject_AsReadBuffer) {
             return Ok(Self(held));
         }
-        let copied = PyMemoryView::from(&object)?.call_method0("tobytes")?;
-        Ok(Self(Held::new(&copied, PyObject_AsReadBuffer)?))
+        let copied = PyMemoryView::from(&view.call_method0(intern!(view.py(), "tobytes"))?)?;
+        Ok(Self(Held::new(copied, PyObject_AsReadBuffer)?))
     }
 }
 
@@ -98,8 +96,7 @@ impl<'py> FromPyObject<'_, 'py> for BytesMut<'py> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        check_items(&object)?;
-        let held = Held::new(&object, PyObject_AsWriteBuffer);
+        let held = Held::new(view(&object)?, PyObject_AsWriteBuffer);
         let why = "the buffer is read-only, or its bytes do not lie one after the other";
         held.map(Self).map_err(|_| PyBufferError::new_err(why))
     }

@@ -1,5 +1,6 @@
 //! A SPI chip without a driver: operations of its command set.
 
+use crate::arguments::arguments;
 use crate::buffer::Bytes;
 use crate::devices::{check_len, locked};
 use crate::failure::Failure;
@@ -22,15 +23,15 @@ struct Bus {
 #[pyclass(frozen)]
 pub(crate) struct NativeSpiBus(Mutex<Bus>);
 
-/// One operation but for its data.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Command {
-    opcode: u8,
-    address: u32,
-    address_bytes: u8,
-    dummy_cycles: u8,
-    mode: String,
+arguments! {
+    /// One operation but for its data.
+    pub(crate) struct Command {
+        opcode: u8,
+        address: u32,
+        address_bytes: u8,
+        dummy_cycles: u8,
+        mode: String,
+    }
 }
 
 impl Command {
@@ -93,12 +94,12 @@ impl NativeSpiBus {
         Ok(done.map_err(|refused| Failure::new(refused, None))?)
     }
 
-    /// Runs an operation that reads `len` bytes.
-    fn receive<'py>(&self, py: Python<'py>, command: Command, len: usize) -> PyResult<Bound<'py, PyBytes>> {
+    /// Runs an operation that reads `read` bytes.
+    fn receive<'py>(&self, py: Python<'py>, command: Command, read: usize) -> PyResult<Bound<'py, PyBytes>> {
         let op = command.op()?;
         let Bus { controller, host } = &mut *locked(&self.0);
-        let bytes = length(&**controller, len)?;
-        PyBytes::new_with(py, len, |buffer| {
+        let bytes = length(&**controller, read)?;
+        PyBytes::new_with(py, read, |buffer| {
             let done = controller.exec(host, &op.read(bytes), Data::In(buffer));
             done.map_err(|refused| Failure::new(refused, None).into())
         })

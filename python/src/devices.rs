@@ -178,9 +178,9 @@ impl NativeMtd {
         spans.into_iter().map(tuple).collect()
     }
 
-    fn read<'py>(&self, py: Python<'py>, addr: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
-        check_len(len)?;
-        PyBytes::new_with(py, len, |bytes| {
+    fn read<'py>(&self, py: Python<'py>, addr: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        check_len(length)?;
+        PyBytes::new_with(py, length, |bytes| {
             py.detach(|| locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at)))
                 .map_err(PyErr::from)
         })
@@ -199,8 +199,8 @@ impl NativeMtd {
         Ok(py.detach(work)?)
     }
 
-    fn erase(&self, py: Python<'_>, addr: u64, len: u64) -> PyResult<()> {
-        let work = || locked(&self.0).run(|flash, now| flash.erase(now, addr, len).map(|done| done.at));
+    fn erase(&self, py: Python<'_>, addr: u64, length: u64) -> PyResult<()> {
+        let work = || locked(&self.0).run(|flash, now| flash.erase(now, addr, length).map(|done| done.at));
         Ok(py.detach(work)?)
     }
 
@@ -301,9 +301,9 @@ impl NativeCard {
         locked(&self.0).device.capacity() * SECTOR_BYTES as u64
     }
 
-    fn read<'py>(&self, py: Python<'py>, lba: u64, len: usize) -> PyResult<Bound<'py, PyBytes>> {
-        check_len(len)?;
-        PyBytes::new_with(py, len, |bytes| {
+    fn read<'py>(&self, py: Python<'py>, lba: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        check_len(length)?;
+        PyBytes::new_with(py, length, |bytes| {
             let work = || locked(&self.0).run(|card, now| card.read(now, lba, bytes));
             py.detach(work).map_err(PyErr::from)
         })

@@ -1,5 +1,6 @@
 //! Images built and changed.
 
+use crate::arguments::arguments;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
@@ -19,19 +20,19 @@ use std::path::PathBuf;
 /// LEBs that files can still take in an image whose volume is no larger than its filesystem, as `image build` leaves them.
 const ROOM_LEBS: u32 = 2;
 
-/// Options of a new image.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct NewImage {
-    format: String,
-    part: Option<PathBuf>,
-    setup: Option<PathBuf>,
-    sizes: Option<(u32, u32)>,
-    compress: Option<String>,
-    volume: String,
-    autoresize: bool,
-    owner: Option<(u32, u32)>,
-    latest: Option<i64>,
+arguments! {
+    /// Options of a new image.
+    pub(crate) struct NewImage {
+        format: String,
+        part: Option<PathBuf>,
+        setup: Option<PathBuf>,
+        sizes: Option<(u32, u32)>,
+        compress: Option<String>,
+        volume: String,
+        autoresize: bool,
+        owner: Option<(u32, u32)>,
+        latest: Option<i64>,
+    }
 }
 
 impl NewImage {
@@ -125,16 +126,16 @@ pub(crate) fn build_image(
     })
 }
 
-/// One change of the files in an image.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Change {
-    what: String,
-    /// The file in the image.
-    path: Vec<u8>,
-    /// Files of the host, the new name, the target of a link, permissions or owner.
-    other: Vec<u8>,
-    recursive: bool,
+arguments! {
+    /// One change of the files in an image.
+    pub(crate) struct Change {
+        what: String,
+        /// The file in the image.
+        path: Vec<u8>,
+        /// Files of the host, the new name, the target of a link, permissions or owner.
+        other: Vec<u8>,
+        recursive: bool,
+    }
 }
 
 impl Change {
@@ -165,19 +166,19 @@ impl Change {
     }
 }
 
-/// An image to change, and where the result goes.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Changed {
-    path: PathBuf,
-    volume: Option<String>,
-    offset: Option<u64>,
-    peb_size: Option<u32>,
-    output: Option<PathBuf>,
-    recover: bool,
-    grow: bool,
-    /// Time that changed files get, in ns since 1970.
-    time_ns: i64,
+arguments! {
+    /// An image to change, and where the result goes.
+    pub(crate) struct Changed {
+        path: PathBuf,
+        volume: Option<String>,
+        offset: Option<u64>,
+        peb_size: Option<u32>,
+        output: Option<PathBuf>,
+        recover: bool,
+        grow: bool,
+        /// Time that changed files get, in ns since 1970.
+        time_ns: i64,
+    }
 }
 
 /// Makes all changes of an image, or none. Returns what could not be kept as JSON.

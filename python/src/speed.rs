@@ -1,5 +1,6 @@
 //! `speed`.
 
+use crate::arguments::arguments;
 use crate::devices::by_phase;
 use crate::failure::Failure;
 use crate::library;
@@ -13,15 +14,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 
-/// A setup with its overrides and the seed of its chip, as every function takes them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Named {
-    setup: PathBuf,
-    set: Vec<String>,
-    corner: String,
-    seed: u64,
-    bad_blocks: u32,
+arguments! {
+    /// A setup with its overrides and the seed of its chip, as every function takes them.
+    pub(crate) struct Named {
+        setup: PathBuf,
+        set: Vec<String>,
+        corner: String,
+        seed: u64,
+        bad_blocks: u32,
+    }
 }
 
 impl Named {
@@ -58,18 +59,18 @@ impl Named {
     }
 }
 
-/// Tests of `speed`, as `flash_speed` names them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Tests {
-    first_block: u32,
-    blocks: u32,
-    skip: u32,
-    pages: Vec<u32>,
-    continuous: bool,
-    secondary_block: Option<u32>,
-    only: Option<String>,
-    fs: Option<String>,
+arguments! {
+    /// Tests of `speed`, as `flash_speed` names them.
+    pub(crate) struct Tests {
+        first_block: u32,
+        blocks: u32,
+        skip: u32,
+        pages: Vec<u32>,
+        continuous: bool,
+        secondary_block: Option<u32>,
+        only: Option<String>,
+        fs: Option<String>,
+    }
 }
 
 impl Tests {

@@ -1,5 +1,6 @@
 //! The other workloads, each as its command prints it with `--json`.
 
+use crate::arguments::arguments;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
@@ -65,17 +66,17 @@ pub(crate) fn compare_papers(py: Python<'_>, table: PathBuf, seed: u64) -> PyRes
     })
 }
 
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Wear {
-    blocks: u32,
-    chips: u32,
-    seed: u64,
-    pages: String,
-    temperature: f64,
-    pattern: String,
-    erase_only: bool,
-    interleave: u32,
+arguments! {
+    pub(crate) struct Wear {
+        blocks: u32,
+        chips: u32,
+        seed: u64,
+        pages: String,
+        temperature: f64,
+        pattern: String,
+        erase_only: bool,
+        interleave: u32,
+    }
 }
 
 impl Wear {
@@ -116,13 +117,13 @@ pub(crate) fn wear_out(
     })
 }
 
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Comparison {
-    fs: Vec<String>,
-    tests: Option<Vec<String>>,
-    bytes: u64,
-    fill_percent: u32,
+arguments! {
+    pub(crate) struct Comparison {
+        filesystems: Vec<String>,
+        tests: Option<Vec<String>>,
+        bytes: u64,
+        fill_percent: u32,
+    }
 }
 
 impl Comparison {
@@ -136,7 +137,7 @@ impl Comparison {
         let known = fs_compare::Test::ALL.map(|test| (test.name(), test));
         let tests =
             self.tests.as_ref().map(|names| names.iter().map(|name| chosen("test", name, &known)).collect());
-        let mut subjects = self.fs.iter().map(subject).collect::<Result<Vec<_>, _>>()?.concat();
+        let mut subjects = self.filesystems.iter().map(subject).collect::<Result<Vec<_>, _>>()?.concat();
         let mut tests: Vec<_> = tests.unwrap_or_else(|| Ok(fs_compare::Test::ALL.to_vec()))?;
         subjects.sort();
         subjects.dedup();
@@ -169,16 +170,16 @@ pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comp
     })
 }
 
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Lives {
-    fs: String,
-    years: f64,
-    temperature: f64,
-    write_per_day: u64,
-    fill_percent: u32,
-    scrub_days: Option<u32>,
-    chips: u32,
+arguments! {
+    pub(crate) struct Lives {
+        fs: String,
+        years: f64,
+        temperature: f64,
+        write_per_day: u64,
+        fill_percent: u32,
+        scrub_days: Option<u32>,
+        chips: u32,
+    }
 }
 
 impl Lives {
@@ -215,17 +216,17 @@ pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<Strin
     })
 }
 
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Campaign {
-    fs: String,
-    mode: String,
-    cuts: u64,
-    steps: u32,
-    second: String,
-    fast: bool,
-    faults: bool,
-    size: Option<u64>,
+arguments! {
+    pub(crate) struct Campaign {
+        fs: String,
+        mode: String,
+        cuts: u64,
+        steps: u32,
+        second: String,
+        fast: bool,
+        faults: bool,
+        size: Option<u64>,
+    }
 }
 
 impl Campaign {
@@ -287,13 +288,13 @@ pub(crate) fn cut_power(
     })
 }
 
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Storage {
-    years: f64,
-    temperature: f64,
-    reads: f64,
-    uber: f64,
+arguments! {
+    pub(crate) struct Storage {
+        years: f64,
+        temperature: f64,
+        reads: f64,
+        uber: f64,
+    }
 }
 
 impl Storage {

@@ -79,22 +79,22 @@ impl NativeSweep {
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
     }
 
-    /// Number of designs that are feasible, on the front, and refused.
+    /// Number of designs that are feasible, refused, and screened out.
     fn counts(&self) -> (usize, usize, usize) {
         let results = self.results();
-        (results.feasible(), results.pareto(), results.refused().0)
+        (results.feasible(), results.refused().0, results.screened().0)
     }
 
-    /// Reason of the first design that was refused.
-    fn first_refused(&self) -> Option<String> {
-        self.results().refused().1.map(str::to_owned)
+    /// Fails when no design was measured.
+    fn check_measured(&self) -> PyResult<()> {
+        Ok(self.results().check_measured().map_err(Failure::from)?)
     }
 
     fn sensitivity(&self) -> PyResult<String> {
         Ok(serde_json::to_string(&self.results().sensitivity()).map_err(Failure::from)?)
     }
 
-    /// All rows, as columns by name.
+    /// All rows, as columns by name: the Arrow type and the values.
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = py.detach(|| -> Result<_, Failure> {
             let results = self.results();
@@ -110,10 +110,10 @@ impl NativeSweep {
         let columns = PyDict::new(py);
         for (name, cells) in all {
             match cells {
-                Cells::Bool(all) => columns.set_item(name, all)?,
-                Cells::Integer(all) => columns.set_item(name, all)?,
-                Cells::Number(all) => columns.set_item(name, all)?,
-                Cells::Text(all) => columns.set_item(name, all)?,
+                Cells::Bool(all) => columns.set_item(name, ("bool", all))?,
+                Cells::Integer(all) => columns.set_item(name, ("int64", all))?,
+                Cells::Number(all) => columns.set_item(name, ("float64", all))?,
+                Cells::Text(all) => columns.set_item(name, ("string", all))?,
             }
         }
         Ok(columns)

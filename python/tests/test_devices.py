@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from array import array
+from typing import Any
 
 import floatgate
 import numpy
@@ -56,6 +57,11 @@ def test_buffers_are_used_as_they_are(device: str) -> None:
             flash.write(0, nothing)
         with pytest.raises((TypeError, BufferError)):
             flash.readinto(0, nothing)
+    objects = numpy.array([None, 1], dtype=object)
+    with pytest.raises(TypeError, match="buffer of objects"):
+        flash.write(0, objects)
+    with pytest.raises(TypeError, match="buffer of objects"):
+        flash.readinto(0, objects)
     empty = bytearray()
     empty_array = numpy.zeros(0, dtype=numpy.uint8)
     for buffer in (empty, empty_array):
@@ -170,6 +176,27 @@ def test_power_is_lost_in_a_program_and_comes_back(setup: str) -> None:
         flash.erase(0)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"operation": 0},
+        {"operation": -1},
+        {"operation": float("nan")},
+        {"operation": 1, "share": float("nan")},
+        {"operation": 1, "share": -0.1},
+        {"operation": 1, "share": 1.1},
+        {"after_ns": -1},
+        {"after_ns": float("nan")},
+    ],
+)
+def test_a_cut_that_never_comes_is_refused(wrong: dict[str, Any]) -> None:
+    flash = floatgate.Mtd("am62a-w35n01jw")
+    with pytest.raises(ValueError, match=list(wrong)[-1]):
+        flash.cut(**wrong)
+    flash.erase(0)
+    assert flash.powered
+
+
 def test_an_observer_sees_what_resources_do() -> None:
     flash = floatgate.Mtd("imx6-mx30lf2g18ac")
     seen: list[floatgate.Span] = []
@@ -181,6 +208,8 @@ def test_an_observer_sees_what_resources_do() -> None:
     count = len(seen)
     with pytest.raises(floatgate.Error):
         flash.erase(1)
+    with pytest.raises(TypeError, match="observer"):
+        flash.observe(3)  # type: ignore[arg-type]
     flash.observe(None)
     flash.read(0, 2048)
     assert len(seen) == count

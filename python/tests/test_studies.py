@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import floatgate
+import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from floatgate._plot import Plotted
 from floatgate._result import Result
@@ -142,8 +144,36 @@ def test_studies_say_what_they_found() -> None:
     assert floatgate.papers("P0").to_dict() == json.loads(command("papers", "P0", "--json"))
 
 
+def test_what_is_none_in_all_rows_has_its_arrow_type() -> None:
+    lives = floatgate.age("imx6-mx30lf2g18ac", {"partition.size": "8MiB"}, years=0.1, chips=1)
+    assert [life.failure for life in lives] == [None]
+    schema = pyarrow.table(lives).schema
+    assert (schema.field("failure").type, schema.field("failed_after_years").type) == (pyarrow.string(), pyarrow.float64())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: floatgate.speed("am62a-w35n01jw", seed="x"), "^seed: "),  # type: ignore[arg-type]
+        (lambda: floatgate.speed("am62a-w35n01jw", blocks=1.5), "^blocks: "),  # type: ignore[arg-type]
+        (lambda: floatgate.speed("am62a-w35n01jw", pages=["x"]), "^pages: "),  # type: ignore[list-item]
+        (lambda: floatgate.speed("am62a-w35n01jw", set=3), "^set: "),  # type: ignore[arg-type]
+        (lambda: floatgate.age("am62a-w35n01jw", years="x"), "^years: "),  # type: ignore[arg-type]
+        (lambda: floatgate.fs("am62a-w35n01jw", filesystems=[3]), "^filesystems: "),  # type: ignore[list-item]
+        (lambda: floatgate.Mtd("am62a-w35n01jw", bad_blocks=None), "^bad_blocks: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read(0, "x"), "argument 'length'"),  # type: ignore[arg-type]
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer("x"), "^opcode: "),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_type_is_said_by_the_name_of_the_argument(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        call()
+    with pytest.raises(OverflowError, match="^seed: "):
+        floatgate.speed("am62a-w35n01jw", seed=-1)
+
+
 def test_text_is_escaped_in_notebooks() -> None:
-    table = floatgate.Table({"a": ["<b>"], "refused": [None]})
+    table = floatgate.Table({"a": ("string", ["<b>"]), "refused": ("string", [None])})
     assert "&lt;b&gt;" in table._repr_html_()
 
 

@@ -195,6 +195,36 @@ def test_a_population_has_intervals_and_a_screen_prunes() -> None:
 def test_numpy_and_arrow() -> None:
     table = floatgate.sweep(SETUP, {"bus.clock_hz": numpy.arange(10, 30, 10) * 1_000_000}, "page read")
     assert pyarrow.table(table).column("page read KiB/s").to_pylist() == table["page read KiB/s"]
+    # Nothing was refused, and the column is one of texts all the same.
+    assert table["refused"] == [None, None]
+    for one in (table, pickle.loads(pickle.dumps(table))):
+        types = {field.name: str(field.type) for field in pyarrow.table(one).schema}
+        assert types["refused"] == "string"
+        assert (types["bus.clock_hz"], types["page read KiB/s"], types["pareto"]) == ("int64", "double", "bool")
+
+
+def test_one_absurd_value_costs_its_row(tmp_path: Path) -> None:
+    space: dict[str, list[Any]] = {"chip": ["w35n01jw", "nosuch", "[broken"], "bus.clock_hz": [25e6, 1, 10**30, "fast"]}
+    expected = floatgate.sweep(SETUP, space, "page read")
+    assert expected.refused == 11
+    assert [why is None for why in expected["refused"]] == [True] + [False] * 11
+    with ThreadPoolExecutor(2) as threads:
+        assert floatgate.sweep(SETUP, space, "page read", threads, chunk=1) == expected
+
+
+def test_a_value_that_json_does_not_have_is_named() -> None:
+    for wrong in (
+        {"options": {"blocks": None}},
+        {"sample": {"random": float("nan")}},
+        {"population": {"members": object()}},
+        {"seed": b"x"},
+    ):
+        with pytest.raises(floatgate.Error, match=f"{next(iter(wrong))}.*is no value"):
+            floatgate.sweep(SETUP, {"bus.clock_hz": {"from": 1e7, "to": 2e7}}, "page read", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(floatgate.Error, match="^`seed`: expected a whole number"):
+        floatgate.sweep(SETUP, SPACE, seed="x")  # type: ignore[arg-type]
+    with pytest.raises(floatgate.Error, match="unknown key `member` in .population"):
+        floatgate.sweep(SETUP, SPACE, population={"member": 3})
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.json", "a.parquet"])
@@ -236,7 +266,7 @@ def test_what_is_wrong_is_said_wherever_it_is_found(tmp_path: Path) -> None:
         floatgate.sweep(SETUP, {"bus.mdoe": ["1S-8S-8S"]})
     with ThreadPoolExecutor(2) as threads, pytest.raises(floatgate.Error, match="no test is called"):
         floatgate.sweep(SETUP, SPACE, "page hole", threads)
-    with pytest.raises(floatgate.Error, match="all designs are refused"):
+    with pytest.raises(floatgate.Error, match="all 2 designs are refused"):
         floatgate.sweep(SETUP, {"bus.clock_hz": [1, 2]})
     nothing: list[Any] = []
     for values in (nothing, iter(nothing)):
@@ -246,7 +276,7 @@ def test_what_is_wrong_is_said_wherever_it_is_found(tmp_path: Path) -> None:
         floatgate.sweep(SETUP, [])
     with pytest.raises(floatgate.Error, match="chunk"):
         floatgate.sweep(SETUP, SPACE, chunk=0)
-    with pytest.raises(floatgate.Error, match="unknown field"):
+    with pytest.raises(floatgate.Error, match=r"unknown key `blokcs` in \[options\]"):
         floatgate.sweep(SETUP, SPACE, blokcs=3)
     with pytest.raises(floatgate.Error, match="neither CSV"):
         floatgate.sweep(SETUP, SPACE, output=tmp_path / "a.xlsx")

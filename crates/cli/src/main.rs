@@ -38,6 +38,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
 use floatgate_image::help;
 use floatgate_lab::config::Kind;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Page data comes and goes in thousands of small buffers; this allocator takes memory in large pages, which a first
@@ -168,9 +169,23 @@ fn main() -> ExitCode {
 /// input are refused, too.
 fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
     let mut command = with_negative_numbers(Cli::command());
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    name_help_of_help(&command, &mut arguments);
+    let matches = command.try_get_matches_from_mut(arguments)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok(outputs::check(&command, &matches).map(|()| cli))
+}
+
+/// `help --help` is the help of `help`: clap takes the option for the name of a command.
+fn name_help_of_help(command: &clap::Command, arguments: &mut [OsString]) {
+    let [_, names @ .., help, option] = arguments else { return };
+    let of = names.iter().try_fold(command, |command, name| command.find_subcommand(name));
+    if of.is_some_and(clap::Command::has_subcommands)
+        && *help == "help"
+        && (*option == "--help" || *option == "-h")
+    {
+        *option = OsString::from("help");
+    }
 }
 
 fn with_negative_numbers(command: clap::Command) -> clap::Command {

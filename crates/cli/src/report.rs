@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         match extension.as_deref() {
             Some("json") => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
             Some("csv") => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
+            Some("parquet") => return Err(parquet(&name)),
             _ => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
         }
     }
@@ -61,6 +62,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     output.write_all(page.as_bytes()).map_err(|error| output.failed(error))?;
     common::finish(output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a Parquet file.
+fn parquet(name: &str) -> Failure {
+    let csv = Path::new(name).with_extension("csv");
+    let csv = csv.display();
+    Failure::new(
+        format!("{name}: a report reads JSON and CSV, not Parquet"),
+        format!(
+            "write the sweep as JSON (`floatgate sweep SPEC -o FILE.json`, at once with the checkpoint that it had), \
+             or convert the file: duckdb -c \"COPY (FROM '{name}') TO '{csv}'\""
+        ),
+    )
 }
 
 /// The command line as a shell takes it.

@@ -1,6 +1,7 @@
 //! `floatgate sweep`.
 
 use crate::common::{self, Failure, Outcome, read_text};
+use crate::output::tell;
 use floatgate_image::output::Output;
 use floatgate_lab::config::Library;
 use floatgate_lab::sweep::{self, Evaluator, Format, Results, Spec, WriteError};
@@ -24,8 +25,8 @@ designs.toml:
   setup = \"am62a-w35n01jw\"
   constraints = [\"page read KiB/s > 5000\"]
   [space]
-  \"bus.mode\" = [\"1-1-1\", \"1-1-8\", \"1-8-8\"]
-  \"bus.clock_hz\" = { from = 10e6, to = 50e6, step = 10e6 }
+  bus.mode = [\"1-1-1\", \"1-1-8\", \"1-8-8\"]
+  bus.clock_hz = { from = 10e6, to = 50e6, step = 10e6 }
   [objectives]
   maximise = [\"page read KiB/s\"]
   minimise = [\"bus.clock_hz\"]
@@ -69,21 +70,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let text = read_text(&args.spec, MOST, "name a specification in TOML")?;
     let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
     let inputs: Vec<&Path> = [&args.spec].into_iter().chain(&args.checkpoint).map(PathBuf::as_path).collect();
-    let output = Output::stream(&args.output, &inputs)?;
+    let mut output = Output::stream(&args.output, &inputs)?;
     let evaluator = Evaluator::new(Arc::new(Library::built_in()), &spec)?;
     let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
     let bar = bar(&results);
     let outcome = sweep::run(&evaluator, &mut results, |done| bar.set_position(done as u64));
     bar.finish_and_clear();
     outcome?;
-    if let (refused, Some(first)) = results.refused()
-        && refused == results.designs()
-    {
-        let message =
-            format!("all {} are refused, the first because: {first}", common::count(refused, "design"));
-        return Err(Failure::new(message, "change `space`, `set` or `options` of the specification"));
-    }
-    let mut writer = BufWriter::new(output.file());
+    results.check_measured()?;
+    let mut writer = BufWriter::new(&mut output);
     let written = results.write(format, &mut writer).and_then(|()| Ok(writer.flush()?));
     drop(writer);
     match written {
@@ -93,7 +88,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Err(other) => return Err(Failure::new(other, "name another output")),
     }
     common::finish(output)?;
-    Ok(ExitCode::SUCCESS)
+    let (refused, Some(first)) = results.refused() else { return Ok(ExitCode::SUCCESS) };
+    let designs = common::count(results.designs(), "design");
+    tell(&format!("{refused} of {designs} cannot be had (column `refused`), the first because: {first}"));
+    Ok(ExitCode::FAILURE)
 }
 
 /// A bar of designs on a terminal; nothing elsewhere.

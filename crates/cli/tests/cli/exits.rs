@@ -120,7 +120,16 @@ fn messages_lead_on() {
 
 #[test]
 fn help_and_version_exit_with_0_on_stdout() {
-    for line in ["--help", "-h", "--version", "help speed", "speed --help", "papers --version"] {
+    for line in [
+        "--help",
+        "-h",
+        "--version",
+        "help speed",
+        "help --help",
+        "image help -h",
+        "speed --help",
+        "papers --version",
+    ] {
         let run = run(line);
         assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "floatgate {line}");
         assert!(run.out.contains("floatgate"), "floatgate {line}");

@@ -189,7 +189,7 @@ fn check_sweep(docs: &BTreeMap<String, Section>) -> BTreeSet<String> {
         [objectives]\nmaximise = [\"page read KiB/s\"]\nminimise = [\"bus.clock_hz\"]\n";
     std::fs::write(&spec, text).unwrap();
     let line = format!("sweep {spec} -o {out}");
-    assert_eq!(run(&line).code, Some(0), "{}", run(&line).err);
+    assert_eq!(run(&line).code, Some(1), "{}", run(&line).err);
     check_text(docs, SWEEP, &line, &std::fs::read_to_string(&out).unwrap())
 }
 

@@ -133,6 +133,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
 /// behind those that read it.
 const EACH: &[&str] = &[
     "report am62a-w35n01jw -o -",
+    "sweep designs.toml -o - --format csv",
     "man speed",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
@@ -202,7 +203,7 @@ const EACH: &[&str] = &[
 ];
 
 /// Commands that print no result, only when they are ended, or after a guest has booted: these have tests of their own.
-const SILENT: [&str; 4] = ["sweep", "card run", "card serve", "image mount"];
+const SILENT: [&str; 3] = ["card run", "card serve", "image mount"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {
@@ -210,6 +211,8 @@ fn files(name: &str) -> PathBuf {
     dump_files(&folder);
     std::fs::rename(folder.join("rootfs.ubi"), folder.join("rootfs.data")).unwrap();
     crate::images::write(&folder);
+    let designs = "setup = 'am62a-w35n01jw'\ntests = 'page read'\n[space]\nbus.clock_hz = [10e6, 25e6]\n";
+    std::fs::write(folder.join("designs.toml"), designs).unwrap();
     std::fs::write(folder.join("requests.csv"), crate::support::REQUESTS).unwrap();
     std::fs::write(folder.join("flash_speed.txt"), crate::support::FIGURES).unwrap();
     folder

@@ -137,7 +137,9 @@ fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
             let mut command = floatgate();
             command.env("RAYON_NUM_THREADS", threads).arg("sweep").arg(&spec).arg("-o").arg(&out);
             let run = finish(command.arg("--checkpoint").arg(&part));
-            assert_eq!(run.code, Some(0), "{}", run.err);
+            // A mode that does not exist is no reason to stop.
+            assert_eq!(run.code, Some(1), "{}", run.err);
+            assert!(run.err.contains("2 of 4 designs cannot be had"), "{}", run.err);
             std::fs::read(&out).unwrap()
         };
         let one = with("1", "one");
@@ -148,6 +150,26 @@ fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
     let csv = std::fs::read_to_string(folder.join("out.csv")).unwrap();
     assert_eq!(csv.lines().filter(|line| line.contains("8x")).count(), 2, "{csv}");
     assert!(std::fs::read(folder.join("out.parquet")).unwrap().starts_with(b"PAR1"));
+}
+
+/// Of the files of a sweep a report takes CSV and JSON, and says what to do with Parquet.
+#[test]
+fn a_report_takes_what_a_sweep_wrote() {
+    let (folder, spec) = spec("sweep-report", DESIGNS);
+    for extension in ["csv", "json", "parquet"] {
+        let out = folder.join(format!("out.{extension}"));
+        assert_eq!(run(&format!("sweep {spec} -o {}", out.display())).code, Some(1));
+        let line = format!("report {} -o {}", out.display(), folder.join("out.html").display());
+        let report = run(&line);
+        if extension == "parquet" {
+            assert_refused(&line, &report);
+            assert!(report.err.contains("not Parquet") && report.err.contains("out.csv"), "{}", report.err);
+        } else {
+            assert_eq!(report.code, Some(0), "{}", report.err);
+            let page = std::fs::read_to_string(folder.join("out.html")).unwrap();
+            assert!(page.contains("page read KiB/s") && page.contains("8x"), "{extension}");
+        }
+    }
 }
 
 #[test]
@@ -176,6 +198,6 @@ fn a_sweep_says_what_is_wrong_and_writes_nothing() {
     }
     let full = run(&format!("sweep {good} -o /dev/full --format csv"));
     assert_refused("/dev/full", &full);
-    let piped = stdout(&format!("sweep {good} -o - --format csv"));
-    assert_eq!(piped.lines().count(), 5, "{piped}");
+    let piped = run(&format!("sweep {good} -o - --format csv"));
+    assert_eq!((piped.code, piped.out.lines().count()), (Some(1), 5), "{}", piped.out);
 }

@@ -305,7 +305,7 @@ const JFFS2_ERASE_MIN: u32 = 8 << 10;
 /// Eraseblocks of SPI NOR in a Linux that is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
 const LARGE_SECTORS: &str = "driver.erase_bytes=64KiB";
 
-/// How a JFFS2 gets onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
+/// The commands that bring a JFFS2 onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
 /// these.
 fn make_jffs2(library: &Library, board: &Board, geometry: &Geometry) -> Result<Point, Error> {
     let make = |what: &str, erase: u32| {

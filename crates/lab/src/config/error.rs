@@ -117,6 +117,13 @@ impl ConfigError {
         self.0.place.as_ref()
     }
 
+    /// The same error of a text that nobody has written.
+    #[must_use]
+    pub fn without_place(mut self) -> Self {
+        self.0.place = None;
+        self
+    }
+
     /// `file:line:column: message (help)`.
     pub fn one_line(&self) -> String {
         let place = self.0.place.as_ref().map_or(String::new(), |place| format!("{place}: "));

@@ -229,13 +229,13 @@ fn table(id: &str, table: &Table, most: usize) -> Markup {
     let numeric = table.numeric();
     let (shown_rows, all) = (chosen.len(), table.rows.len());
     html! {
-        div.data id=(id) data-plot[table.plot] {
+        div.data id=(id) data-plot=[table.plot.then(|| table.equal.map_or_else(String::new, |columns| columns.join(",")))] {
             h3 { (table.caption) }
             @if shown_rows < all { p.left-out { (shown_rows) " of " (all) " rows are in this report: the Pareto front, and others at even distances." } }
             @if all > 1 {
                 div.controls {
                     label for={ (id) "-f" } { "Filter rows" }
-                    input type="search" id={ (id) "-f" } placeholder="words, or column<60" aria-describedby={ (id) "-n" };
+                    input type="search" id={ (id) "-f" } placeholder="words, column<60, column=word" aria-describedby={ (id) "-n" };
                     span.count id={ (id) "-n" } role="status" aria-live="polite" { (shown_rows) " rows" }
                 }
             }

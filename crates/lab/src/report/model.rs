@@ -62,6 +62,8 @@ pub(super) struct Table {
     pub(super) rows: Vec<Row>,
     /// Drawn as a scatter plot, too.
     pub(super) plot: bool,
+    /// Two columns that are to be equal: the axes of the plot, which begins with others without them.
+    pub(super) equal: Option<[&'static str; 2]>,
     /// Columns with true where more is better, false where less is: the axes of the plot.
     pub(super) objectives: Vec<(String, bool)>,
 }

@@ -10,7 +10,7 @@
     return node;
   };
 
-  // Tables: sorted by a column, filtered by words and by conditions such as ns<60.
+  // Tables: sorted by a column, filtered by words and by conditions such as ns<60 or chip=w25n01jw.
   const headings = (table) => [...table.tHead.rows[0].cells].map((th) => th.textContent);
   const sort = (table, th) => {
     const at = th.cellIndex;
@@ -27,14 +27,23 @@
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
     th.setAttribute("aria-sort", order);
   };
-  const compare = { "<": (a, b) => a < b, "<=": (a, b) => a <= b, ">": (a, b) => a > b, ">=": (a, b) => a >= b, "=": (a, b) => a === b };
+  const holds = { "<": (order) => order < 0, "<=": (order) => order <= 0, ">": (order) => order > 0, ">=": (order) => order >= 0, "=": (order) => order === 0, "!=": (order) => order !== 0 };
+  // Numbers in the order of numbers, texts in that of texts, in which numbers count as numbers, too. An empty cell has no order.
+  const order = (cell, wanted) => {
+    const [text, value] = [cell.textContent.trim(), Number(wanted)];
+    if (text === "") return NaN;
+    const own = number(cell);
+    // What is shown is rounded: a reader who types it means this row.
+    if (Number.isFinite(own) && Number.isFinite(value)) return Number(text) === value ? 0 : own - value;
+    return text.toLowerCase().localeCompare(wanted.toLowerCase(), "en", { numeric: true });
+  };
   const condition = (text, names) => {
-    const found = /^(.*?)\s*(<=|>=|<|>|=)\s*(-?[\d.]+(?:e[+-]?\d+)?)$/i.exec(text.trim());
+    const found = /^(.*?)\s*(<=|>=|!=|<|>|=)\s*(\S.*)$/.exec(text.trim());
     if (!found) return null;
     const name = found[1].trim().toLowerCase();
     const at = names.findIndex((n) => n.toLowerCase() === name);
     const near = at >= 0 ? at : names.findIndex((n) => n.toLowerCase().includes(name));
-    return near < 0 || name === "" ? null : (row) => compare[found[2]](number(row.cells[near]), Number(found[3]));
+    return near < 0 || name === "" ? null : (row) => holds[found[2]](order(row.cells[near], found[3].trim()));
   };
   const filter = (data) => {
     const table = data.querySelector("table");
@@ -100,9 +109,12 @@
     const by = [...columns.filter(varies), ...columns];
     const speeds = by.filter((at) => /\/s/.test(names[at]));
     const objectives = by.filter(better);
-    const firstX = objectives.find((at) => better(at) === "less") ?? objectives[0] ?? by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
+    // Two columns that are to be equal have no front: the line shows where they are.
+    const named = data.dataset.plot.split(",").map((name) => names.indexOf(name));
+    const equal = named.includes(-1) ? null : named;
+    const firstX = equal?.[0] ?? objectives.find((at) => better(at) === "less") ?? objectives[0] ?? by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
     const x = choose("Across", firstX);
-    const y = choose("Up", objectives.find((at) => at !== firstX) ?? speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
+    const y = choose("Up", equal?.[1] ?? objectives.find((at) => at !== firstX) ?? speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
     const canvas = make("div", { className: "canvas" }, figure);
     const readout = make("p", { className: "readout", textContent: "Point at a dot, or move to one with Tab, to read its row." }, figure);
     readout.setAttribute("role", "status");
@@ -112,8 +124,10 @@
       const [ax, ay] = [Number(x.select.value), Number(y.select.value)];
       const points = rows.filter((row) => !row.hidden)
         .map((row) => ({ row, x: number(row.cells[ax]), y: number(row.cells[ay]) }))
-        .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y));
-      caption.textContent = `${names[ay]} over ${names[ax]}; orange: the Pareto front of the rows shown`;
+        .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!isEqual || (p.x > 0 && p.y > 0)));
+      const isEqual = equal?.[0] === ax && equal[1] === ay;
+      for (const { want } of [x, y]) want.hidden = isEqual;
+      caption.textContent = `${names[ay]} over ${names[ax]}; orange: ${isEqual ? "where they are equal" : "the Pareto front of the rows shown"}`;
       if (points.length === 0) { canvas.textContent = "No row has both figures."; return; }
       const [sx, sy] = [x.want.value === "less" ? 1 : -1, y.want.value === "less" ? 1 : -1];
       const front = [];
@@ -121,16 +135,17 @@
         const last = front[front.length - 1];
         if (!last || sy * (p.y - last.y) < 0 || (p.y === last.y && p.x === last.x)) front.push(p);
       }
-      const best = new Set(front);
+      const ends = isEqual ? [Math.min, Math.max].map((end) => points.map((p) => p.x).reduce((a, b) => end(a, b))).map((x) => ({ x, y: x })) : front;
+      const best = new Set(isEqual ? [] : front);
       // The front last, so that no other dot covers it.
       points.sort((a, b) => best.has(a) - best.has(b));
-      const scale = { grid: true, nice: true, zero: false };
+      const scale = { grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~s" } : { zero: false }) };
       const chart = picture(canvas, caption.textContent, "group", (width) => ({
         height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
         x: { ...scale, label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
         y: { ...scale, label: names[ay] },
         marks: [
-          Plot.line(front, { x: "x", y: "y", stroke: "var(--front)" }),
+          Plot.line(ends, { x: "x", y: "y", stroke: "var(--front)" }),
           Plot.dot(points, { x: "x", y: "y", r: (p) => (best.has(p) ? 5.5 : 4.5), ariaLabel: (p) => label(p.row), sort: null }),
         ],
       }));

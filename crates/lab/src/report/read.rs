@@ -179,6 +179,7 @@ fn table(
     let cells = rows.into_iter().map(|(name, row)| named(name, flat(row))).collect();
     let mut table = Table::of_keyed(caption, cells);
     // Rows of other lists are different tests, which are not to be compared with each other.
+    table.equal = (kind.command == "papers").then_some(["published", "simulated"]);
     table.plot &= PLOTTED.contains(&kind.command) && path == "rows" || kind.command == "card speed";
     Ok((!table.rows.is_empty()).then_some(table))
 }

@@ -1,6 +1,7 @@
 //! The analysis of all designs, in one pass over them: constraints, Pareto front, sensitivity.
 
 use super::batch::Batch;
+use super::evaluator::SCREENED;
 use super::space::{KeyType, Space};
 use super::spec::Spec;
 use crate::error::Error;
@@ -30,14 +31,30 @@ pub(super) struct Analysis {
     pub(super) texts: Vec<String>,
     /// Designs that are not refused and meet all constraints.
     pub(super) feasible: usize,
-    /// First design that was refused.
-    pub(super) first_refused: Option<String>,
+    /// Designs that cannot be had.
+    pub(super) refused: Reasons,
+    /// Designs that missed a condition of `screen`.
+    pub(super) screened: Reasons,
     /// Designs that are not refused.
     pub(super) measured: usize,
     objectives: Vec<Objective>,
     front: Front,
     axes: Vec<AxisBins>,
     keys: Vec<(String, KeyType)>,
+}
+
+/// Number of designs without figures, and the reason of the first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reasons {
+    pub(super) count: usize,
+    pub(super) first: Option<String>,
+}
+
+impl Reasons {
+    fn add(&mut self, why: &str) {
+        self.count += 1;
+        self.first.get_or_insert_with(|| why.to_owned());
+    }
 }
 
 struct Objective {
@@ -117,7 +134,8 @@ impl Analysis {
             figures: Vec::new(),
             texts: Vec::new(),
             feasible: 0,
-            first_refused: None,
+            refused: Reasons::default(),
+            screened: Reasons::default(),
             measured: 0,
             objectives,
             front: Front::default(),
@@ -138,7 +156,8 @@ impl Analysis {
         new_names(&mut self.texts, &mut batch.texts.iter().map(|(name, _)| name));
         for at in 0..batch.len() {
             if let Some(Some(why)) = batch.refused.get(at) {
-                self.first_refused.get_or_insert_with(|| why.clone());
+                let reasons = if why.starts_with(SCREENED) { &mut self.screened } else { &mut self.refused };
+                reasons.add(why);
                 continue;
             }
             self.measured += 1;

@@ -7,10 +7,12 @@ use super::space::{Space, Work};
 use super::spec::{HELP, Population, Spec};
 use crate::config::{Config, Library, Override, Prepared, Problem};
 use crate::error::Error;
-use crate::speed_run::refuses_a_value;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Beginning of the reason for which a design is not measured that misses a condition of `screen`.
+pub(super) const SCREENED: &str = "screened out: ";
 
 /// Most prepared setups that are kept: a sweep over the chips of a catalogue uses all of them again and again.
 const PREPARED_MAX: usize = 1024;
@@ -26,6 +28,9 @@ pub struct Evaluator {
     /// Setups by name and the overrides that name files.
     prepared: RwLock<BTreeMap<Vec<String>, Arc<Prepared>>>,
 }
+
+/// Overrides of a key by their text, each parsed once as a grid repeats its values; with the reason for a text that is no value.
+type Parsed<'w> = BTreeMap<&'w str, Result<Override, Error>>;
 
 /// A design: overrides of the setup, and what else its keys say.
 struct Design<'a> {
@@ -89,7 +94,8 @@ impl Evaluator {
     /// Measures some designs, on all threads of the pool or on this one; `each` is called after each.
     ///
     /// # Errors
-    /// Errors that concern all designs, such as an unknown key. A value that is refused concerns its design alone, and is in its row.
+    /// Errors that concern all designs: an unknown key, a setup that cannot be read. Everything else concerns its design alone, and is in its
+    /// row.
     pub fn measure(&self, work: &Work, is_parallel: bool, each: &(dyn Fn() + Sync)) -> Result<Batch, Error> {
         let parsed = self.parse(work)?;
         let one = |number: usize| {
@@ -103,42 +109,40 @@ impl Evaluator {
         Ok(Batch::new(work.first, records?))
     }
 
-    /// Overrides by key and text, each parsed once: a grid repeats its values.
-    fn parse<'w>(&self, work: &'w Work) -> Result<Vec<BTreeMap<&'w str, Override>>, Error> {
+    /// The values of each key.
+    fn parse<'w>(&self, work: &'w Work) -> Result<Vec<Parsed<'w>>, Error> {
         let first = self.base.len() + 1;
-        let of_key = |(axis, key): (usize, &String)| {
-            let texts = work.designs.iter().filter_map(|values| values.get(axis)?.as_deref());
-            let mut known = BTreeMap::new();
-            for text in texts {
-                if !known.contains_key(text) {
-                    known.insert(text, Override::parse(&format!("{key}={text}"), first + axis)?);
-                }
+        let of_key = |(axis, key): (usize, &'w String)| {
+            // A wrong key is wrong in all designs.
+            Override::parse(&format!("{key}=0"), first + axis)?;
+            let mut known = Parsed::new();
+            for text in work.designs.iter().filter_map(|values| values.get(axis)?.as_deref()) {
+                known.entry(text).or_insert_with(|| {
+                    Override::parse(&format!("{key}={text}"), first + axis)
+                        .map_err(|error| Error::from(error).within(format!("{key}={text}")))
+                });
             }
             Ok(known)
         };
         work.keys.iter().enumerate().map(of_key).collect()
     }
 
-    fn design(
-        &self,
-        parsed: &[BTreeMap<&str, Override>],
-        work: &Work,
-        number: usize,
-    ) -> Result<Record, Error> {
+    fn design(&self, parsed: &[Parsed<'_>], work: &Work, number: usize) -> Result<Record, Error> {
         let values = work.designs.get(number).into_iter().flatten();
-        let own: Vec<&Override> =
-            parsed.iter().zip(values).filter_map(|(known, text)| known.get(text.as_deref()?)).collect();
+        let own: Result<Vec<&Override>, &Error> = parsed
+            .iter()
+            .zip(values)
+            .filter_map(|(known, text)| Some(known.get(text.as_deref()?)?.as_ref()))
+            .collect();
+        let own = match own {
+            Ok(own) => own,
+            Err(error) => return Ok(refused(error)),
+        };
         let found = match &self.spec.population {
             None => self.member(&own, self.spec.seed).map(|found| record(&found)),
             Some(population) => self.population(&own, population),
         };
-        match found {
-            Ok(record) => Ok(record),
-            Err(error) if concerns_a_design(&error) => {
-                Ok(Record { refused: Some(error.to_string()), ..Record::default() })
-            }
-            Err(error) => Err(error),
-        }
+        found.or_else(|error| if is_of_all_designs(&error, &own) { Err(error) } else { Ok(refused(&error)) })
     }
 
     /// A design on one chip.
@@ -171,8 +175,7 @@ impl Evaluator {
                 .map(|(_, figure)| figure.mean());
             if !wanted.holds(value) {
                 let value = value.map_or_else(|| "missing".to_owned(), |value| format!("{value:.1}"));
-                let message =
-                    format!("screened out: {} is {value}, and `{wanted}` is asked for", wanted.column);
+                let message = format!("{SCREENED}{} is {value}, and `{wanted}` is asked for", wanted.column);
                 return Err(Error::asked(message, "change `screen`"));
             }
         }
@@ -234,12 +237,17 @@ impl Evaluator {
     }
 }
 
-/// True when an error concerns one design's value alone. An unknown key or name is wrong for the whole sweep.
-fn concerns_a_design(error: &Error) -> bool {
-    match error {
-        Error::Config(error) => error.problem() == Problem::WrongValue,
-        error => refuses_a_value(error),
-    }
+/// True when no value of a design can be the reason of an error: a key that nothing asks for, or the files of the setup. A design that
+/// names files of its own has other keys than the next one.
+fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
+    let names_files = |set: &&Override| set.names_a_base() || set.keys() == [SETUP];
+    let is_of_a_value = |problem| matches!(problem, Problem::WrongValue | Problem::MissingKey);
+    error.config().is_some_and(|error| !is_of_a_value(error.problem())) && !own.iter().any(names_files)
+}
+
+/// A design that cannot be had.
+fn refused(error: &Error) -> Record {
+    Record { refused: Some(error.to_string()), ..Record::default() }
 }
 
 /// The figures of one chip.

@@ -1,9 +1,9 @@
 //! Measurements of a design: a workload each, with its options and the figures that it gives.
 
-use super::spec::{HELP, Spec};
+use super::spec::{Spec, explained};
 use crate::age;
 use crate::card;
-use crate::config::{Config, Library, Override};
+use crate::config::{Config, Library, Override, Problem};
 use crate::corner::Corner;
 use crate::endurance::{self, Experiment, Subject};
 use crate::error::Error;
@@ -14,6 +14,7 @@ use crate::speed::{Measured, SpeedOptions, Test};
 use crate::speed_run;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// Prefix of keys that are options of the measurement and not fields of the setup.
 pub(super) const OPTIONS: &str = "options.";
@@ -248,7 +249,7 @@ impl Measure {
             // Of a value that is wrong only its design hears.
             let probe = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
             if let Err(error) = Self::new(spec.measure, &probe, &[])
-                && error.to_string().contains("unknown field")
+                && error.config().is_some_and(|error| error.problem() == Problem::UnknownKey)
             {
                 return Err(error);
             }
@@ -310,10 +311,16 @@ fn is_figure_of(figure: &str, test: &str) -> bool {
     figure.strip_prefix(test).is_some_and(|unit| [" KiB/s", " ms", " MB/s"].contains(&unit))
 }
 
+/// Options of a measurement, which stand in the table `options` of the specification.
 fn read<T: DeserializeOwned>(options: toml::Table) -> Result<T, Error> {
-    toml::Value::Table(options).try_into().map_err(|error: toml::de::Error| {
-        Error::asked(format!("options of the measurement: {}", error.message()), HELP)
-    })
+    #[derive(Deserialize)]
+    struct Outer<T> {
+        options: T,
+    }
+    let json = json!({ "options": options }).to_string();
+    serde_json::from_str::<Outer<T>>(&json)
+        .map(|outer| outer.options)
+        .map_err(|error| explained::<Outer<T>>(&json, &error))
 }
 
 /// Name and value of a test's figure: KiB/s, or ms where no bytes are moved.

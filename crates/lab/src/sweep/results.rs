@@ -7,6 +7,7 @@ use super::evaluator::Evaluator;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
 use crate::error::Error;
+use floatgate_image::words::count;
 use std::path::Path;
 
 /// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
@@ -128,9 +129,32 @@ impl Results {
         self.analysis.pareto()
     }
 
-    /// Number of designs that were refused, and the reason of the first.
+    /// Number of designs that cannot be had, and the reason of the first.
     pub fn refused(&self) -> (usize, Option<&str>) {
-        (self.done - self.analysis.measured, self.analysis.first_refused.as_deref())
+        (self.analysis.refused.count, self.analysis.refused.first.as_deref())
+    }
+
+    /// Number of designs that missed a condition of `screen`, and the reason of the first.
+    pub fn screened(&self) -> (usize, Option<&str>) {
+        (self.analysis.screened.count, self.analysis.screened.first.as_deref())
+    }
+
+    /// Refuses a sweep of which no design was measured: its rows have no figures.
+    ///
+    /// # Errors
+    /// All designs are refused or screened out.
+    pub fn check_measured(&self) -> Result<(), Error> {
+        let ((refused, why), (screened, missed)) = (self.refused(), self.screened());
+        match why.or(missed) {
+            Some(first) if refused + screened == self.designs() => Err(Error::asked(
+                format!(
+                    "all {} are refused, the first because: {first}",
+                    count(self.designs() as u64, "design")
+                ),
+                "change the space, the overrides or the options of the sweep",
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Sensitivities of the objectives, the largest of each first.

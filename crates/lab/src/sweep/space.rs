@@ -2,7 +2,7 @@
 
 use super::spec::{MAX_DESIGNS, Sample};
 use floatgate_device::cells::random::{hash, unit};
-use serde::de::{MapAccess, Visitor};
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +18,10 @@ pub(super) struct Axes(Vec<(String, Axis)>);
 impl Axes {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn sort(&mut self) {
+        self.0.sort_by(|(a, _), (b, _)| a.cmp(b));
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &str> {
@@ -43,8 +47,15 @@ impl<'de> Deserialize<'de> for Axes {
 
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Axes, M::Error> {
                 let mut axes = Vec::new();
-                while let Some(axis) = map.next_entry()? {
-                    axes.push(axis);
+                let mut known = BTreeSet::new();
+                while let Some((key, Branch(branch))) = map.next_entry::<String, Branch>()? {
+                    for (rest, axis) in branch {
+                        let key = format!("{key}{rest}");
+                        if !known.insert(key.clone()) {
+                            return Err(M::Error::custom(format!("`{key}` is given twice")));
+                        }
+                        axes.push((key, axis));
+                    }
                 }
                 Ok(Axes(axes))
             }
@@ -53,21 +64,70 @@ impl<'de> Deserialize<'de> for Axes {
     }
 }
 
+/// The axes behind the first part of a key, with the rest of their keys: none of `"bus.mode" = [...]`, `.mode` of `bus.mode = [...]`, which
+/// TOML makes a table of.
+struct Branch(Vec<(String, Axis)>);
+
+impl Branch {
+    fn grow(&mut self, rest: String, value: toml::Value) -> Result<(), String> {
+        let axis = match value {
+            toml::Value::Array(list) => Axis::List(list),
+            toml::Value::Table(table) if RANGE.iter().any(|key| table.contains_key(*key)) => {
+                Axis::Range(Range::new(&table)?)
+            }
+            toml::Value::Table(table) => {
+                return table
+                    .into_iter()
+                    .try_for_each(|(key, value)| self.grow(format!("{rest}.{key}"), value));
+            }
+            other => return Err(format!("{other} is neither a list nor a range: write [{other}]")),
+        };
+        self.0.push((rest, axis));
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Branch {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut branch = Self(Vec::new());
+        branch.grow(String::new(), toml::Value::deserialize(d)?).map_err(D::Error::custom)?;
+        Ok(branch)
+    }
+}
+
+/// Keys of a range.
+const RANGE: [&str; 3] = ["from", "to", "step"];
+
 /// Values of a key.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Axis {
     List(Vec<toml::Value>),
     Range(Range),
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Range {
     from: f64,
     to: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<f64>,
+}
+
+impl Range {
+    fn new(table: &toml::Table) -> Result<Self, String> {
+        if let Some(other) = table.keys().find(|key| !RANGE.contains(&key.as_str())) {
+            return Err(format!("a range has no `{other}`: write {{ from = 1, to = 9, step = 2 }}"));
+        }
+        let number = |key: &str| match table.get(key) {
+            None => Ok(None),
+            Some(toml::Value::Integer(n)) => Ok(Some(*n as f64)),
+            Some(toml::Value::Float(x)) => Ok(Some(*x)),
+            Some(other) => Err(format!("`{key}` is {other}, and no number")),
+        };
+        let end = |key: &str| number(key)?.ok_or_else(|| format!("a range needs `{key}`"));
+        Ok(Self { from: end("from")?, to: end("to")?, step: number("step")? })
+    }
 }
 
 impl Axis {

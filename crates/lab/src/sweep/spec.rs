@@ -3,8 +3,10 @@
 use super::constraint::Constraint;
 use super::measure::{Measure, MeasureKind};
 use super::space::{Axes, Design, Space};
+use crate::config::{ConfigError, Node, Source};
 use crate::error::Error;
 use crate::speed::Test;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Most designs of a sweep.
@@ -17,6 +19,25 @@ const MAX_MEMBERS: u32 = 100_000;
 pub(super) const HELP: &str = "a specification has `setup`, a table `space` of lists or ranges ({ from = 1, to = 9, step = 2 }), and may have `set`, `measure`, \
     `tests`, `options`, `seed`, `screen`, `constraints`, `sample` (`random` or `latin_hypercube`, `seed`), `population` (`members`, `least`, `vary`, `stop`) \
     and `objectives` (`maximise`, `minimise`)";
+
+/// An error in a specification, with advice.
+fn helped(error: ConfigError) -> Error {
+    let has_advice = error.advice().is_some();
+    Error::Config(if has_advice { error } else { error.help(HELP) })
+}
+
+/// The error of a `T` in JSON, in the words of those in TOML: a caller has no text in which a place could be shown.
+pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Error) -> Error {
+    let toml = serde_json::from_str(json).ok().and_then(|value: toml::Table| toml::to_string(&value).ok());
+    let read = |text: String| Node::parse(&Source::text("specification", &text))?.extract::<T>("").map(drop);
+    match toml.map(read) {
+        Some(Err(error)) => helped(error.without_place()),
+        _ => {
+            let message = error.to_string();
+            Error::asked(message.split(" at line ").next().unwrap_or_default(), HELP)
+        }
+    }
+}
 
 /// A sweep.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -114,7 +135,7 @@ fn least() -> u32 {
 /// A text stands for a list of one.
 fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "expected a text or a list of texts")]
     enum OneOrMany {
         One(String),
         Many(Vec<String>),
@@ -126,20 +147,26 @@ fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
 }
 
 impl Spec {
-    /// Reads a specification in TOML; `name` is that of its file.
+    /// Reads a specification in TOML, of which `name` is the file. Its keys are in alphabetical order.
     ///
     /// # Errors
     /// A text that is none.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        toml::from_str(text).map_err(|error| Error::asked(format!("{name}: {error}"), HELP))
+        let read = |source| Node::parse(&source)?.extract("");
+        let mut spec: Self = read(Source::text(name, text)).map_err(helped)?;
+        spec.space.sort();
+        if let Some(population) = &mut spec.population {
+            population.vary.sort();
+        }
+        Ok(spec)
     }
 
-    /// Reads a specification in JSON, with the same names.
+    /// Reads a specification in JSON, with the same names. Its keys are in the order of the text.
     ///
     /// # Errors
     /// A text that is none.
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text).map_err(|error| Error::asked(error.to_string(), HELP))
+        serde_json::from_str(text).map_err(|error| explained::<Self>(text, &error))
     }
 
     /// The specification in JSON without its designs: what one needs to know to measure some of them.

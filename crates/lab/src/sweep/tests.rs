@@ -152,6 +152,99 @@ fn parquet_has_the_rows_of_the_csv() {
     assert_eq!(results.refused().0, 5);
 }
 
+/// A value that is none, a file that is not there, a chip that this board cannot drive, and a screen: each is a row with its reason.
+#[test]
+fn a_design_that_cannot_be_had_is_a_row() {
+    let results = swept(
+        "setup='am62a-w35n01jw'\ntest='page read'\nscreen=['page read KiB/s > 10000']\n[space]\n\
+         chip=['w35n01jw', 'nosuch', 'mx30lf2g18ac', '[broken', 'w25n01jw']\n'bus.clock_hz'=[25e6, 'fast', 1, 1e300]\n",
+    );
+    assert_eq!(column(&results, "feasible").iter().sum::<f64>(), 1.0);
+    assert_eq!((results.refused().0, results.screened().0), (18, 1));
+    let json: serde_json::Value = serde_json::from_slice(&written(&results, Format::Json)).unwrap();
+    assert_eq!((&json["refused"], &json["screened"]), (&18.into(), &1.into()));
+    let why = |chip: &str, hz: &str| {
+        let is = |row: &&serde_json::Value| row["chip"] == chip && row["bus.clock_hz"] == hz;
+        json["rows"].as_array().unwrap().iter().find(is).unwrap()["refused"].as_str().unwrap_or("").to_owned()
+    };
+    assert_eq!(why("w35n01jw", "25000000"), "");
+    assert!(why("w35n01jw", "fast").starts_with("`bus.clock_hz`: "), "{}", why("w35n01jw", "fast"));
+    assert!(why("nosuch", "25000000").contains("no part is called `nosuch`"));
+    assert!(why("mx30lf2g18ac", "25000000").contains("drives SPI chips"));
+    assert!(why("[broken", "25000000").starts_with("chip=[broken: "));
+    assert!(why("w25n01jw", "25000000").starts_with("screened out: "));
+}
+
+/// TOML makes tables of keys with dots.
+#[test]
+fn keys_need_no_quotes() {
+    let quoted = swept(SPEC);
+    let bare = SPEC.replace("\"bus.mode\"", "bus.mode").replace("\"bus.clock_hz\" =", "bus.clock_hz =");
+    assert!(bare.contains("\nbus.clock_hz = {"));
+    assert_eq!(written(&swept(&bare), Format::Csv), written(&quoted, Format::Csv));
+    let table = SPEC
+        .replace("[space]", "[space.bus]")
+        .replace("\"bus.", "\"")
+        .replace("[\"clock_hz\"]", "[\"bus.clock_hz\"]");
+    assert_eq!(written(&swept(&table), Format::Csv), written(&quoted, Format::Csv));
+    let twice = SPEC.replace("[space]", "[space]\nbus.mode = ['1-1-1']");
+    assert!(begun(&twice, None).err().unwrap().to_string().contains("`bus.mode` is given twice"));
+}
+
+/// What is wrong is named as its writer did, in TOML and in JSON.
+#[test]
+fn messages_name_what_was_written() {
+    for (toml, json, said) in [
+        ("seed = 'x'", r#""seed": "x""#, "`seed`: expected a whole number, 0 or more, found the text \"x\""),
+        ("measure = 'luck'", r#""measure": "luck""#, "`measure`: unknown value \"luck\""),
+        ("sample = 3", r#""sample": 3"#, "`sample`: expected a table, found the number 3"),
+        ("sample = { random = 'x' }", r#""sample": {"random": "x"}"#, "`sample.random`: expected"),
+        (
+            "population = { member = 3 }",
+            r#""population": {"member": 3}"#,
+            "unknown key `member` in [population]",
+        ),
+        ("population = {}", r#""population": {}"#, "missing key `members`"),
+        ("tests = 3", r#""tests": 3"#, "`tests`: expected a text or a list of texts"),
+        ("constraints = ['a']", r#""constraints": ["a"]"#, "no constraint: `a`"),
+        (
+            "options = { blocks = 'x' }",
+            r#""options": {"blocks": "x"}"#,
+            "`options.blocks`: expected a whole number",
+        ),
+        ("options = { blokcs = 3 }", r#""options": {"blokcs": 3}"#, "unknown key `blokcs` in [options]"),
+        (
+            "space = { x = 3 }",
+            r#""space": {"x": 3}"#,
+            "`space.x`: 3 is neither a list nor a range: write [3]",
+        ),
+        ("space = { x = { from = 3 } }", r#""space": {"x": {"from": 3}}"#, "`space.x`: a range needs `to`"),
+        (
+            "space = { x = { from = 'a', to = 3 } }",
+            r#""space": {"x": {"from": "a", "to": 3}}"#,
+            "`space.x`: `from` is \"a\", and no number",
+        ),
+        ("spaces = 3", r#""spaces": 3"#, "unknown key `spaces`"),
+    ] {
+        let space = if toml.starts_with("space ") { "" } else { "space = { x = [1] }" };
+        let json_space = if space.is_empty() { "" } else { r#", "space": {"x": [1]}"# };
+        let both = [
+            Spec::parse("s.toml", &format!("setup = 'am62a-w35n01jw'\n{toml}\n{space}\n")),
+            Spec::from_json(&format!(r#"{{"setup": "am62a-w35n01jw", {json}{json_space}}}"#)),
+        ];
+        for read in both {
+            let evaluated = |spec: Spec| {
+                let evaluator = Evaluator::new(Arc::new(Library::built_in()), &spec)?;
+                Results::new(&evaluator, &spec, None).map(drop)
+            };
+            let error = read.and_then(evaluated).unwrap_err();
+            assert!(error.to_string().contains(said), "{toml}: {error}");
+            let help = error.help().unwrap_or_default();
+            assert!(!help.is_empty() && !help.contains("specification:"), "{toml}: {help}");
+        }
+    }
+}
+
 #[test]
 fn a_population_has_intervals_and_stops_when_they_are_narrow() {
     let population = |rule: &str| {
@@ -169,6 +262,38 @@ fn a_population_has_intervals_and_stops_when_they_are_narrow() {
     assert!(members[0] < 64.0 && members[0] >= 8.0, "{members:?}");
     let width = column(&stopped, "mean cycles high")[0] - column(&stopped, "mean cycles low")[0];
     assert!(width <= wide, "{width} {wide}");
+}
+
+/// The example of docs/scale.md, with fewer chips: those at 70 C lose files when they are scrubbed once a year, and more than those that are
+/// scrubbed once a month; those at 20 C lose none.
+#[test]
+fn the_population_of_the_documentation_shows_what_heat_does() {
+    let docs = include_str!("../../../../docs/scale.md");
+    let example = docs
+        .split("```toml\n")
+        .find_map(|block| Some(block.split_once("\n```")?.0).filter(|text| text.contains("[population]")));
+    let at = |temperature: &str| {
+        let spec = example
+            .unwrap()
+            .replace("members = 40", "members = 3")
+            .replace("from = 20, to = 70", temperature);
+        let results = swept(&spec.replace("[30, 91, 365]", "[30, 365]"));
+        (column(&results, "survived"), column(&results, "moved LEBs"))
+    };
+    let ((cool, few), (hot, many)) = (at("from = 20, to = 20"), at("from = 70, to = 70"));
+    assert_eq!(cool, [1.0, 1.0]);
+    assert!(hot[1] < cool[1] && hot[1] <= hot[0], "{hot:?}");
+    assert!(many[0] > few[0], "{few:?} {many:?}");
+}
+
+/// That of the tour: half as many cycles in the cold.
+#[test]
+fn chips_wear_faster_in_the_cold() {
+    let results = swept(
+        "setup='mt29f2g08aad'\nmeasure='endurance'\n[space]\noptions.temperature_c=[5, 25]\n[population]\nmembers=24\n",
+    );
+    let cycles = column(&results, "mean cycles");
+    assert!((1.6..2.5).contains(&(cycles[1] / cycles[0])), "{cycles:?}");
 }
 
 #[test]

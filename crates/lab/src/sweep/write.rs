@@ -95,10 +95,12 @@ impl Results {
     fn write_json(&self, out: &mut impl Write) -> Result<(), WriteError> {
         write!(
             out,
-            "{{\"setup\": {}, \"measure\": {}, \"designs\": {}, \"feasible\": {}, \"pareto\": {},\n\"objectives\": {},\n\"sensitivity\": {},\n\"rows\": [",
+            "{{\"setup\": {}, \"measure\": {}, \"designs\": {}, \"refused\": {}, \"screened\": {}, \"feasible\": {}, \"pareto\": {},\n\"objectives\": {},\n\"sensitivity\": {},\n\"rows\": [",
             json!(self.setup()),
             json!(self.measure()),
             self.done(),
+            self.refused().0,
+            self.screened().0,
             self.feasible(),
             self.pareto(),
             json!(self.objectives()),
