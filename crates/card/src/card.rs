@@ -482,7 +482,10 @@ impl BlockDevice for Card {
         let request = (lba, self.begin(now), self.timeouts.erase_timeout_us);
         self.start(now, lba, self.write_command)?;
         self.last_page = NO_PAGE;
-        let outcome = self.discard_pieces(lba, count);
+        let mut outcome = self.discard_pieces(lba, count);
+        if count == self.capacity {
+            outcome = outcome.and_then(|()| self.ftl.flush());
+        }
         self.finish();
         let outcome = self.checked(lba, outcome);
         self.in_time(request, outcome)

@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Fat,
     /// SLC cache.
     Slc,
+    /// Bitmaps of discards.
+    Discards,
 }
 
 /// State of a block.

@@ -1,6 +1,7 @@
 //! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
 
 use crate::bus::BusMode;
+use crate::discards;
 use crate::fake::FakeKind;
 use crate::limits::HostSpec;
 use crate::power::PowerSpec;
@@ -289,14 +290,25 @@ impl CardSpec {
             Mapping::Hybrid => open + log + 1,
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
-        fat + written + slc + u64::from(RESERVE_BLOCKS)
+        fat + written + slc + self.reserve_blocks()
+    }
+
+    /// Blocks that hold the bitmaps of discards: with room for one that is written while another is cleaned.
+    pub(crate) fn discard_blocks(&self) -> u64 {
+        let [slots, page] = [self.au_bytes, self.page_bytes].map(|bytes| bytes / self.unit_bytes().max(1));
+        (discards::groups(self) + 2 * page) / slots.max(1) + 1
+    }
+
+    /// Blocks beyond those for the host's data: to work with, and for the bitmaps of discards.
+    pub fn reserve_blocks(&self) -> u64 {
+        u64::from(RESERVE_BLOCKS) + self.discard_blocks()
     }
 
     /// Time within which the map is rebuilt after any loss of power, merges that were cut included: a bound, not an estimate.
     ///
     /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then open
     /// allocation units are merged, those of the log, and those of a block that the SLC cache has too much; a page-mapped card cleans a few
-    /// blocks.
+    /// blocks. Each bitmap of discards is read.
     pub fn power_on_bound(&self) -> Nanos {
         let pages = self.au_bytes / self.page_bytes;
         let slots = self.au_bytes / self.unit_bytes();
@@ -314,7 +326,8 @@ impl CardSpec {
         let program = t_prog_us.max(self.slc.t_prog_us) + transfer;
         // A unit of a merge may be read from a page of its own.
         let merge = read * slots + program * (pages + 2) + t_bers_us * 2;
-        let all = read * (2 * self.blocks() + spare * (pages + 1)) + merge * merges;
+        let scan = 2 * self.blocks() + spare * (pages + 1) + discards::groups(self);
+        let all = read * scan + merge * (merges + self.discard_blocks());
         all * u64::from(self.stretch())
     }
 
@@ -419,7 +432,7 @@ impl CardSpec {
             (
                 self.needed_spare_blocks() + u64::from(self.bad_blocks) <= u64::from(self.spare_blocks),
                 "spare_blocks",
-                "too few for the open, log and SLC blocks, those that are bad, and three to work with",
+                "too few for the open, log and SLC blocks, those that are bad, three to work with, and those with discards",
             ),
         ]
     }
