@@ -21,7 +21,6 @@ pub(crate) struct Discards {
     group_units: u32,
     /// A bit for each unit: the bitmaps as they were programmed last.
     recorded: Vec<u64>,
-    /// Groups that lost units since their bitmap was programmed.
     dirty: BTreeSet<u32>,
 }
 
@@ -66,9 +65,9 @@ impl Discards {
         self.dirty.insert(self.units + unit / self.group_units);
     }
 
-    /// Bitmaps that a flush must write.
-    pub(crate) fn dirty(&self) -> Vec<u32> {
-        self.dirty.iter().copied().collect()
+    /// Bitmaps of groups that lost units since they were programmed.
+    pub(crate) const fn dirty(&self) -> &BTreeSet<u32> {
+        &self.dirty
     }
 
     /// Discards that were not recorded are forgotten.

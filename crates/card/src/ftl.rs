@@ -268,7 +268,7 @@ impl Ftl {
         }
         let end = self.nand.program(ready, block)?;
         if self.nand.blocks[block as usize].kind == Kind::Discards {
-            self.record_discards(block);
+            self.recorded(block);
         }
         self.in_flight[self.oldest] = end;
         self.oldest = if self.oldest + 1 == self.in_flight.len() { 0 } else { self.oldest + 1 };
@@ -300,21 +300,31 @@ impl Ftl {
         Ok(())
     }
 
-    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as discarded data may come back
-    /// in all others.
+    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as all others may have contents
+    /// that are needed again.
     pub(crate) fn open_block(&mut self, kind: Kind) -> Result<u32, Fault> {
-        // What replaces the contents of a free block must be on the NAND before they are erased.
+        // What replaces the contents of a free block must be on the NAND before they are erased, or an older version would come back.
         self.program_partial_pages()?;
-        let standby = if self.prefers_worn { None } else { self.standby.take() };
+        if kind != Kind::Discards {
+            self.record_discards()?;
+        }
+        let is_levelling = self.prefers_worn && kind != Kind::Discards;
+        let standby = if is_levelling { None } else { self.standby.take() };
         let block = match standby {
             Some(block) => block,
             None => self.erase_free()?.ok_or(Fault::WornOut)?,
         };
         self.nand.open(block, kind);
-        if self.standby.is_none() {
+        self.prepare_standby()?;
+        Ok(block)
+    }
+
+    /// Erases a block to stand by, unless discards must be recorded before, for which the last one may have been taken.
+    fn prepare_standby(&mut self) -> Result<(), Fault> {
+        if self.standby.is_none() && self.discards.dirty().is_empty() {
             self.standby = self.erase_free()?;
         }
-        Ok(block)
+        Ok(())
     }
 
     /// Erases a free block, `None` when there is none. One that fails to erase is bad from now on.
@@ -357,19 +367,25 @@ impl Ftl {
     /// Everything written is on the NAND when this ends, and everything discarded.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.program_partial_pages()?;
-        let bitmaps = self.discards.dirty();
-        if !bitmaps.is_empty() {
-            for bitmap in bitmaps {
-                self.write_to_stream(Kind::Discards, bitmap, Source::Host(&[]))?;
-            }
-            self.program_partial_pages()?;
-        }
+        self.record_discards()?;
         self.now = self.in_flight.iter().fold(self.now, |now, end| now.max(*end));
         Ok(())
     }
 
+    /// Writes the bitmaps that have changed, when no page is gathered in RAM.
+    fn record_discards(&mut self) -> Result<(), Fault> {
+        if self.discards.dirty().is_empty() {
+            return Ok(());
+        }
+        for bitmap in self.discards.dirty().clone() {
+            self.write_to_stream(Kind::Discards, bitmap, Source::Host(&[]))?;
+        }
+        self.program_partial_pages()?;
+        self.prepare_standby()
+    }
+
     /// The bitmaps in the page that was just programmed are those of the map as it is.
-    fn record_discards(&mut self, block: u32) {
+    fn recorded(&mut self, block: u32) {
         let end = self.nand.first_slot(block) + self.nand.blocks[block as usize].programmed;
         let page = self.nand.page_of(end - 1);
         for bitmap in self.discards.bitmaps() {

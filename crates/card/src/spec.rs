@@ -163,6 +163,9 @@ pub struct CardSpec {
     /// Bytes that are programmed at once, over all planes.
     #[serde(with = "units::bytes")]
     pub page_bytes: u64,
+    /// Planes over which a page lies, in pieces of the same size. A read loads those alone that it needs.
+    #[serde(default = "one_plane")]
+    pub planes: u32,
     /// Bytes that the map places as one; a page where it is absent. Smaller writes read, change and write a whole unit.
     #[serde(default, with = "units::bytes")]
     pub map_unit_bytes: u64,
@@ -232,6 +235,10 @@ const fn idle_after() -> Nanos {
     Nanos::from_ms(50)
 }
 
+const fn one_plane() -> u32 {
+    1
+}
+
 /// A value that no card can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`card.{key}`: {problem}")]
@@ -251,6 +258,8 @@ const MAX_UNITS: u64 = 1 << 28;
 const MAX_BLOCKS: u64 = 1 << 19;
 /// Most map units of a block: merging them is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
+/// Most planes of a page.
+const PLANES_MAX: u32 = 16;
 /// Longest time of an operation: millions of merges add up in 64 bits.
 const MAX_TIME: Nanos = Nanos::from_ms(1000);
 /// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
@@ -378,7 +387,7 @@ impl CardSpec {
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 11] {
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 12] {
         let unit = self.unit_bytes();
         let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
         let in_order = self.mapping != Mapping::Page;
@@ -392,6 +401,12 @@ impl CardSpec {
                 "must be a power of two of map units",
             ),
             (self.page_bytes <= 1 << 22, "page_bytes", "at most 4 MiB"),
+            (
+                (1..=PLANES_MAX).contains(&self.planes)
+                    && whole(self.page_bytes, u64::from(self.planes) * SECTOR_BYTES as u64),
+                "planes",
+                "from 1 to 16, each with whole sectors of the page",
+            ),
             (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page"),
             (
                 !in_order || unit == self.page_bytes,

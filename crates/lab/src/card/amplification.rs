@@ -109,6 +109,7 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         open_aus: 0,
         open_aus_random: 0,
         page_bytes: UNIT_BYTES,
+        planes: 1,
         map_unit_bytes: UNIT_BYTES,
         mapping: Mapping::Page,
         collector,
