@@ -3,7 +3,7 @@
 use crate::bus::BusMode;
 use crate::ftl::Ftl;
 use crate::limits::HostSpec;
-use crate::nand::{Fault, State};
+use crate::nand::{Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
 use crate::spec::{BadSpec, CardSpec};
 use floatgate_device::{Host, Resource};
@@ -11,6 +11,7 @@ use floatgate_mtd::block_device::{check_count, check_sectors};
 use floatgate_mtd::{
     BlockDevice, BlockError, BlockErrorKind, Breakdown, Instant, Nanos, Phase, SECTOR_BYTES,
 };
+use std::ops::Range;
 
 /// Choices that are not the card's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +90,7 @@ pub struct Card {
     pending_most: usize,
     /// A unit's worth of zeros, for discards of parts; a unit to fill one up.
     scratch: Vec<u8>,
-    /// Page read last, and the time at which it is in RAM.
-    last_page: (u32, Instant),
+    last_page: LastPage,
     is_worn_out: bool,
     power: PowerSpec,
     timeouts: HostSpec,
@@ -109,12 +109,29 @@ struct Piece {
 }
 
 impl Piece {
+    const fn sectors(&self) -> u64 {
+        (self.to - self.from) as u64
+    }
+
     const fn bytes(&self) -> usize {
         (self.to - self.from) * SECTOR_BYTES
     }
+
+    /// Place in the unit, in bytes.
+    const fn in_unit(&self) -> Range<usize> {
+        self.from * SECTOR_BYTES..self.to * SECTOR_BYTES
+    }
 }
 
-const NO_PAGE: (u32, Instant) = (u32::MAX, Instant::ZERO);
+/// Page read last: the planes of which are in RAM, and since when.
+#[derive(Clone, Copy, Debug)]
+struct LastPage {
+    page: u32,
+    planes: Planes,
+    ready: Instant,
+}
+
+const NO_PAGE: LastPage = LastPage { page: u32::MAX, planes: Planes::NONE, ready: Instant::ZERO };
 
 impl Card {
     /// A new card.
@@ -360,7 +377,8 @@ impl Card {
         let mut old = std::mem::take(&mut self.scratch);
         old.fill(0);
         if let Some(slot) = self.ftl.slot(unit) {
-            self.ftl.now = self.ftl.now.max(self.page_ready(slot));
+            let planes = self.ftl.nand.planes_of(slot, 0..old.len());
+            self.ftl.now = self.ftl.now.max(self.page_ready(slot, planes));
             self.ftl.nand.load(slot, 0, &mut old);
         }
         let pending = &mut self.pending[place];
@@ -389,24 +407,48 @@ impl Card {
         Ok(())
     }
 
-    /// Time at which the page of a slot is in RAM; it is read when it is not.
-    fn page_ready(&mut self, slot: u32) -> Instant {
+    /// Planes that a read needs of the page in which it begins. It is told apart from the next page by the map.
+    fn planes_ahead(&self, mut lba: u64, mut sectors: u64) -> Planes {
+        if !self.ftl.nand.has_planes() {
+            return Planes::FIRST;
+        }
+        let (mut planes, mut page) = (Planes::NONE, None);
+        while sectors > 0 {
+            let piece = self.piece(lba, sectors);
+            let Some(slot) = self.ftl.slot(piece.unit) else { break };
+            let here = self.ftl.nand.page_of(slot);
+            if *page.get_or_insert(here) != here {
+                break;
+            }
+            planes = planes.with(self.ftl.nand.planes_of(slot, piece.in_unit()));
+            (lba, sectors) = (lba + piece.sectors(), sectors - piece.sectors());
+        }
+        planes
+    }
+
+    /// Time at which some planes of the page of a slot are in RAM; those that are not are read.
+    fn page_ready(&mut self, slot: u32, planes: Planes) -> Instant {
         if self.ftl.nand.is_in_ram(self.ftl.nand.block_of(slot), slot) {
             return self.ftl.now;
         }
         let page = self.ftl.nand.page_of(slot);
-        if self.last_page.0 != page {
-            self.last_page = (page, self.ftl.read_page(slot));
+        if self.last_page.page != page {
+            self.last_page = LastPage { page, ..NO_PAGE };
         }
-        self.last_page.1
+        let missing = planes.without(self.last_page.planes);
+        if !missing.is_empty() {
+            let ready = self.ftl.nand.read_planes(self.ftl.now, page, missing);
+            self.last_page = LastPage { page, planes: self.last_page.planes.with(planes), ready };
+        }
+        self.last_page.ready
     }
 
-    /// Reads a piece. Returns the time at which it can go over the bus, and true when it could not be corrected.
-    fn read_piece(&mut self, piece: Piece, out: &mut [u8]) -> (Instant, bool) {
+    /// Reads a piece, and of its page the planes given. Returns the time at which it can go over the bus, and true when it could not be corrected.
+    fn read_piece(&mut self, piece: Piece, planes: Planes, out: &mut [u8]) -> (Instant, bool) {
         let (mut ready, mut is_wrong) = (self.ftl.now, false);
         match self.ftl.slot(piece.unit) {
             Some(slot) => {
-                ready = self.page_ready(slot);
+                ready = self.page_ready(slot, planes);
                 is_wrong = self.ftl.nand.is_uncorrectable(self.ftl.nand.block_of(slot));
                 self.ftl.nand.load(slot, piece.from * SECTOR_BYTES, out);
             }
@@ -428,7 +470,8 @@ impl Card {
     fn read_pieces(&mut self, mut lba: u64, mut out: &mut [u8]) -> Result<Option<u64>, Fault> {
         let (mut wrong, mut au) = (None, None);
         while !out.is_empty() {
-            let piece = self.piece(lba, (out.len() / SECTOR_BYTES) as u64);
+            let sectors = (out.len() / SECTOR_BYTES) as u64;
+            let (piece, planes) = (self.piece(lba, sectors), self.planes_ahead(lba, sectors));
             if !self.overlaps_reads {
                 self.ftl.now = self.host.now();
             }
@@ -440,19 +483,14 @@ impl Card {
                 // The firmware sets up reads of the next allocation unit when those of this one have ended.
                 self.ftl.now = self.ftl.now.max(self.host.now()) + self.au_switch;
             }
-            let (ready, is_wrong) = self.read_piece(piece, now);
+            let (ready, is_wrong) = self.read_piece(piece, planes, now);
             if is_wrong {
                 wrong = wrong.or(Some(lba));
             }
             self.host.wait_until(ready, Resource::Die(0), Phase::Array, "tR");
-            self.host.spend(
-                Resource::Bus,
-                Phase::Data,
-                self.bus.data((piece.to - piece.from) as u64),
-                "data",
-            );
+            self.host.spend(Resource::Bus, Phase::Data, self.bus.data(piece.sectors()), "data");
             self.refresh(piece.unit)?;
-            (lba, out) = (lba + (piece.to - piece.from) as u64, rest);
+            (lba, out) = (lba + piece.sectors(), rest);
         }
         Ok(wrong)
     }
@@ -482,7 +520,10 @@ impl BlockDevice for Card {
         let request = (lba, self.begin(now), self.timeouts.erase_timeout_us);
         self.start(now, lba, self.write_command)?;
         self.last_page = NO_PAGE;
-        let outcome = self.discard_pieces(lba, count);
+        let mut outcome = self.discard_pieces(lba, count);
+        if count == self.capacity {
+            outcome = outcome.and_then(|()| self.ftl.flush());
+        }
         self.finish();
         let outcome = self.checked(lba, outcome);
         self.in_time(request, outcome)
@@ -529,15 +570,10 @@ impl Card {
             let piece = self.piece(at, (rest.len() / SECTOR_BYTES) as u64);
             let (first, later) = rest.split_at(piece.bytes());
             self.finish();
-            self.host.spend(
-                Resource::Bus,
-                Phase::Data,
-                self.bus.data((piece.to - piece.from) as u64),
-                "data",
-            );
+            self.host.spend(Resource::Bus, Phase::Data, self.bus.data(piece.sectors()), "data");
             self.ftl.now = self.host.now();
             outcome = self.write_piece(piece, first);
-            (at, rest) = (at + (piece.to - piece.from) as u64, later);
+            (at, rest) = (at + piece.sectors(), later);
         }
         self.stop(data.len() / SECTOR_BYTES);
         self.finish();
@@ -555,8 +591,7 @@ impl Card {
                 let zeros = vec![0; piece.bytes()];
                 self.write_piece(piece, &zeros)?;
             }
-            let sectors = (piece.to - piece.from) as u64;
-            (lba, count) = (lba + sectors, count - sectors);
+            (lba, count) = (lba + piece.sectors(), count - piece.sectors());
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! into the one block that takes everything. Whatever its policy, a block is cleaned by writing its valid units anew, and is free when the
 //! map points to none of its slots. It is erased when it is needed.
 
+use crate::discards::Discards;
 use crate::nand::{Block, Fault, Kind, Nand, State};
 use crate::open_aus::OpenAus;
 use crate::packed::PackedInts;
@@ -45,14 +46,15 @@ pub(crate) struct Units {
 #[derive(Clone, Debug)]
 pub(crate) struct Ftl {
     pub(crate) nand: Nand,
-    /// Slot + 1 of each logical unit, 0 for none.
+    /// Slot + 1 of each logical unit, 0 for none: those of the host, then the bitmaps of discards.
     map: PackedInts,
+    discards: Discards,
     /// Blocks in which nothing is valid.
     free: Vec<u32>,
     /// Erased block that is opened next.
     standby: Option<u32>,
     /// By [`Kind`].
-    streams: [Stream; 4],
+    streams: [Stream; 5],
     pub(crate) open: OpenAus,
     /// Clock of the controller.
     pub(crate) now: Instant,
@@ -81,13 +83,15 @@ impl Ftl {
         let nand = Nand::new(spec, stores, seed);
         let slots_per_au = nand.slots_per_block;
         let slots = slots_per_au * nand.blocks.len() as u32;
+        let discards = Discards::new(spec);
         let pages = (spec.buffer_bytes / spec.page_bytes).max(1) as usize;
         let mut ftl = Self {
             free: Vec::with_capacity(nand.blocks.len()),
             standby: None,
             nand,
-            map: PackedInts::new((spec.capacity_bytes / spec.unit_bytes()) as usize, slots),
-            streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 4],
+            map: PackedInts::new(discards.bitmaps().end as usize, slots),
+            discards,
+            streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 5],
             open: OpenAus::new(spec, slots_per_au),
             now: Instant::ZERO,
             in_flight: vec![Instant::ZERO; pages],
@@ -112,16 +116,19 @@ impl Ftl {
     fn set_limits(&mut self, spec: &CardSpec) {
         let fat = if self.fat.kind == FatKind::Page { self.fat.aus + self.fat.spare_blocks } else { 0 };
         let slc = if spec.slc.blocks > 0 { spec.slc.blocks + 1 } else { 0 };
+        let discards = spec.discard_blocks() as u32;
         let bad = self.nand.blocks.iter().filter(|block| block.state == State::Bad).count();
         let good = (self.nand.blocks.len() - bad) as u32;
-        self.streams[Kind::Main as usize].limit = good.saturating_sub(RESERVE_BLOCKS + fat + slc);
+        self.streams[Kind::Main as usize].limit = good.saturating_sub(RESERVE_BLOCKS + discards + fat + slc);
         self.streams[Kind::Log as usize].limit = spec.log_blocks;
         self.streams[Kind::Fat as usize].limit = fat;
         self.streams[Kind::Slc as usize].limit = spec.slc.blocks;
+        self.streams[Kind::Discards as usize].limit = discards;
     }
 
-    pub(crate) fn units_mapped(&self) -> u32 {
-        self.map.len() as u32
+    /// Number of the host's units.
+    pub(crate) const fn host_units(&self) -> u32 {
+        self.discards.units()
     }
 
     /// Slot of a logical unit, `None` when it was never written or is discarded.
@@ -260,6 +267,9 @@ impl Ftl {
             ready = self.replace(block, ready)?;
         }
         let end = self.nand.program(ready, block)?;
+        if self.nand.blocks[block as usize].kind == Kind::Discards {
+            self.recorded(block);
+        }
         self.in_flight[self.oldest] = end;
         self.oldest = if self.oldest + 1 == self.in_flight.len() { 0 } else { self.oldest + 1 };
         Ok(())
@@ -290,21 +300,31 @@ impl Ftl {
         Ok(())
     }
 
-    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as discarded data may come back
-    /// in all others.
+    /// Opens the standby block, and erases the next: an erased block is there whenever power goes away, as all others may have contents
+    /// that are needed again.
     pub(crate) fn open_block(&mut self, kind: Kind) -> Result<u32, Fault> {
-        // What replaces the contents of a free block must be on the NAND before they are erased.
+        // What replaces the contents of a free block must be on the NAND before they are erased, or an older version would come back.
         self.program_partial_pages()?;
-        let standby = if self.prefers_worn { None } else { self.standby.take() };
+        if kind != Kind::Discards {
+            self.record_discards()?;
+        }
+        let is_levelling = self.prefers_worn && kind != Kind::Discards;
+        let standby = if is_levelling { None } else { self.standby.take() };
         let block = match standby {
             Some(block) => block,
             None => self.erase_free()?.ok_or(Fault::WornOut)?,
         };
         self.nand.open(block, kind);
-        if self.standby.is_none() {
+        self.prepare_standby()?;
+        Ok(block)
+    }
+
+    /// Erases a block to stand by, unless discards must be recorded before, for which the last one may have been taken.
+    fn prepare_standby(&mut self) -> Result<(), Fault> {
+        if self.standby.is_none() && self.discards.dirty().is_empty() {
             self.standby = self.erase_free()?;
         }
-        Ok(block)
+        Ok(())
     }
 
     /// Erases a free block, `None` when there is none. One that fails to erase is bad from now on.
@@ -330,7 +350,8 @@ impl Ftl {
 
     /// Programs the pages that streams have gathered only partly.
     pub(crate) fn program_partial_pages(&mut self) -> Result<(), Fault> {
-        for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc] {
+        // Bitmaps of discards come last: they have what others have written.
+        for kind in [Kind::Main, Kind::Log, Kind::Fat, Kind::Slc, Kind::Discards] {
             let Some(block) = self.streams[kind as usize].frontier else { continue };
             if self.nand.has_partial_page(block) {
                 self.program(block, self.now)?;
@@ -343,16 +364,41 @@ impl Ftl {
         Ok(())
     }
 
-    /// Everything written is on the NAND when this ends.
+    /// Everything written is on the NAND when this ends, and everything discarded.
     pub(crate) fn flush(&mut self) -> Result<(), Fault> {
         self.program_partial_pages()?;
+        self.record_discards()?;
         self.now = self.in_flight.iter().fold(self.now, |now, end| now.max(*end));
         Ok(())
     }
 
-    /// Forgets a unit.
+    /// Writes the bitmaps that have changed, when no page is gathered in RAM.
+    fn record_discards(&mut self) -> Result<(), Fault> {
+        if self.discards.dirty().is_empty() {
+            return Ok(());
+        }
+        for bitmap in self.discards.dirty().clone() {
+            self.write_to_stream(Kind::Discards, bitmap, Source::Host(&[]))?;
+        }
+        self.program_partial_pages()?;
+        self.prepare_standby()
+    }
+
+    /// The bitmaps in the page that was just programmed are those of the map as it is.
+    fn recorded(&mut self, block: u32) {
+        let end = self.nand.first_slot(block) + self.nand.blocks[block as usize].programmed;
+        let page = self.nand.page_of(end - 1);
+        for bitmap in self.discards.bitmaps() {
+            if self.slot(bitmap).is_some_and(|slot| self.nand.page_of(slot) == page) {
+                self.discards.record(bitmap, &self.map);
+            }
+        }
+    }
+
+    /// Forgets a unit: until the next flush in RAM only.
     pub(crate) fn discard(&mut self, unit: u32) {
         if let Some(slot) = self.map.replace(unit as usize, 0).checked_sub(1) {
+            self.discards.add(unit);
             self.invalidate(slot);
         }
     }
@@ -396,6 +442,9 @@ impl Ftl {
     /// Writes the valid units of a closed block anew, after which it is free.
     fn clean(&mut self, block: u32) -> Result<(), Fault> {
         let kind = self.nand.blocks[block as usize].kind;
+        if kind == Kind::Discards {
+            self.program_partial_pages()?;
+        }
         let (first, end) = (self.nand.first_slot(block), self.nand.blocks[block as usize].next);
         let spares = self.nand.spares(block)?;
         let (mut page, mut ready) = (u32::MAX, self.now);
@@ -414,7 +463,7 @@ impl Ftl {
     fn move_unit(&mut self, kind: Kind, unit: u32, ready: Instant) -> Result<(), Fault> {
         match kind {
             Kind::Slc => self.write_through(unit, Source::Copy(ready)),
-            Kind::Fat => self.append(Kind::Fat, unit, Source::Copy(ready)),
+            Kind::Fat | Kind::Discards => self.append(kind, unit, Source::Copy(ready)),
             Kind::Main if self.mapping == Mapping::Page => self.append(Kind::Main, unit, Source::Copy(ready)),
             Kind::Main | Kind::Log => self.merge(self.open.au_of(unit)),
         }
@@ -454,6 +503,7 @@ impl Ftl {
 
     /// A page-mapped stream may have one block more than it should after a block was moved into it.
     fn collect_after_move(&mut self) -> Result<(), Fault> {
+        self.collect(Kind::Discards)?;
         if self.mapping == Mapping::Page {
             self.collect(Kind::Main)?;
         }
@@ -518,9 +568,11 @@ impl Ftl {
         self.now = at;
         self.in_flight.fill(self.now);
         self.open.clear();
+        self.discards.lose_power();
         self.scan();
         self.nand.powered()?;
         self.rebuild_map()?;
+        self.read_discards();
         self.count_blocks();
         self.finish_merges()?;
         for kind in [Kind::Slc, Kind::Log, Kind::Fat] {
@@ -574,11 +626,21 @@ impl Ftl {
         }
     }
 
+    /// Takes the time to read the bitmaps of discards, which [`Self::rebuild_map`] has applied.
+    fn read_discards(&mut self) {
+        let slots: Vec<u32> = self.discards.bitmaps().filter_map(|bitmap| self.slot(bitmap)).collect();
+        let end = slots.into_iter().map(|slot| self.read_page(slot)).max();
+        self.now = end.map_or(self.now, |end| end.max(self.now));
+    }
+
     /// Maps the units of a page of a block to its slots.
     fn map_page(&mut self, block: u32, page: u32, spares: &BlockSpares) {
         for slot in self.nand.slots_of_page(page) {
             if let Some(unit) = spares.unit(slot) {
                 self.map.replace(unit as usize, self.nand.first_slot(block) + slot + 1);
+                if unit >= self.host_units() {
+                    self.discards.apply(unit, &mut self.map);
+                }
             }
         }
     }
@@ -618,7 +680,7 @@ impl Ftl {
 
     /// Puts into order what open allocation units had in several blocks.
     fn finish_merges(&mut self) -> Result<(), Fault> {
-        for au in 0..self.open.aus(self.map.len() as u32) {
+        for au in 0..self.open.aus(self.host_units()) {
             let is_block_mapped = match self.fat_of(self.open.units_of(au).start) {
                 FatKind::Page => false,
                 FatKind::Pinned => true,
@@ -636,20 +698,19 @@ impl Ftl {
         let units = self.open.units_of(au);
         let first = units.start;
         let mut home = None;
-        units
-            .filter(|unit| *unit < self.map.len() as u32)
-            .filter_map(|unit| Some((unit, self.slot(unit)?)))
-            .all(|(unit, slot)| {
+        units.filter(|unit| *unit < self.host_units()).filter_map(|unit| Some((unit, self.slot(unit)?))).all(
+            |(unit, slot)| {
                 let block = self.nand.block_of(slot);
                 let is_home =
                     *home.get_or_insert(block) == block && slot - self.nand.first_slot(block) == unit - first;
                 is_home || self.nand.blocks[block as usize].kind != Kind::Main
-            })
+            },
+        )
     }
 
     /// Bytes of host memory of the map, and of what a real card has in spare areas.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
-        (self.map.memory_bytes(), self.nand.spare_bytes())
+        (self.map.memory_bytes() + self.discards.memory_bytes(), self.nand.spare_bytes())
     }
 
     /// Checks what must always hold; the error says what does not.

@@ -14,8 +14,9 @@
 //!   | `hybrid` | as `block` while in order, else log blocks shared by all | merging all allocation units of the oldest log block |
 //!   | `page` | one frontier | moving the valid units of the emptiest (greedy) or oldest (FIFO) block |
 //!
-//!   The SLC cache and a page-mapped FAT area are streams with a frontier of their own. In each case the valid units of a block are written
+//!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
+//! - `discards`: bitmaps of the units without contents, map units of their own in a stream of their own.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
 //!   areas of closed blocks are in a temporary file.
@@ -27,8 +28,8 @@
 //! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
 //! not full) and believes, of two slots with the same address, the one with the later sequence number. Nothing that the map pointed to at
 //! the last flush is erased before what replaces it is programmed. A merge that was cut counts for nothing and starts again.
-//! Discards are not recorded: after a cut a discarded sector may hold earlier contents. [`CardSpec::power_on_bound`] is the longest time that
-//! this takes. A card that is pulled out at some time ([`Card::order_removal`]) goes on for its hold-up time: the first operation, in the order
+//! Discards are recorded with the next flush, or when the whole card is discarded (`discards`): from then on a cut does not bring contents
+//! back. [`CardSpec::power_on_bound`] is the longest time that this takes. A card that is pulled out at some time ([`Card::order_removal`]) goes on for its hold-up time: the first operation, in the order
 //! in which the controller gives them, that would end later is torn, and none after it takes place.
 //!
 //! **Time** is closed form: dies and the channel are timelines that are reserved; a write ends when its data has a place in the RAM buffer.
@@ -53,6 +54,7 @@
 
 mod bus;
 mod card;
+mod discards;
 mod evil;
 mod fake;
 mod ftl;

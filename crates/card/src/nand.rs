@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Fat,
     /// SLC cache.
     Slc,
+    /// Bitmaps of discards.
+    Discards,
 }
 
 /// State of a block.
@@ -80,6 +82,27 @@ pub(crate) struct Block {
     pub(crate) opened: u64,
 }
 
+/// Planes of a page, a bit for each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planes(u32);
+
+impl Planes {
+    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const FIRST: Self = Self(1);
+
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
 /// Counts of operations since the card was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Operations {
@@ -105,6 +128,10 @@ pub(crate) struct Nand {
     pub(crate) blocks: Vec<Block>,
     pub(crate) slots_per_block: u32,
     page_shift: u32,
+    /// Planes of a page, and the bytes of a slot and of a plane's piece of a page.
+    planes: u32,
+    slot_bytes: usize,
+    plane_bytes: usize,
     /// Slots per block in SLC mode.
     slc_slots: u32,
     /// Spare areas. A page's sequence number is counted from that of its block's first page: 2^32 programs are more than a block stays open for.
@@ -145,6 +172,9 @@ impl Nand {
             blocks: Vec::new(),
             slots_per_block,
             page_shift,
+            planes: spec.planes,
+            slot_bytes: unit as usize,
+            plane_bytes: (spec.page_bytes / u64::from(spec.planes)) as usize,
             slc_slots: (pages / u32::from(spec.bits_per_cell)) << page_shift,
             spares: Spares::new(blocks, slots_per_block, pages),
             contents: Array::new(
@@ -311,8 +341,29 @@ impl Nand {
         }
     }
 
+    /// True when a page lies on more planes than one.
+    pub(crate) const fn has_planes(&self) -> bool {
+        self.planes > 1
+    }
+
+    /// Planes of a page on which some bytes of a slot lie.
+    pub(crate) const fn planes_of(&self, slot: u32, bytes: Range<usize>) -> Planes {
+        if !self.has_planes() {
+            return Planes::FIRST;
+        }
+        let first = (slot & ((1 << self.page_shift) - 1)) as usize * self.slot_bytes;
+        let [low, high] =
+            [(first + bytes.start) / self.plane_bytes, (first + bytes.end - 1) / self.plane_bytes];
+        Planes((2 << high) - (1 << low))
+    }
+
     /// Reads the page with this number into the controller. Returns the time at which it is there.
     pub(crate) fn read_page(&mut self, at: Instant, page: u32) -> Instant {
+        self.read_planes(at, page, Planes((1 << self.planes) - 1))
+    }
+
+    /// Reads what some planes have of a page, all at the same time, and moves it into the controller, one after the other.
+    pub(crate) fn read_planes(&mut self, at: Instant, page: u32, planes: Planes) -> Instant {
         let block = self.block_of(page << self.page_shift);
         self.blocks[block as usize].reads += 1;
         let block = &self.blocks[block as usize];
@@ -326,7 +377,9 @@ impl Nand {
         let die = self.die_of(page);
         let span = self.dies[die].reserve(at, array * times);
         let ready = self.draw(what, times, span);
-        let (_, end) = self.channel.reserve(ready, self.transfer);
+        let parts = u64::from(planes.0.count_ones());
+        let transfer = Nanos::from_ns(self.transfer.as_ns() * parts / u64::from(self.planes));
+        let (_, end) = self.channel.reserve(ready, transfer);
         // The register is free for the next page when its data has left.
         self.dies[die].hold_until(end);
         end

@@ -208,7 +208,7 @@ impl Ftl {
     fn copy_units(&mut self, block: u32, au: u32, offsets: Range<u32>) -> Result<(), Fault> {
         let start = self.open.units_of(au).start;
         for unit in offsets.map(|offset| start + offset) {
-            let slot = if unit < self.units_mapped() { self.slot(unit) } else { None };
+            let slot = if unit < self.host_units() { self.slot(unit) } else { None };
             match slot {
                 Some(slot) => {
                     let ready = self.read_page(slot);

@@ -16,10 +16,6 @@ impl PackedInts {
         Self { bytes: vec![0; (len * bits).div_ceil(8) + 8], len, bits }
     }
 
-    pub(crate) const fn len(&self) -> usize {
-        self.len
-    }
-
     const fn mask(&self) -> u64 {
         (1 << self.bits) - 1
     }
@@ -85,7 +81,7 @@ mod tests {
             packed.replace(99, largest);
             assert_eq!((packed.get(99), packed.get(98)), (largest, number(98, 2)));
             packed.clear();
-            assert_eq!((packed.iter().max(), packed.len()), (Some(0), 100));
+            assert_eq!((packed.iter().max(), packed.iter().count()), (Some(0), 100));
         }
     }
 }

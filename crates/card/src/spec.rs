@@ -1,6 +1,7 @@
 //! A card as data: the `[card]` table of a part file. Every number carries its unit in the name of its key.
 
 use crate::bus::BusMode;
+use crate::discards;
 use crate::fake::FakeKind;
 use crate::limits::HostSpec;
 use crate::power::PowerSpec;
@@ -162,6 +163,9 @@ pub struct CardSpec {
     /// Bytes that are programmed at once, over all planes.
     #[serde(with = "units::bytes")]
     pub page_bytes: u64,
+    /// Planes over which a page lies, in pieces of the same size. A read loads those alone that it needs.
+    #[serde(default = "one_plane")]
+    pub planes: u32,
     /// Bytes that the map places as one; a page where it is absent. Smaller writes read, change and write a whole unit.
     #[serde(default, with = "units::bytes")]
     pub map_unit_bytes: u64,
@@ -231,6 +235,10 @@ const fn idle_after() -> Nanos {
     Nanos::from_ms(50)
 }
 
+const fn one_plane() -> u32 {
+    1
+}
+
 /// A value that no card can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`card.{key}`: {problem}")]
@@ -250,6 +258,8 @@ const MAX_UNITS: u64 = 1 << 28;
 const MAX_BLOCKS: u64 = 1 << 19;
 /// Most map units of a block: merging them is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
+/// Most planes of a page.
+const PLANES_MAX: u32 = 16;
 /// Longest time of an operation: millions of merges add up in 64 bits.
 const MAX_TIME: Nanos = Nanos::from_ms(1000);
 /// Longest time to move a KiB: SPI at 1 MHz takes 8 ms.
@@ -289,14 +299,25 @@ impl CardSpec {
             Mapping::Hybrid => open + log + 1,
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
-        fat + written + slc + u64::from(RESERVE_BLOCKS)
+        fat + written + slc + self.reserve_blocks()
+    }
+
+    /// Blocks that hold the bitmaps of discards: with room for one that is written while another is cleaned.
+    pub(crate) fn discard_blocks(&self) -> u64 {
+        let [slots, page] = [self.au_bytes, self.page_bytes].map(|bytes| bytes / self.unit_bytes().max(1));
+        (discards::groups(self) + 2 * page) / slots.max(1) + 1
+    }
+
+    /// Blocks beyond those for the host's data: to work with, and for the bitmaps of discards.
+    pub fn reserve_blocks(&self) -> u64 {
+        u64::from(RESERVE_BLOCKS) + self.discard_blocks()
     }
 
     /// Time within which the map is rebuilt after any loss of power, merges that were cut included: a bound, not an estimate.
     ///
     /// Each closed block costs its summary, each other one all its pages; there are no more of these than spare blocks. Then open
     /// allocation units are merged, those of the log, and those of a block that the SLC cache has too much; a page-mapped card cleans a few
-    /// blocks.
+    /// blocks. Each bitmap of discards is read.
     pub fn power_on_bound(&self) -> Nanos {
         let pages = self.au_bytes / self.page_bytes;
         let slots = self.au_bytes / self.unit_bytes();
@@ -314,7 +335,8 @@ impl CardSpec {
         let program = t_prog_us.max(self.slc.t_prog_us) + transfer;
         // A unit of a merge may be read from a page of its own.
         let merge = read * slots + program * (pages + 2) + t_bers_us * 2;
-        let all = read * (2 * self.blocks() + spare * (pages + 1)) + merge * merges;
+        let scan = 2 * self.blocks() + spare * (pages + 1) + discards::groups(self);
+        let all = read * scan + merge * (merges + self.discard_blocks());
         all * u64::from(self.stretch())
     }
 
@@ -365,7 +387,7 @@ impl CardSpec {
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 11] {
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 12] {
         let unit = self.unit_bytes();
         let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
         let in_order = self.mapping != Mapping::Page;
@@ -379,6 +401,12 @@ impl CardSpec {
                 "must be a power of two of map units",
             ),
             (self.page_bytes <= 1 << 22, "page_bytes", "at most 4 MiB"),
+            (
+                (1..=PLANES_MAX).contains(&self.planes)
+                    && whole(self.page_bytes, u64::from(self.planes) * SECTOR_BYTES as u64),
+                "planes",
+                "from 1 to 16, each with whole sectors of the page",
+            ),
             (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page"),
             (
                 !in_order || unit == self.page_bytes,
@@ -419,7 +447,7 @@ impl CardSpec {
             (
                 self.needed_spare_blocks() + u64::from(self.bad_blocks) <= u64::from(self.spare_blocks),
                 "spare_blocks",
-                "too few for the open, log and SLC blocks, those that are bad, and three to work with",
+                "too few for the open, log and SLC blocks, those that are bad, three to work with, and those with discards",
             ),
         ]
     }

@@ -1,7 +1,7 @@
 //! A card and a plain array beside it: random requests, losses of power, and what must hold after each.
 //!
-//! After a loss of power, a sector holds what it held at the last flush, or anything that was written to it since; a sector that was discarded
-//! may hold any earlier content. Whatever it holds when it is read first, it keeps. Times never go back, no flush ends before the writes
+//! After a loss of power, a sector holds what it held at the last flush, or anything that was written to it since, where zeros are
+//! what a discard writes. Whatever it holds when it is read first, it keeps. Times never go back, no flush ends before the writes
 //! that it covers, and the map is there again within the bound that the card's specification gives.
 
 use crate::card::{Card, CardOptions};
@@ -17,8 +17,6 @@ struct Sector {
     now: u32,
     /// Numbers that it may hold instead after a loss of power.
     or: Vec<u32>,
-    /// Numbers that it ever had, for when it is discarded.
-    ever: Vec<u32>,
 }
 
 /// End of a series of requests.
@@ -151,9 +149,9 @@ impl Witness {
         for _ in 0..requests {
             let (lba, count) = self.place();
             let outcome = match self.below(20) {
-                0..12 => self.write(lba, count),
-                12..16 => self.read(lba, count)?,
-                16 => self.discard(lba, count),
+                0..11 => self.write(lba, count),
+                11..15 => self.read(lba, count)?,
+                15..17 => self.discard(lba, count),
                 17 => {
                     self.now += Nanos::from_ms(200);
                     continue;
@@ -201,7 +199,6 @@ impl Witness {
             let sector = self.sectors.entry(lba).or_default();
             sector.or.push(sector.now);
             sector.now = number;
-            sector.ever.push(number);
         }
         let end = self.card.write(self.now, lba, &data)?;
         self.unflushed = end;
@@ -211,13 +208,13 @@ impl Witness {
     fn discard(&mut self, lba: u64, count: u64) -> Result<Instant, BlockError> {
         for lba in lba..lba + count {
             let sector = self.sectors.entry(lba).or_default();
+            sector.or.push(sector.now);
             sector.now = 0;
-            sector.or.clone_from(&sector.ever);
         }
         self.card.discard(self.now, lba, count)
     }
 
-    /// A flush: from now on each sector holds what it held last. A discard may be forgotten even then.
+    /// A flush: from now on each sector holds what was written last, or zeros where that was a discard.
     fn flush(&mut self) -> Result<Result<Instant, BlockError>, String> {
         let end = match self.card.flush(self.now) {
             Ok(end) => end,
@@ -229,9 +226,6 @@ impl Witness {
         self.traffic.flushes += 1;
         for sector in self.sectors.values_mut() {
             sector.or.clear();
-            if sector.now == 0 {
-                sector.or.clone_from(&sector.ever);
-            }
         }
         Ok(Ok(end))
     }
@@ -300,9 +294,6 @@ impl Witness {
             let held = allowed.find(|number| contents(*lba, *number) == found);
             sector.now = held.ok_or_else(|| format!("sector {lba} is neither old nor new"))?;
             sector.or.clear();
-            if sector.now == 0 {
-                sector.or.clone_from(&sector.ever);
-            }
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ impl BlockErrorKind {
 /// booked as waiting.
 ///
 /// **After a power loss** every sector holds what it held at the last [`flush`](Self::flush) that ended, or any later content that was
-/// written to it. A sector that was discarded may hold any earlier content.
+/// written to it. A discard counts as a write of zeros.
 ///
 /// Reads of a device in timing-only mode leave the buffer as it was. Sectors never written read as zeros.
 pub trait BlockDevice {

@@ -74,6 +74,45 @@ fn any_order_needs_allocation_units_that_take_it() {
 }
 
 #[test]
+fn a_read_across_planes_takes_another_transfer_and_one_across_pages_another_read() {
+    // Pages of 16 KiB, 3 ns a byte; time of a read of 1 KiB around a position, and of a whole page.
+    let times = |changes: &str| {
+        let mut card = cheap(changes, "");
+        fill(&mut card);
+        let mut read = |byte: u64, bytes: usize| {
+            // Another page is read in between.
+            card.read(card.now(), 4096, &mut [0; 512]).unwrap();
+            let start = card.now();
+            card.read(start, byte / 512, &mut vec![0; bytes]).unwrap().since(start).as_ns()
+        };
+        [
+            read(1024, 1024),
+            read(4096 - 512, 1024),
+            read(8192 - 512, 1024),
+            read(16384 - 512, 1024),
+            read(0, 16384),
+        ]
+    };
+    let transfer = 16 * 3072;
+    for unit in ["dies = 1\n", "dies = 1\nmapping = 'page'\nmap_unit_bytes = 4096\n"] {
+        let [inside, quarter, half, page, whole] = times(unit);
+        assert_eq!([quarter, half], [inside; 2], "one plane has no borders within the page");
+        assert!(page >= inside + transfer, "{inside} {page}");
+        let of_two = times(&format!("{unit}planes = 2"));
+        assert_eq!(of_two[0], inside - transfer / 2, "half of the page is moved");
+        assert_eq!(of_two[1..3], [of_two[0], of_two[0] + transfer / 2]);
+        assert!(of_two[3] > of_two[2], "{of_two:?}");
+        assert_eq!(of_two[4], whole, "whole pages take what they took");
+        let of_four = times(&format!("{unit}planes = 4"));
+        assert_eq!(of_four[1..3], [of_four[0] + transfer / 4; 2]);
+    }
+    for planes in [0, 3, 17] {
+        let wrong = spec(&format!("planes = {planes}"), "");
+        assert_eq!(wrong.check().unwrap_err().key, "planes", "{planes}");
+    }
+}
+
+#[test]
 fn a_log_helps_a_few_scattered_writes() {
     let time = |changes: &str| {
         let mut card = cheap(changes, "");
@@ -85,7 +124,7 @@ fn a_log_helps_a_few_scattered_writes() {
         card.now().since(start)
     };
     let block = time("open_aus_random = 0");
-    let hybrid = time("mapping = 'hybrid'\nlog_blocks = 4\nopen_aus_random = 0");
+    let hybrid = time("mapping = 'hybrid'\nlog_blocks = 4\nopen_aus_random = 0\nspare_blocks = 12");
     assert!(block.as_ns() > 10 * hybrid.as_ns(), "{block} {hybrid}");
 }
 

@@ -1,8 +1,8 @@
 //! All policies against a plain array: contents, invariants, and loss of power at any operation of the NAND and at any moment.
-use crate::support::policies;
-use floatgate_card::CardSpec;
+use crate::support::{policies, spec};
 use floatgate_card::witness::{Ended, Witness};
-use floatgate_mtd::{BlockDevice, Instant, Nanos};
+use floatgate_card::{Card, CardOptions, CardSpec};
+use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos};
 
 /// The witness of a card that is possible.
 fn witness(spec: &CardSpec, seed: u64) -> Witness {
@@ -149,6 +149,84 @@ fn a_short_run_survives_a_cut_at_each_of_its_operations() {
             assert_eq!(witness.run(25), Ok(Ended::PowerLost));
             witness.power_on(0).unwrap();
         }
+    }
+}
+
+/// Requests after the discards of the test below: writes all over what is not discarded, with a flush and further discards at times.
+fn go_on(card: &mut Card) -> Result<(), BlockError> {
+    for request in 0..120_u64 {
+        let lba = (request * 37 + 16) % (card.capacity() / 24) * 24 + 16;
+        let now = card.now();
+        match request % 10 {
+            4 => card.flush(now)?,
+            7 => card.discard(now, lba, 8)?,
+            _ => card.write(now, lba, &[2; 4096])?,
+        };
+    }
+    Ok(())
+}
+
+#[test]
+fn a_flushed_discard_stays_after_a_cut_at_any_operation() {
+    let small_units = "mapping = 'page'\nmap_unit_bytes = 512\ncapacity_bytes = '8 MiB'\nspare_blocks = 12";
+    let mut all = policies();
+    all.push(("page, four bitmaps", spec(small_units, "")));
+    for (name, spec) in all {
+        let mut card = Card::new(&spec, CardOptions::default()).unwrap();
+        let sectors = card.capacity();
+        for lba in (0..sectors).step_by(128) {
+            card.write(card.now(), lba, &[1; 65536]).unwrap();
+        }
+        card.flush(card.now()).unwrap();
+        // Of 24 sectors, 16 are discarded, the others written again and again.
+        let gaps = || (0..sectors / 24).map(|group| group * 24);
+        for lba in gaps() {
+            card.discard(card.now(), lba, 16).unwrap();
+        }
+        card.flush(card.now()).unwrap();
+        let operations = |card: &Card| {
+            let stats = card.stats();
+            stats.page_programs + stats.summary_programs + stats.erases
+        };
+        let mut whole = card.clone();
+        go_on(&mut whole).unwrap();
+        let count = operations(&whole) - operations(&card);
+        assert!(count > 100, "{name}: {count} operations");
+        for cut in 1..=count {
+            let mut card = card.clone();
+            card.order_cut(cut);
+            assert_eq!(go_on(&mut card).unwrap_err().kind, BlockErrorKind::PowerLost);
+            // The recovery is cut, too.
+            if card.power_on(card.now(), 1 + cut % 7).is_ok() {
+                card.cut_power();
+            }
+            card.power_on(card.now(), 0).unwrap();
+            card.check().unwrap();
+            for lba in gaps() {
+                let mut found = [0xEE; 16 * 512];
+                card.read(card.now(), lba, &mut found).unwrap();
+                assert!(found == [0; 16 * 512], "{name}, operation {cut}: sector {lba} is back");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_discard_of_the_whole_card_needs_no_flush() {
+    for (name, spec) in policies() {
+        let mut card = Card::new(&spec, CardOptions::default()).unwrap();
+        card.write(Instant::ZERO, 0, &[1; 65536]).unwrap();
+        card.flush(card.now()).unwrap();
+        card.discard(card.now(), 0, card.capacity()).unwrap();
+        // What is written later is there, and it alone.
+        card.write(card.now(), 8, &[2; 4096]).unwrap();
+        card.flush(card.now()).unwrap();
+        card.cut_power();
+        card.power_on(card.now(), 0).unwrap();
+        let mut found = [0xEE; 65536];
+        card.read(card.now(), 0, &mut found).unwrap();
+        let expected = |at: usize| if (4096..8192).contains(&at) { 2 } else { 0 };
+        assert!(found.iter().zip(0..).all(|(byte, at)| *byte == expected(at)), "{name}");
     }
 }
 

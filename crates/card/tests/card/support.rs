@@ -27,7 +27,7 @@ pub(crate) fn policies() -> Vec<(&'static str, CardSpec)> {
     let mut all = vec![
         ("block", spec("", "")),
         ("block, linear only", spec("open_aus_random = 0\nopen_aus = 1", "")),
-        ("block, nothing to spare", spec("spare_blocks = 5", "")),
+        ("block, nothing to spare", spec("spare_blocks = 6", "")),
         ("block, pinned FAT", spec("open_aus = 3", pinned)),
         ("block, paged FAT, SLC", spec("spare_blocks = 16", &format!("{page}\n{slc}"))),
         ("hybrid", spec(hybrid, "")),

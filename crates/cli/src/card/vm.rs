@@ -10,6 +10,7 @@ use floatgate_image::mount::{Clock, MountError, MountedDevice, Unmounter, VhostD
 use floatgate_lab::card::run::{CardRun, FILESYSTEMS, UML_INIT, WORKLOADS, Workbench};
 use floatgate_mtd::Instant;
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -155,7 +156,7 @@ impl Guest<'_> {
         program.stderr(said.try_clone().map_err(|error| host(&log, &error))?).stdout(said);
         let name = PathBuf::from(program.get_program());
         let child = program.spawn().map_err(|error| host(&name, &error))?;
-        let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+        let group = group_of(&child);
         let is_interrupted = Arc::clone(&self.is_interrupted);
         endings.with_each(move || {
             is_interrupted.store(true, Ordering::Relaxed);
@@ -189,9 +190,9 @@ impl Guest<'_> {
         linux.args("con=null con0=null,fd:1 ssl=null".split(' '));
         linux.arg(format!("virtio_uml.device={}:2", socket.display()));
         linux.arg(format!("init={}", init.display()));
-        let mut child = self.start(linux, endings)?;
+        let child = self.start(linux, endings)?;
         let ended = std::thread::spawn(move || {
-            let status = child.wait();
+            let status = reap(child);
             // A guest that never came leaves nothing to serve.
             drop(stopper);
             status
@@ -208,9 +209,9 @@ impl Guest<'_> {
         let mut mounted = MountedDevice::new(bench, self.clock(), "card", &self.folder.join("card"))
             .map_err(|error| Self::failed(&error))?;
         let unmounter = mounted.unmounter();
-        let mut child = self.start(self.judge()?, endings)?;
+        let child = self.start(self.judge()?, endings)?;
         let ended = std::thread::spawn(move || {
-            let status = child.wait();
+            let status = reap(child);
             unmount(unmounter);
             status
         });
@@ -236,6 +237,20 @@ impl Guest<'_> {
             .env("JUDGE_SECONDS", self.patience_s.to_string());
         Ok(judge)
     }
+}
+
+/// The process group of a program that was started with one of its own.
+fn group_of(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
+}
+
+/// Waits for the end of a program, and ends what is left of its process group: User Mode Linux that is killed leaves the processes of its guest.
+fn reap(mut child: Child) -> io::Result<ExitStatus> {
+    let group = group_of(&child);
+    // Until it is waited for, its number is that of no other group.
+    let _ = waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    let _ = killpg(group, Signal::SIGKILL);
+    child.wait()
 }
 
 fn joined(thread: std::thread::JoinHandle<io::Result<ExitStatus>>) -> io::Result<ExitStatus> {
@@ -270,5 +285,34 @@ fn unmount(mut unmounter: Unmounter) {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_process_group_outlives_its_first_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let number = folder.path().join("number");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 600 & echo $! >\"$0\"; exit 3"]).arg(&number).process_group(0);
+        let status = reap(shell.stdin(Stdio::null()).spawn().unwrap()).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let left = fs::read_to_string(&number).unwrap();
+        // A killed process takes a moment, and is a zombie until init has noticed.
+        let is_gone = || {
+            let state = fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap_or_default();
+            state.is_empty() || state.contains(") Z ")
+        };
+        let wait = || std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(
+            (0..500).any(|_| is_gone() || {
+                wait();
+                false
+            }),
+            "process {left} is left"
+        );
     }
 }

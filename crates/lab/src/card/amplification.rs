@@ -99,21 +99,22 @@ fn row(
     })
 }
 
-/// A card whose times do not matter; three blocks more than the analysis counts are its reserve.
+/// A card whose times do not matter; it has its reserve beyond the blocks that the analysis counts.
 fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> CardSpec {
     let au_bytes = u64::from(options.units_per_block) * UNIT_BYTES;
     let time = Nanos::from_us(1);
-    CardSpec {
+    let mut spec = CardSpec {
         capacity_bytes: u64::from(logical) * au_bytes,
         au_bytes,
         open_aus: 0,
         open_aus_random: 0,
         page_bytes: UNIT_BYTES,
+        planes: 1,
         map_unit_bytes: UNIT_BYTES,
         mapping: Mapping::Page,
         collector,
         log_blocks: 0,
-        spare_blocks: options.blocks - logical + 3,
+        spare_blocks: options.blocks - logical,
         bad_blocks: 0,
         idle_blocks: 0,
         idle_after_us: Nanos::from_ms(50),
@@ -149,7 +150,9 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         io_function: None,
         fake: None,
         evil: None,
-    }
+    };
+    spec.spare_blocks += u32::try_from(spec.reserve_blocks()).unwrap_or(u32::MAX / 2);
+    spec
 }
 
 /// Write amplification of the card in its steady state.

@@ -277,37 +277,51 @@ pub(crate) fn page(samples: &Samples) -> Answer {
     Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
 }
 
-/// Planes whose pages are written together: among the borders of visible units, those of several together take longer still.
+/// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
+/// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
 pub(crate) fn planes(samples: &Samples) -> Answer {
     let Some(page) = page(samples).count() else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     let origin = page_origin(samples);
     let test = if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
-    let is_border = |point: &Point| (point.at + page - origin % page).is_multiple_of(page);
-    let points: Vec<Point> = border_points(samples, test).into_iter().filter(is_border).collect();
-    let pairs: Vec<u64> =
-        PLANES.iter().map(|planes| planes * page).filter(|bytes| *bytes <= PAGE_RANGE.1).collect();
-    let fit = fit(&points, &pairs, floor(samples, test), |_| vec![origin]);
-    match fit.best() {
-        None => {
-            let reason = format!(
-                "not visible: borders of several units of {} take as long as others, any effect is below {}",
-                size(page),
-                us(fit.bound)
-            );
-            Answer::unknown("", fit.nothing.min(0.9), reason)
-        }
-        Some((bytes, confidence)) => {
-            let reason = format!(
-                "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
-                size(page),
-                us(fit.step),
-                size(bytes)
-            );
-            Answer::found(Value::Count(bytes / page), "", confidence.min(0.8), reason)
-        }
+    let (at_pages, inside): (Vec<Point>, Vec<Point>) =
+        border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, page, origin));
+    let step = |points: &[Point], periods: Vec<u64>| {
+        let visible = periods.into_iter().filter(|bytes| (PAGE_RANGE.0..=PAGE_RANGE.1).contains(bytes));
+        fit(points, &visible.collect::<Vec<_>>(), floor(samples, test), |_| vec![origin])
+    };
+    let larger = step(&at_pages, PLANES.map(|planes| planes * page).to_vec());
+    let smaller = step(&inside, PLANES.map(|planes| page / planes).to_vec());
+    if let Some((bytes, confidence)) = larger.best() {
+        let reason = format!(
+            "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
+            size(page),
+            us(larger.step),
+            size(bytes)
+        );
+        return Answer::found(Value::Count(bytes / page), "", confidence.min(0.8), reason);
     }
+    if let Some((bytes, confidence)) = smaller.best() {
+        let reason = format!(
+            "inside of units of {}, a read across a multiple of {} takes {} longer: pieces of a page on several planes",
+            size(page),
+            size(bytes),
+            us(smaller.step)
+        );
+        return Answer::found(Value::Count(page / bytes), "", confidence.min(0.8), reason);
+    }
+    let reason = format!(
+        "not visible: borders inside of units of {} and of several of them take as long as others, any effect is below {}",
+        size(page),
+        us(larger.bound.max(smaller.bound))
+    );
+    Answer::unknown("", larger.nothing.min(smaller.nothing).min(0.9), reason)
+}
+
+fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
+    // The origin may lie behind it.
+    (at + period - origin % period).is_multiple_of(period)
 }
 
 /// Numbers of planes that chips have.

@@ -51,7 +51,10 @@ fn every_card_is_probed_in_time() {
         let second = probes(second);
         [first.join().unwrap(), second].concat()
     });
-    for ((name, _), ((reads, _), (writes, Answers { class, app_class, .. }))) in cards.iter().zip(probes) {
+    for ((name, spec), ((reads, _), (writes, answers))) in cards.iter().zip(probes) {
+        let Answers { class, app_class, planes, .. } = answers;
+        println!("{name}: {} planes: {planes:?}", spec.planes);
+        assert!(planes.count().is_none_or(|planes| planes == u64::from(spec.planes)), "{name}: {planes:?}");
         let row = |cost: Cost| {
             format!(
                 "{:.0} s | {} MiB | {} MiB",
@@ -84,5 +87,17 @@ fn every_card_is_probed_in_time() {
         }
         assert!(reads.ns <= READ_NS && reads.written_bytes == 0, "{name}: {reads:?}");
         assert!(writes.ns <= WRITE_NS && writes.written_bytes <= WRITE_BYTES, "{name}: {writes:?}");
+    }
+}
+
+#[test]
+fn planes_are_found_where_a_card_has_them() {
+    let cards = cards();
+    for (name, planes) in [("emmc-16g", 2), ("emmc-16g", 4), ("a1-32g", 2), ("kingston-class-10", 2)] {
+        let mut spec = cards[name].clone();
+        (spec.dies, spec.planes) = (1, planes);
+        let found = probed(&spec, true).1.planes;
+        println!("{name}: {planes} planes: {found:?}");
+        assert_eq!(found.count(), Some(planes.into()), "{name}");
     }
 }

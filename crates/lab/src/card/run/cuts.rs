@@ -175,7 +175,7 @@ impl CutDrive {
         let events = &self.log.events[self.applied..moment.event];
         let durable =
             events.iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |last| last + 1);
-        // A discard may be forgotten, as by a real card; so its sectors are old or new at any time.
+        // A discard may be forgotten, as the specifications of DISCARD allow; so its sectors are old or new at any time.
         let mut chance = Stream::new(hash(self.seed, moment.event as u64, 5));
         let durable = self.applied + durable;
         for event in &self.log.events[self.applied..durable] {

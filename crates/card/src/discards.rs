@@ -1,0 +1,105 @@
+//! Discards that survive a loss of power: bitmaps of the units without contents, written to the NAND.
+//!
+//! The units of a card are in groups. Each group has a bitmap, which is a map unit of its own behind those of the host: it has a slot, is
+//! cleaned and found again as any other, and its page has a sequence number. When the map is rebuilt, the units in a bitmap lose the slots
+//! that were programmed before it. A bitmap is made when its page is programmed, whether for a flush or because its block is cleaned. What
+//! other pages have gathered in RAM is programmed before, so that the older bitmap is not needed any more.
+
+use crate::packed::PackedInts;
+use crate::spec::CardSpec;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Most units of a group: a bitmap of 4 KiB.
+const GROUP_UNITS: u64 = 32 << 10;
+
+/// Bitmaps of all groups.
+#[derive(Clone, Debug)]
+pub(crate) struct Discards {
+    /// Number of the host's units.
+    units: u32,
+    group_units: u32,
+    /// A bit for each unit: the bitmaps as they were programmed last.
+    recorded: Vec<u64>,
+    dirty: BTreeSet<u32>,
+}
+
+/// Units of a group: as many as a bitmap of one unit has bits.
+fn group_units(spec: &CardSpec) -> u64 {
+    spec.unit_bytes().saturating_mul(8).clamp(64, GROUP_UNITS)
+}
+
+/// Number of bitmaps of a card.
+pub(crate) fn groups(spec: &CardSpec) -> u64 {
+    (spec.capacity_bytes / spec.unit_bytes().max(1)).div_ceil(group_units(spec))
+}
+
+impl Discards {
+    pub(crate) fn new(spec: &CardSpec) -> Self {
+        let units = spec.capacity_bytes / spec.unit_bytes();
+        Self {
+            units: units as u32,
+            group_units: group_units(spec) as u32,
+            recorded: vec![0; units.div_ceil(64) as usize],
+            dirty: BTreeSet::new(),
+        }
+    }
+
+    /// Number of the host's units.
+    pub(crate) const fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Numbers of the units that are bitmaps.
+    pub(crate) const fn bitmaps(&self) -> Range<u32> {
+        self.units..self.units + self.units.div_ceil(self.group_units)
+    }
+
+    fn units_of(&self, bitmap: u32) -> Range<u32> {
+        let first = (bitmap - self.units) * self.group_units;
+        first..(first + self.group_units).min(self.units)
+    }
+
+    /// The unit has no contents any more.
+    pub(crate) fn add(&mut self, unit: u32) {
+        self.dirty.insert(self.units + unit / self.group_units);
+    }
+
+    /// Bitmaps of groups that lost units since they were programmed.
+    pub(crate) const fn dirty(&self) -> &BTreeSet<u32> {
+        &self.dirty
+    }
+
+    /// Discards that were not recorded are forgotten.
+    pub(crate) fn lose_power(&mut self) {
+        self.dirty.clear();
+    }
+
+    /// The page with this bitmap is programmed: it has the units without a slot.
+    pub(crate) fn record(&mut self, bitmap: u32, map: &PackedInts) {
+        self.dirty.remove(&bitmap);
+        for unit in self.units_of(bitmap) {
+            let (word, bit) = (unit as usize / 64, 1 << (unit % 64));
+            if map.get(unit as usize) == 0 {
+                self.recorded[word] |= bit;
+            } else {
+                self.recorded[word] &= !bit;
+            }
+        }
+    }
+
+    /// Takes the slots of the units in a bitmap away. An older version of the bitmap may stand for the last: that comes, too, and has the
+    /// last word.
+    pub(crate) fn apply(&self, bitmap: u32, map: &mut PackedInts) {
+        for unit in self.units_of(bitmap) {
+            if self.recorded[unit as usize / 64] >> (unit % 64) & 1 == 1 {
+                map.replace(unit as usize, 0);
+            }
+        }
+    }
+
+    /// Bytes of host memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.recorded.len() * 8
+    }
+}
