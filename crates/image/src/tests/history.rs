@@ -266,11 +266,14 @@ fn refused_at(bytes: &[u8], at: At) -> bool {
 #[test]
 fn a_moment_before_all_nodes_is_refused() {
     for (bytes, steps) in [ubifs(), jffs2(Endian::Little, false), jffs2(Endian::Big, true)] {
-        let first = revisions(&bytes).iter().filter_map(|node| node.time).min().unwrap();
+        let first =
+            revisions(&bytes).iter().filter_map(|node| node.time).filter(|&time| time > 0).min().unwrap();
         assert!(refused_at(&bytes, At::Time(first - 1)) && refused_at(&bytes, At::Time(i64::MIN)));
         assert!(!refused_at(&bytes, At::Time(first)) && !refused_at(&bytes, At::Time(steps[0].0)));
     }
     assert!(refused_at(&ubifs().0, At::Sqnum(0)));
+    // Its root directory has no time yet.
+    assert!(refused_at(&ubifs().0, At::Time(0)));
 }
 
 /// Names and data of which only later inodes are left do not show that they are that old.

@@ -40,7 +40,7 @@ impl Jffs2<dyn Mtd> {
         self.counts.nameless_directories = directories.len() as u64;
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
         let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
-        let is_unchanged = !has_traces && !self.was_changed && !self.has_replaced();
+        let is_unchanged = !has_traces && !self.was_changed;
         if !is_unchanged && !self.is_without_root {
             return;
         }
@@ -48,7 +48,7 @@ impl Jffs2<dyn Mtd> {
             self.nodes.entry(directory).or_default();
             self.adopt(directory, DIRECTORY_MODE, at);
         }
-        if is_unchanged {
+        if is_unchanged && !self.has_replaced() {
             self.adopt_files();
             if !self.is_without_root {
                 self.note_missing();

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, NODE_ALIGN};
+use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, NODE_ALIGN, ROOT_INODE};
 
 use super::open::{blank, superblock_of};
 use super::problem::{Problem, Severity};
@@ -38,9 +38,15 @@ impl Moment {
     }
 
     /// True for a node that shows that the filesystem was there at the moment: of a time one with a time, as what others are of is not known.
-    const fn has_come(self, event: &Event) -> bool {
+    /// Makers of images give a root directory none before something is in it.
+    fn has_come(self, event: &Event) -> bool {
         match (self, &event.change) {
             (Self::Sqnum(sqnum), _) => event.sqnum <= sqnum,
+            (Self::Time(_), Change::Inode { ctime, .. })
+                if event.key.inum() == ROOT_INODE && ctime.seconds == 0 =>
+            {
+                false
+            }
             (Self::Time(seconds), Change::Inode { ctime, .. }) => ctime.seconds <= seconds,
             (Self::Time(_), _) => false,
         }
