@@ -220,7 +220,7 @@ def test_a_value_that_json_does_not_have_is_named() -> None:
         {"seed": b"x"},
     ):
         with pytest.raises(floatgate.Error, match=f"{next(iter(wrong))}.*is no value"):
-            floatgate.sweep(SETUP, {"bus.clock_hz": {"from": 1e7, "to": 2e7}}, "page read", **wrong)  # type: ignore[arg-type]
+            floatgate.sweep(SETUP, {"bus.clock_hz": {"from": 1e7, "to": 2e7}}, "page read", **wrong)
     with pytest.raises(floatgate.Error, match="^`seed`: expected a whole number"):
         floatgate.sweep(SETUP, SPACE, seed="x")  # type: ignore[arg-type]
     with pytest.raises(floatgate.Error, match="unknown key `member` in .population"):
