@@ -161,7 +161,7 @@ def test_what_is_none_in_all_rows_has_its_arrow_type() -> None:
         (lambda: floatgate.age("am62a-w35n01jw", years="x"), "^years: "),  # type: ignore[arg-type]
         (lambda: floatgate.fs("am62a-w35n01jw", filesystems=[3]), "^filesystems: "),  # type: ignore[list-item]
         (lambda: floatgate.Mtd("am62a-w35n01jw", bad_blocks=None), "^bad_blocks: "),  # type: ignore[arg-type]
-        (lambda: floatgate.Mtd("am62a-w35n01jw").read(0, "x"), "argument 'length'"),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read(0, "x"), "processing 'length'"),  # type: ignore[arg-type]
         (lambda: floatgate.SpiBus("stm32-n25q128a").xfer("x"), "^opcode: "),  # type: ignore[arg-type]
     ],
 )

@@ -247,3 +247,20 @@ fn options_of_the_command_line_are_named_in_cli_only() {
     }
     assert!(wrong.is_empty(), "options below cli:\n{}", wrong.join("\n"));
 }
+
+/// What the libraries embed from outside of their crates is in the sdist, or this does not build.
+#[test]
+fn embedded_folders_are_in_the_sdist() {
+    let packaged = std::fs::read_to_string(crates().join("../pyproject.toml")).unwrap();
+    let mut embedded = 0;
+    for path in CRATES.iter().flat_map(|name| product_sources(name)) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for found in text.split("include_dir!(\"$CARGO_MANIFEST_DIR/../../").skip(1) {
+            let folder = found.split(['/', '"']).next().unwrap();
+            let line = format!("{{ path = \"{folder}/**/*\", format = \"sdist\" }}");
+            assert!(packaged.contains(&line), "{}: pyproject.toml does not include {folder}", path.display());
+            embedded += 1;
+        }
+    }
+    assert!(embedded > 3, "the test has lost sight of them");
+}

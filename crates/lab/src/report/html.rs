@@ -265,6 +265,7 @@ fn cell(cell: &Cell, is_head: bool) -> Markup {
         Cell::Number(n) if n.to_string() == text => html! { td.n { (text) } },
         Cell::Number(n) => html! { td.n data-v=(n) { (text) } },
         _ if is_head => html! { th scope="row" { (text) } },
-        _ => html! { td { (text) } },
+        // A sentence in a narrow column would make its row as tall as a screen.
+        _ => html! { td.long[text.chars().count() > 40] { (text) } },
     }
 }

@@ -122,10 +122,10 @@
     const label = (row) => [...row.cells].map((cell, at) => (cell.textContent === "" ? "" : `${names[at]}: ${cell.textContent}`)).filter((t) => t !== "").join("; ");
     const draw = () => {
       const [ax, ay] = [Number(x.select.value), Number(y.select.value)];
+      const isEqual = equal?.[0] === ax && equal[1] === ay;
       const points = rows.filter((row) => !row.hidden)
         .map((row) => ({ row, x: number(row.cells[ax]), y: number(row.cells[ay]) }))
         .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!isEqual || (p.x > 0 && p.y > 0)));
-      const isEqual = equal?.[0] === ax && equal[1] === ay;
       for (const { want } of [x, y]) want.hidden = isEqual;
       caption.textContent = `${names[ay]} over ${names[ax]}; orange: ${isEqual ? "where they are equal" : "the Pareto front of the rows shown"}`;
       if (points.length === 0) { canvas.textContent = "No row has both figures."; return; }
@@ -139,11 +139,12 @@
       const best = new Set(isEqual ? [] : front);
       // The front last, so that no other dot covers it.
       points.sort((a, b) => best.has(a) - best.has(b));
-      const scale = { grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~s" } : { zero: false }) };
+      // Ticks such as 20M, where all digits would touch those of the next.
+      const scale = (values) => ({ grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~g" } : { zero: false, tickFormat: values.some((v) => Math.abs(v) >= 1e5) ? "~s" : undefined }) });
       const chart = picture(canvas, caption.textContent, "group", (width) => ({
         height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
-        x: { ...scale, label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
-        y: { ...scale, label: names[ay] },
+        x: { ...scale(points.map((p) => p.x)), label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },
+        y: { ...scale(points.map((p) => p.y)), label: names[ay] },
         marks: [
           Plot.line(ends, { x: "x", y: "y", stroke: "var(--front)" }),
           Plot.dot(points, { x: "x", y: "y", r: (p) => (best.has(p) ? 5.5 : 4.5), ariaLabel: (p) => label(p.row), sort: null }),

@@ -166,7 +166,11 @@ fn text(value: &toml::Value) -> Result<String, String> {
 
 /// A number as an override takes it: whole ones without a point.
 fn number(x: f64) -> String {
-    if x.fract() == 0.0 && x.abs() < 9e15 { format!("{x:.0}") } else { x.to_string() }
+    match x.abs() {
+        size if size >= 9e15 => format!("{x:e}"),
+        _ if x.fract() == 0.0 => format!("{x:.0}"),
+        _ => x.to_string(),
+    }
 }
 
 /// Type of the values of a key: the narrowest that has all of them.

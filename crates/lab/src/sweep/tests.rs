@@ -169,6 +169,7 @@ fn a_design_that_cannot_be_had_is_a_row() {
     };
     assert_eq!(why("w35n01jw", "25000000"), "");
     assert!(why("w35n01jw", "fast").starts_with("`bus.clock_hz`: "), "{}", why("w35n01jw", "fast"));
+    assert!(why("w35n01jw", "1e300").starts_with("`bus.clock_hz`: "), "{}", why("w35n01jw", "1e300"));
     assert!(why("nosuch", "25000000").contains("no part is called `nosuch`"));
     assert!(why("mx30lf2g18ac", "25000000").contains("drives SPI chips"));
     assert!(why("[broken", "25000000").starts_with("chip=[broken: "));
