@@ -56,7 +56,7 @@ impl CardStats {
 /// Host memory that a card takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardMemory {
-    /// Bytes of the map: as many bits for each map unit as the number of a slot has.
+    /// Bytes of the map: as many bits for each map unit as the number of a slot has, and one for what is discarded.
     pub map_bytes: usize,
     /// Bytes for the spare areas of pages that are not in the temporary file: those of blocks that are written, and a few bytes for each block.
     pub spare_bytes: usize,

@@ -385,6 +385,7 @@ impl Ftl {
     }
 
     /// The bitmaps in the page that was just programmed are those of the map as it is.
+    #[cold]
     fn recorded(&mut self, block: u32) {
         let end = self.nand.first_slot(block) + self.nand.blocks[block as usize].programmed;
         let page = self.nand.page_of(end - 1);

@@ -49,6 +49,28 @@ fn each_filesystem_is_sound_after_files_were_made_on_a_card() {
     each_filesystem_makes_files("qemu");
 }
 
+/// PostMark, and C files that are written and compiled.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn every_filesystem_is_sound_after_postmark_and_a_build() {
+    let programs = ["postmark:postmark", "tcc:tcc", "mkfs.btrfs:btrfs-progs", "mkfs.xfs:xfsprogs"];
+    for (program, package) in programs.iter().filter_map(|program| program.split_once(':')) {
+        if !["/usr/bin", "/usr/sbin", "/sbin"].iter().any(|folder| Path::new(folder).join(program).is_file())
+        {
+            eprintln!("skipped: Debian's package {package} is not installed");
+            return;
+        }
+    }
+    let all = "ext4,f2fs,nilfs2,vfat,exfat,btrfs,xfs";
+    let workloads = ["--workload", "postmark,kernel-build", "--vm", "qemu", "--fs", all];
+    let runs = runs("kingston-class-10", &[&["--set", SMALL], &workloads[..]].concat());
+    assert_eq!(runs.len(), 14);
+    for run in &runs {
+        let files = if run["workload"] == "postmark" { 2000..4000 } else { 301..302 };
+        assert!(files.contains(&number(&run["files"])), "{run}");
+    }
+}
+
 fn has_uml() -> bool {
     let is_there = Path::new("/usr/bin/linux").is_file();
     let has_amx = std::fs::read_to_string("/proc/cpuinfo").unwrap().contains(" amx_tile");

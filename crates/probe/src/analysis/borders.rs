@@ -250,8 +250,8 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
 /// Most confidence in a phase that writes with gaps show.
 const PHASE_OF_WRITES: f64 = 0.7;
 
-/// The smallest visible unit.
-pub(crate) fn page(samples: &Samples) -> Answer {
+/// The fit with the most probable visible unit, its size and probability; the fits of places that were written and of others where nothing is visible.
+fn page_fit(samples: &Samples) -> Result<(Fit, u64, f64), [Fit; 2]> {
     let of = |test| {
         let points = border_points(samples, test);
         let floor = floor(samples, test);
@@ -259,14 +259,25 @@ pub(crate) fn page(samples: &Samples) -> Answer {
         let origin = page_origin(samples);
         fit(&points, &powers_of_two(), floor, |_| vec![origin])
     };
-    let (plain, written) = (of(Test::Page), of(Test::PageWritten));
-    let fits = [&written, &plain];
+    let fits = [of(Test::PageWritten), of(Test::Page)];
     let best = fits.iter().filter_map(|fit| Some((fit, fit.best()?)));
     let best = best.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-    let Some((fit, (period, confidence))) = best else {
-        let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
-        let reason = format!("not visible in reads; any effect is below {}", us(bound));
-        return Answer::unknown("B", plain.nothing.min(0.95), reason);
+    match best {
+        Some((fit, (period, confidence))) => Ok((fit.clone(), period, confidence)),
+        None => Err(fits),
+    }
+}
+
+/// The smallest visible unit.
+pub(crate) fn page(samples: &Samples) -> Answer {
+    let (fit, period, confidence) = match page_fit(samples) {
+        Ok(found) => found,
+        Err([written, plain]) => {
+            let bound =
+                if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
+            let reason = format!("not visible in reads; any effect is below {}", us(bound));
+            return Answer::unknown("B", plain.nothing.min(0.95), reason);
+        }
     };
     let confidence = confidence.min(0.9) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
@@ -280,7 +291,7 @@ pub(crate) fn page(samples: &Samples) -> Answer {
 /// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
 /// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let Some(page) = page(samples).count() else {
+    let Ok((of_page, page, _)) = page_fit(samples) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     let origin = page_origin(samples);
@@ -293,7 +304,8 @@ pub(crate) fn planes(samples: &Samples) -> Answer {
     };
     let larger = step(&at_pages, PLANES.map(|planes| planes * page).to_vec());
     let smaller = step(&inside, PLANES.map(|planes| page / planes).to_vec());
-    if let Some((bytes, confidence)) = larger.best() {
+    let best = |fit: &Fit| fit.best().filter(|_| fit.step > PLANE_SHARE * of_page.step);
+    if let Some((bytes, confidence)) = best(&larger) {
         let reason = format!(
             "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
             size(page),
@@ -302,7 +314,7 @@ pub(crate) fn planes(samples: &Samples) -> Answer {
         );
         return Answer::found(Value::Count(bytes / page), "", confidence.min(0.8), reason);
     }
-    if let Some((bytes, confidence)) = smaller.best() {
+    if let Some((bytes, confidence)) = best(&smaller) {
         let reason = format!(
             "inside of units of {}, a read across a multiple of {} takes {} longer: pieces of a page on several planes",
             size(page),
@@ -324,6 +336,8 @@ fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
     (at + period - origin % period).is_multiple_of(period)
 }
 
+/// Least step of planes as a share of that of the visible unit: less is what is left of the noise, or the bus.
+const PLANE_SHARE: f64 = 0.1;
 /// Numbers of planes that chips have.
 const PLANES: [u64; 2] = [2, 4];
 

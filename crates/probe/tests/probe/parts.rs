@@ -93,9 +93,10 @@ fn every_card_is_probed_in_time() {
 #[test]
 fn planes_are_found_where_a_card_has_them() {
     let cards = cards();
-    for (name, planes) in [("emmc-16g", 2), ("emmc-16g", 4), ("a1-32g", 2), ("kingston-class-10", 2)] {
+    for (name, planes) in [("emmc-16g", 2), ("emmc-16g", 4), ("kingston-class-10", 2), ("class-4-8g", 4)] {
         let mut spec = cards[name].clone();
-        (spec.dies, spec.planes) = (1, planes);
+        // Pages on several dies are read at the same time, and smaller map units may lie on any pages: both hide planes.
+        (spec.dies, spec.planes, spec.map_unit_bytes) = (1, planes, 0);
         let found = probed(&spec, true).1.planes;
         println!("{name}: {planes} planes: {found:?}");
         assert_eq!(found.count(), Some(planes.into()), "{name}");
