@@ -53,7 +53,7 @@ impl<T: Target> Probe<'_, T> {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
         }
-        self.measure_pages(Test::Page, (0, self.usable))
+        self.measure_pages([Test::Page, Test::PagePair], (0, self.usable))
     }
 
     /// Positions of reads of 4 KiB all over the device.
@@ -185,8 +185,9 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range.
-    pub(super) fn measure_pages(&mut self, test: Test, range: (u64, u64)) -> Result<(), ProbeError> {
+    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range; and the sectors before and behind them one after
+    /// the other.
+    pub(super) fn measure_pages(&mut self, tests: [Test; 2], range: (u64, u64)) -> Result<(), ProbeError> {
         self.ask("page");
         let origin = page_origin(&self.samples);
         let mut places = BTreeSet::new();
@@ -197,8 +198,17 @@ impl<T: Target> Probe<'_, T> {
                 places.insert(origin + multiple * length);
             }
         }
-        let places: Vec<u64> = places.into_iter().filter(|place| place + PAGE_BYTES <= self.usable).collect();
-        self.read_around(test, &places, PAGE_BYTES)
+        let mut places: Vec<u64> =
+            places.into_iter().filter(|place| place + PAGE_BYTES <= self.usable).collect();
+        self.read_around(tests[0], &places, PAGE_BYTES)?;
+        for _ in 0..TRIES {
+            self.shuffle(&mut places);
+            for place in &places {
+                self.read(tests[1], *place, place - 512, 512)?;
+                self.read(tests[1], *place, *place, 512)?;
+            }
+        }
+        Ok(())
     }
 }
 
