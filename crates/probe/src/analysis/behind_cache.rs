@@ -17,12 +17,12 @@ pub(crate) const fn gap_writes(cache: &Cache, test: Test) -> u64 {
 }
 
 const FAT_BLOCKS: u64 = 3;
-/// Blocks that a cache's length may be wrong by: it may have been filled in part when that was measured.
-const MARGIN: i64 = 2;
+/// Blocks that a cache may be longer than it is taken for: it may have been filled in part when that was measured.
+const LATE: i64 = 3;
 
 /// Writes in order after which nothing written before is in the cache, and as many pauses follow for comparison.
 pub(crate) const fn push_writes(cache: &Cache) -> u64 {
-    (cache.bytes + 4 * MARGIN as u64 * cache.block_bytes).div_ceil(TURN_BYTES)
+    (cache.bytes + (2 * LATE as u64 + 4) * cache.block_bytes).div_ceil(TURN_BYTES)
 }
 
 /// A cache that hides what is done about allocation units: writes that wait until they are on the flash pause about once in a block, like those that
@@ -114,7 +114,7 @@ pub(crate) fn reopened(samples: &Samples, test: Test) -> Option<Reopened> {
     let writes = Writes::of(samples)?;
     let ends = writes.ends(test);
     let (first, last) = (*ends.first()?, *ends.last()?);
-    let (from, to) = (writes.out(first, -MARGIN * writes.block()), writes.out(last, MARGIN * writes.block()));
+    let (from, to) = (writes.out(first, -2 * writes.block()), writes.out(last, (LATE + 1) * writes.block()));
     writes.all.last().filter(|(_, end)| *end >= to)?;
     // Before the first unit there are only writes in order.
     let usual = writes.usual(from - writes.cache.bytes, from);
@@ -130,7 +130,7 @@ pub(crate) fn reopened(samples: &Samples, test: Test) -> Option<Reopened> {
         .map(|(end, ns)| (end, ((ns - usual) / (long - usual)).min(1.0)))
         .filter(|(_, share)| *share > 0.0)
         .collect();
-    let lates = (-writes.block()..=writes.block()).step_by(TURN_BYTES as usize);
+    let lates = (-writes.block()..=LATE * writes.block()).step_by(TURN_BYTES as usize);
     let ways = lates.flat_map(|late| (0..=ends.len()).map(move |open| (late, open)));
     let ways = ways.map(|(late, open)| (writes.unexplained(&pauses, &ends[open..], late), late, open as u64));
     let better =
@@ -173,7 +173,7 @@ pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
     // Where the unit of the writes in order was closed for it, that must be opened again: in the next block at the latest.
     let is_kept = |end: u64| {
         let mut pauses = writes.pauses(
-            writes.out(end, linear.late - writes.block()),
+            writes.out(end, linear.late - writes.block() * 3 / 2),
             writes.out(end, linear.late + writes.block()),
         );
         pauses.all(|(_, ns)| ns < linear.usual * LONGER)

@@ -19,6 +19,8 @@ const TRIES: usize = 5;
 const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
+/// Fewest deviations of a point that a border takes longer; where it does not, borders are looked for elsewhere too.
+const STEP_MIN: f64 = 3.0;
 /// Length of a read of a scan, B.
 const SCAN_BYTES: u64 = 8 << 10;
 /// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
@@ -48,7 +50,9 @@ impl<T: Target> Probe<'_, T> {
         self.measure_throughput()?;
         self.measure_borders(&[0])?;
         let fit = read_fit(&self.samples);
-        let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
+        // Where borders are a sector beside those that are assumed, noise has the largest step.
+        let is_clear =
+            fit.best().is_some_and(|(_, confidence)| confidence > 0.9 && fit.step > STEP_MIN * fit.sigma);
         if !is_clear || fit.unexplained > 0.01 {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
