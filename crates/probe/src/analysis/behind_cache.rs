@@ -6,7 +6,7 @@
 //! cache pauses longer. Writes in order between them, a block of the cache at least, keep their pauses apart.
 
 use super::caches::{Cache, cache};
-use super::open_aus::TURN_BYTES;
+use super::open_aus::{MOST, TURN_BYTES};
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::quantile;
 
@@ -25,10 +25,13 @@ pub(crate) const fn push_writes(cache: &Cache) -> u64 {
     (cache.bytes + (2 * LATE as u64 + 4) * cache.block_bytes).div_ceil(TURN_BYTES)
 }
 
+/// Largest cache behind which open allocation units are looked for, B: it is written through several times.
+pub(crate) const CACHE_MAX: u64 = 128 << 20;
+
 /// A cache that hides what is done about allocation units: writes that wait until they are on the flash pause about once in a block, like those that
 /// do not.
 pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
-    let cache = cache(samples).filter(|cache| cache.block_bytes > 0)?;
+    let cache = cache(samples).filter(|cache| cache.block_bytes > 0 && cache.bytes <= CACHE_MAX)?;
     let times = || samples.of(Test::Push).map(|sample| sample.ns as f64);
     let limit = quantile(times(), 0.5) + cache.pause;
     let pauses = times().filter(|ns| *ns > limit).count() as u64 * cache.block_bytes;
@@ -52,8 +55,8 @@ pub(crate) struct Reopened {
 
 /// Factor of the usual pause from which on one is longer.
 const LONGER: f64 = 1.2;
-/// Share of long pauses that a long pause is not longer than: what is copied for a unit that is closed differs.
-const LONG: f64 = 0.25;
+/// Share of long pauses that are shorter than a long pause: what is copied for a unit that is closed differs.
+const LONG: f64 = 0.1;
 /// Share of usual pauses that a usual pause is not shorter than: some begin a unit of the writes in order.
 const USUAL: f64 = 0.8;
 /// Share of writes that find room in the cache: fewer than one in three blocks of the smallest have.
@@ -86,10 +89,13 @@ impl<'a> Writes<'a> {
         self.all.iter().filter(|(sample, _)| sample.test == test).map(|(_, end)| *end).collect()
     }
 
-    /// Time above that of a write that finds room, ns, of the writes between two positions.
+    /// Time above that of a write that finds room, ns, of the writes of these tests between two positions.
     fn pauses(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let inside = self.all.iter().filter(move |(_, end)| (from + 1..=to).contains(end));
-        inside.map(|(sample, end)| (*end, sample.ns as f64 - self.quiet))
+        let first = self.all.partition_point(|(_, end)| *end <= from);
+        let inside = self.all[first..].iter().take_while(move |(_, end)| *end <= to);
+        inside
+            .filter(|(sample, _)| is_turn(sample))
+            .map(|(sample, end)| (*end, sample.ns as f64 - self.quiet))
     }
 
     /// Position at which what was written at another comes out of the cache, if that is so much longer than it is taken for.
@@ -109,48 +115,78 @@ fn is_turn(sample: &Sample) -> bool {
         && matches!(sample.test, Test::Push | Test::OpenLinear | Test::OpenRandom | Test::Fat)
 }
 
-/// Counts the units of a test that had to be opened again; `None` when not all has come out of the cache.
-pub(crate) fn reopened(samples: &Samples, test: Test) -> Option<Reopened> {
-    let writes = Writes::of(samples)?;
-    let ends = writes.ends(test);
-    let (first, last) = (*ends.first()?, *ends.last()?);
-    let (from, to) = (writes.out(first, -2 * writes.block()), writes.out(last, (LATE + 1) * writes.block()));
-    writes.all.last().filter(|(_, end)| *end >= to)?;
-    // Before the first unit there are only writes in order.
-    let usual = writes.usual(from - writes.cache.bytes, from);
-    let longer = |ns: &f64| *ns > usual * LONGER;
-    let long = quantile(writes.pauses(from, to).map(|(_, ns)| ns).filter(longer), LONG);
-    let all = ends.len() as u64;
-    if long == 0.0 {
-        return Some(Reopened { open: all, all, usual, long, late: 0, explained: 1.0 });
+/// Units of a test that were written again, and the pauses in which they come out of the cache.
+struct Series<'a> {
+    writes: &'a Writes<'a>,
+    ends: Vec<u64>,
+    usual: f64,
+    long: f64,
+    /// Positions, and how much of the way from a usual to a long pause each pause is.
+    shares: Vec<(u64, f64)>,
+}
+
+impl<'a> Series<'a> {
+    /// `None` when not all has come out of the cache.
+    fn of(writes: &'a Writes<'a>, test: Test) -> Option<Self> {
+        let ends = writes.ends(test);
+        let (first, last) = (*ends.first()?, *ends.last()?);
+        let (from, to) =
+            (writes.out(first, -2 * writes.block()), writes.out(last, (LATE + 1) * writes.block()));
+        let is_out = writes.all.last().is_some_and(|(_, end)| *end >= to);
+        if !is_out || ends.len() as u64 > MOST {
+            return None;
+        }
+        // Before the first unit there are only writes in order.
+        let usual = writes.usual(from.saturating_sub(writes.cache.bytes), from);
+        let pauses = || writes.pauses(from, to);
+        let long = quantile(pauses().map(|(_, ns)| ns).filter(|ns| *ns > usual * LONGER), LONG);
+        let share = |(end, ns): (u64, f64)| (end, ((ns - usual) / (long - usual)).clamp(0.0, 1.0));
+        let shares = if long > usual { pauses().map(share).collect() } else { Vec::new() };
+        Some(Self { writes, ends, usual, long, shares })
     }
-    // How much of the way from a usual to a long pause each is.
-    let pauses: Vec<(u64, f64)> = writes
-        .pauses(from, to)
-        .map(|(end, ns)| (end, ((ns - usual) / (long - usual)).min(1.0)))
-        .filter(|(_, share)| *share > 0.0)
-        .collect();
+
+    /// The number of units that were still open that explains most pauses when the cache is so much longer than it is taken for; and how many pauses it
+    /// does not explain.
+    fn open(&self, late: i64) -> (u64, f64) {
+        let longest = |end: &u64| {
+            let from = self.writes.out(*end, late - self.writes.block());
+            let first = self.shares.partition_point(|(end, _)| *end <= from);
+            let inside = self.shares[first..].iter().take_while(|(at, _)| *at <= self.writes.out(*end, late));
+            inside.fold(0.0, |most: f64, (_, share)| most.max(*share))
+        };
+        // With all units open, every longer pause is unexplained.
+        let mut unexplained: f64 = self.shares.iter().map(|(_, share)| share).sum();
+        let mut best = (self.ends.len() as u64, unexplained);
+        for (open, end) in (0..).zip(&self.ends).rev() {
+            unexplained += 1.0 - 2.0 * longest(end);
+            if unexplained < best.1 {
+                best = (open, unexplained);
+            }
+        }
+        best
+    }
+
+    fn counted(&self, late: i64) -> Reopened {
+        let (open, unexplained) = self.open(late);
+        let all = self.ends.len() as u64;
+        let explained = 1.0 - unexplained / all as f64;
+        Reopened { open, all, usual: self.usual, long: self.long, late, explained }
+    }
+}
+
+/// Counts the units in order and in any order that had to be opened again. For both the cache is as long as explains most.
+pub(crate) fn reopened(samples: &Samples) -> [Option<Reopened>; 2] {
+    let Some(writes) = Writes::of(samples) else { return [None, None] };
+    let series = [Test::OpenLinear, Test::OpenRandom].map(|test| Series::of(&writes, test));
+    let unexplained = |late: i64| series.iter().flatten().map(|series| series.open(late).1).sum::<f64>();
     let lates = (-writes.block()..=LATE * writes.block()).step_by(TURN_BYTES as usize);
-    let ways = lates.flat_map(|late| (0..=ends.len()).map(move |open| (late, open)));
-    let ways = ways.map(|(late, open)| (writes.unexplained(&pauses, &ends[open..], late), late, open as u64));
-    let better =
-        |a: &(f64, i64, u64), b: &(f64, i64, u64)| a.0.total_cmp(&b.0).then(a.1.abs().cmp(&b.1.abs()));
-    let (unexplained, late, open) = ways.min_by(better)?;
-    Some(Reopened { open, all, usual, long, late, explained: 1.0 - unexplained / all as f64 })
+    let all = lates.map(|late| (unexplained(late), late));
+    let best = all.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.abs().cmp(&b.1.abs())));
+    let late = best.map_or(0, |(_, late)| late);
+    series.map(|series| series.map(|series| series.counted(late)))
 }
 
 impl Writes<'_> {
-    /// Pauses that are not as long as expected when the units of `again` are opened again, and the cache is so much longer.
-    fn unexplained(&self, pauses: &[(u64, f64)], again: &[u64], late: i64) -> f64 {
-        let longest = |end: &u64| {
-            let range = self.out(*end, late - self.block()) + 1..=self.out(*end, late);
-            let inside = pauses.iter().filter(|(end, _)| range.contains(end));
-            inside.fold(0.0, |most: f64, (_, share)| most.max(*share))
-        };
-        let found: f64 = again.iter().map(longest).sum();
-        pauses.iter().map(|(_, share)| share).sum::<f64>() - found + (again.len() as f64 - found)
-    }
-
     /// Usual pause, ns, between two positions: there are as many as blocks of the cache.
     fn usual(&self, from: u64, to: u64) -> f64 {
         let mut all: Vec<f64> = self.pauses(from, to).map(|(_, ns)| ns).collect();
@@ -163,26 +199,23 @@ impl Writes<'_> {
 
 /// Units of the FAT area that need not be opened again, beside more others than can be open.
 pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
-    let Some((writes, linear)) = Writes::of(samples).zip(reopened(samples, Test::OpenLinear)) else {
-        return Vec::new();
-    };
-    if linear.open == linear.all {
-        return Vec::new();
-    }
+    let [Some(linear), _] = reopened(samples) else { return Vec::new() };
+    let Some(writes) = Writes::of(samples).filter(|_| linear.open < linear.all) else { return Vec::new() };
     let fat = writes.all.iter().filter(|(sample, _)| sample.test == Test::Fat);
     // Where the unit of the writes in order was closed for it, that must be opened again: in the next block at the latest.
     let is_kept = |end: u64| {
-        let mut pauses = writes.pauses(
-            writes.out(end, linear.late - writes.block() * 3 / 2),
-            writes.out(end, linear.late + writes.block()),
-        );
-        pauses.all(|(_, ns)| ns < linear.usual * LONGER)
+        let from = writes.out(end, linear.late - writes.block() * 3 / 2);
+        writes
+            .pauses(from, writes.out(end, linear.late + writes.block()))
+            .all(|(_, ns)| ns < linear.usual * LONGER)
     };
     fat.filter(|(_, end)| is_kept(*end)).map(|(sample, _)| sample.about).collect()
 }
 
 /// Pause by the number of units that were written since the one that is written again.
 pub(crate) fn costs(samples: &Samples, test: Test) -> Vec<(u64, f64)> {
-    let Some(Reopened { open, all, usual, long, .. }) = reopened(samples, test) else { return Vec::new() };
+    let [linear, random] = reopened(samples);
+    let counted = if test == Test::OpenLinear { linear } else { random };
+    let Some(Reopened { open, all, usual, long, .. }) = counted else { return Vec::new() };
     (1..=all).map(|number| (number, if number > open { long } else { usual })).collect()
 }

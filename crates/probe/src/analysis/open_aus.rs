@@ -227,8 +227,8 @@ const ONE_OF_TWO: f64 = 0.65;
 /// The numbers behind a cache in order and in any order. One allocation unit more is open in order meanwhile. Where no more units fit beside it, it
 /// cannot be told whether the last one could be written in any order; cards for which all units are alike are more usual.
 fn behind_cache(samples: &Samples) -> (Answer, Answer) {
-    let linear = reopened(samples, Test::OpenLinear, 1);
-    let mut random = reopened(samples, Test::OpenRandom, 0);
+    let [linear, random] = behind_cache::reopened(samples);
+    let (linear, mut random) = (reopened(linear, "in order", 1), reopened(random, "in random order", 0));
     if let (Some(all), Some(found)) = (linear.count(), random.count())
         && ((found > 0 && found + 1 == all) || all == 1)
     {
@@ -241,10 +241,9 @@ fn behind_cache(samples: &Samples) -> (Answer, Answer) {
     (linear, random)
 }
 
-fn reopened(samples: &Samples, test: Test, others: u64) -> Answer {
-    let order = if test == Test::OpenLinear { "in order" } else { "in random order" };
-    let Some(Reopened { open, all, usual, long, explained, .. }) = behind_cache::reopened(samples, test)
-    else {
+/// The number of open units, with `others` that were open meanwhile.
+fn reopened(counted: Option<Reopened>, order: &str, others: u64) -> Answer {
+    let Some(Reopened { open, all, usual, long, explained, .. }) = counted else {
         return Answer::unknown("AUs", 0.0, "not measured");
     };
     if open == all {

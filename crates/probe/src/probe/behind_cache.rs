@@ -27,8 +27,8 @@ impl<T: Target> Probe<'_, T> {
         cache: Cache,
     ) -> Result<(), ProbeError> {
         let most = MOST.min(pool.all / 2);
-        let (parts, (from, to)) = (layout.au / TURN_BYTES, layout.places);
-        for (test, places) in [(Test::OpenLinear, [from, from + 1]), (Test::OpenRandom, [to - 1, to - 2])] {
+        let parts = layout.au / TURN_BYTES;
+        for (test, places) in [(Test::OpenLinear, [0, 1]), (Test::OpenRandom, [parts - 1, parts - 2])] {
             let aus = pool.take(most);
             let fat = if test == Test::OpenLinear { fat } else { &[] };
             for au in fat.iter().chain(&aus) {

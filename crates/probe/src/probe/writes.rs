@@ -2,7 +2,7 @@
 
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
-use crate::analysis::behind_cache::hiding_cache;
+use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache};
 use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, sparse_fit, write_fit};
 use crate::analysis::caches::cache;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
@@ -42,8 +42,6 @@ const RANDOM_WRITES: u64 = 32;
 const RANDOM_WRITES_MIN: u64 = 4;
 const RANDOM_ROUND_NS: u64 = 5_000_000_000;
 const RANDOM_ROUNDS: u64 = 8;
-/// Largest cache behind which open allocation units are looked for, B: each number takes as many writes.
-pub(super) const CACHE_MAX: u64 = FILL_MAX / 4;
 /// Largest allocation unit among the first of a device that is measured when only writes show it, B.
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
 /// Turns at most, those with the FAT area included.
@@ -93,9 +91,7 @@ pub(super) struct Layout {
     pub(super) au: u64,
     /// Range that is written in order.
     pub(super) fill: (u64, u64),
-    /// First and last but one place of a write of a turn inside an allocation unit: the middle of it, where its borders are not known.
-    pub(super) places: (u64, u64),
-    /// Bytes up to the last place that have contents in a turn.
+    /// Bytes at the end of an allocation unit that have contents in a turn.
     content: u64,
 }
 
@@ -103,18 +99,14 @@ impl Layout {
     pub(super) fn of(samples: &Samples, usable: u64) -> Self {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
-        let located = origin(samples);
-        let origin = located.unwrap_or(0);
+        let origin = origin(samples).unwrap_or(0);
         let start = origin + (usable / FILL_PART).next_multiple_of(au);
         let room = usable.saturating_sub(start) / 2;
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
         let filled: u64 = samples.of(Test::Fill).map(|sample| sample.bytes).sum();
         let bytes = if filled > 0 { bytes.min(filled) } else { bytes };
-        let parts = au / TURN_BYTES;
-        let aside = if located.is_some() || known.is_none() { 0 } else { parts / 4 };
-        let places = (aside, parts - aside);
-        let content = contents(samples).min((places.1 - places.0) * TURN_BYTES) / TURN_BYTES * TURN_BYTES;
-        Self { origin, au, fill: (start, bytes), places, content }
+        let content = contents(samples).min(au) / TURN_BYTES * TURN_BYTES;
+        Self { origin, au, fill: (start, bytes), content }
     }
 
     /// Position of a write of a turn inside an allocation unit.
@@ -282,7 +274,7 @@ impl<T: Target> Probe<'_, T> {
         let is_known = erase_block(&self.samples).0.value.is_some();
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
         let is_too_large = cache.is_some_and(|cache| cache.bytes > CACHE_MAX);
-        if !is_known || is_too_large || all < 4 || layout.places.1 - layout.places.0 < 4 {
+        if !is_known || is_too_large || all < 4 || layout.au / TURN_BYTES < 4 {
             return Ok(());
         }
         self.ask("open allocation units");
@@ -318,7 +310,7 @@ impl<T: Target> Probe<'_, T> {
 
     /// Writes the end of an allocation unit, so that closing it costs time from then on.
     fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
-        let end = layout.position(au, layout.places.1);
+        let end = layout.origin + (au + 1) * layout.au;
         let (mut at, end) = (end - layout.content, end.min(self.usable / TURN_BYTES * TURN_BYTES));
         while at < end {
             let bytes = (end - at).min(self.buf.len() as u64);
@@ -442,11 +434,11 @@ pub(super) fn cached(samples: &Samples) -> u64 {
 /// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
 /// full. In no order they go backwards, where contents are, so that a card that keeps an allocation unit in order must copy every time.
 fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
-    let (from, to) = layout.places;
-    let half = ((to - from) / 2) as usize;
+    let (parts, with_contents) = (layout.au / TURN_BYTES, layout.content / TURN_BYTES);
+    let half = (parts / 2) as usize;
     match is_random {
-        true => (to - layout.content / TURN_BYTES..to).rev().take(half).collect(),
-        false => (from..to).take(half).collect(),
+        true => (parts - with_contents..parts).rev().take(half).collect(),
+        false => (0..parts).take(half).collect(),
     }
 }
 
