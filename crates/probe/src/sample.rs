@@ -19,6 +19,10 @@ pub enum Test {
     Page,
     /// As `Page`, where the probe has written before.
     PageWritten,
+    /// The sector before the position `about`, and the one behind it.
+    PagePair,
+    /// As `PagePair`, where the probe has written before.
+    PagePairWritten,
     /// Long reads in order.
     Throughput,
     /// Writes after a pause; `about` is the number of the pause.
@@ -31,7 +35,9 @@ pub enum Test {
     Sparse,
     /// Writes that bring the card into a state before a test.
     WarmUp,
-    /// `about` allocation units written in turn, each in order.
+    /// Writes in order that bring what was written before out of a cache.
+    Push,
+    /// `about` allocation units written in turn, each in order; behind a cache, the one that is written again after `about` - 1 others.
     OpenLinear,
     /// `about` allocation units written in turn, each in random order.
     OpenRandom,
@@ -64,7 +70,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 28] = [
+const NAMES: [(Test, &str); 31] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -72,12 +78,15 @@ const NAMES: [(Test, &str); 28] = [
     (Test::Bisect, "bisect"),
     (Test::Page, "page"),
     (Test::PageWritten, "page-written"),
+    (Test::PagePair, "page-pair"),
+    (Test::PagePairWritten, "page-pair-written"),
     (Test::Throughput, "throughput"),
     (Test::Burst, "burst"),
     (Test::Fill, "fill"),
     (Test::Refill, "refill"),
     (Test::Sparse, "sparse"),
     (Test::WarmUp, "warm-up"),
+    (Test::Push, "push"),
     (Test::OpenLinear, "open-linear"),
     (Test::OpenRandom, "open-random"),
     (Test::Fat, "fat"),

@@ -4,18 +4,33 @@ use crate::support::{Run, finish, floatgate, fresh};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// A file of bytes that look random, of a size that is no whole number of sectors.
-fn file(folder: &Path) -> PathBuf {
-    let mut state = 1_u64;
+/// Bytes that look random.
+pub(crate) fn noise(bytes: usize, mut state: u64) -> Vec<u8> {
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
-    let data: Vec<u8> = (0..(8 << 20) + 13).map(|_| next()).collect();
-    std::fs::write(folder.join("device"), data).unwrap();
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// A file of noise, of a size that is no whole number of sectors.
+fn file(folder: &Path) -> PathBuf {
+    std::fs::write(folder.join("device"), noise((8 << 20) + 13, 1)).unwrap();
     folder.join("device")
+}
+
+/// Starts a probe with writes and waits until it says what it overwrites.
+pub(crate) fn started(command: &mut Command) -> (Child, BufReader<ChildStderr>) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut messages = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("overwrites parts of") {
+        line.clear();
+        assert_ne!(messages.read_line(&mut line).unwrap(), 0);
+    }
+    (child, messages)
 }
 
 fn probe(folder: &Path, args: &[&str]) -> Run {
@@ -57,13 +72,7 @@ fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
     let before = std::fs::read(&path).unwrap();
     let mut command = floatgate();
     command.args(["probe", "device", "--write", "--yes", "--json"]).current_dir(&folder);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut messages = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("overwrites parts of") {
-        line.clear();
-        assert_ne!(messages.read_line(&mut line).unwrap(), 0);
-    }
+    let (child, mut messages) = started(&mut command);
     std::thread::sleep(std::time::Duration::from_millis(20));
     // A shell starts what runs in its background with SIGINT ignored, and so it stays then.
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());

@@ -2,25 +2,17 @@
 //! is, byte by byte. Where the host has no loop devices, or nobody may make them, the tests count as skipped.
 
 use crate::mounted::Mount;
+use crate::probe::{noise, started};
 use crate::served::{Loop, has};
 use crate::support::{Run, finish, floatgate, fresh};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
-
-/// Bytes that look random.
-fn noise(bytes: usize, mut state: u64) -> Vec<u8> {
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..bytes).map(|_| next()).collect()
-}
 
 /// A file of noise and a loop device over it.
 struct Device {
@@ -80,21 +72,8 @@ fn shell(command: &str) -> bool {
     run.status.success()
 }
 
-/// Starts a probe with writes and waits until it says what it overwrites.
-fn started(device: &Device) -> (Child, BufReader<std::process::ChildStderr>) {
-    let mut command = device.command(&["--write", "--yes", "--json"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut messages = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("overwrites parts of") {
-        line.clear();
-        assert_ne!(messages.read_line(&mut line).unwrap(), 0);
-    }
-    (child, messages)
-}
-
 /// What a probe said after that, and its exit code.
-fn ended((mut child, mut messages): (Child, BufReader<std::process::ChildStderr>)) -> (Option<i32>, String) {
+fn ended((mut child, mut messages): (Child, BufReader<ChildStderr>)) -> (Option<i32>, String) {
     let mut rest = String::new();
     messages.read_to_string(&mut rest).unwrap();
     let mut json = String::new();
@@ -227,7 +206,7 @@ fn a_read_only_device_is_read_and_not_written() {
 #[test]
 fn a_part_that_vanishes_does_not_keep_the_rest_from_being_restored() {
     let Some(device) = Device::new("probe-vanishes", 64 * MIB, &[]) else { return };
-    let run = started(&device);
+    let run = started(&mut device.command(&["--write", "--yes", "--json"]));
     std::thread::sleep(Duration::from_millis(150));
     let file = File::options().write(true).open(&device.file).unwrap();
     file.set_len(40 * MIB as u64).unwrap();
@@ -256,7 +235,7 @@ fn an_interrupt_at_any_moment_leaves_the_device_as_it_was() {
     let Some(device) = Device::new("probe-interrupts", 16 * MIB, &[]) else { return };
     let mut interrupted = 0;
     for moment in 0..14_u32 {
-        let (child, messages) = started(&device);
+        let (child, messages) = started(&mut device.command(&["--write", "--yes", "--json"]));
         // Not in equal distances, and shorter ones at the beginning. A whole probe takes some ten seconds.
         std::thread::sleep(Duration::from_millis(u64::from(moment * moment) * 50));
         let id = child.id().to_string();

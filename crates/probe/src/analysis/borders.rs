@@ -41,6 +41,19 @@ pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
     places.iter().filter_map(point).collect()
 }
 
+/// Time that the sector behind a position takes longer than the one before it, which was read just before, ns: the page that was read last is still in
+/// RAM. Each is the shortest of all tries.
+fn pair_points(samples: &Samples, test: Test) -> Vec<Point> {
+    let mut places: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
+    for sample in samples.of(test) {
+        let least = &mut places.entry(sample.about).or_insert([f64::INFINITY; 2])
+            [usize::from(sample.position == sample.about)];
+        *least = least.min(sample.ns as f64);
+    }
+    let points = places.into_iter().map(|(at, [before, behind])| Point { at, value: behind - before });
+    points.filter(|point| point.value.is_finite()).collect()
+}
+
 fn floor(samples: &Samples, test: Test) -> f64 {
     let mut times: Vec<f64> = samples.of(test).map(|sample| sample.ns as f64).collect();
     (FLOOR * median(&mut times)).max(1.0)
@@ -250,40 +263,38 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
 /// Most confidence in a phase that writes with gaps show.
 const PHASE_OF_WRITES: f64 = 0.7;
 
-/// The fit with the most probable visible unit, its size and probability; the fits of places that were written and of others where nothing is visible.
-fn page_fit(samples: &Samples) -> Result<(Fit, u64, f64), [Fit; 2]> {
-    let of = |test| {
-        let points = border_points(samples, test);
-        let floor = floor(samples, test);
-        // The borders of pages are counted from a border of an allocation unit.
-        let origin = page_origin(samples);
-        fit(&points, &powers_of_two(), floor, |_| vec![origin])
-    };
-    let fits = [of(Test::PageWritten), of(Test::Page)];
-    let best = fits.iter().filter_map(|fit| Some((fit, fit.best()?)));
-    let best = best.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-    match best {
-        Some((fit, (period, confidence))) => Ok((fit.clone(), period, confidence)),
-        None => Err(fits),
-    }
+/// Fit of the smallest visible unit to the points of a test.
+fn page_fit(samples: &Samples, test: Test, points: &[Point]) -> Fit {
+    // The borders of pages are counted from a border of an allocation unit.
+    let origin = page_origin(samples);
+    fit(points, &powers_of_two(), floor(samples, test), |_| vec![origin])
+}
+
+/// Fits to reads across borders, of places that were written and of others.
+fn fits_across(samples: &Samples) -> [Fit; 2] {
+    [Test::PageWritten, Test::Page].map(|test| page_fit(samples, test, &border_points(samples, test)))
 }
 
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
-    let (fit, period, confidence) = match page_fit(samples) {
-        Ok(found) => found,
-        Err([written, plain]) => {
-            let bound =
-                if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
-            let reason = format!("not visible in reads; any effect is below {}", us(bound));
-            return Answer::unknown("B", plain.nothing.min(0.95), reason);
-        }
+    let across = fits_across(samples);
+    let pairs = [Test::PagePairWritten, Test::PagePair]
+        .map(|test| page_fit(samples, test, &pair_points(samples, test)));
+    let ways = [(&across, "across"), (&pairs, "behind")];
+    let fits = ways.iter().flat_map(|(fits, way)| fits.iter().map(move |fit| (fit, *way)));
+    let best = fits.filter_map(|(fit, way)| Some((fit, way, fit.best()?)));
+    let Some((fit, way, (period, confidence))) = best.max_by(|a, b| a.2.1.total_cmp(&b.2.1)) else {
+        let [written, plain] = &across;
+        let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
+        let reason = format!("not visible in reads; any effect is below {}", us(bound));
+        return Answer::unknown("B", plain.nothing.min(0.95), reason);
     };
     let confidence = confidence.min(0.9) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
-        "a read across a multiple of {} takes {} longer; it may be a page, a pair of planes, or what the map places as one",
+        "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or what the map places as one",
         size(period),
-        us(fit.step)
+        us(fit.step),
+        if way == "behind" { ", after the sector before it was read" } else { "" }
     );
     Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
 }
@@ -291,7 +302,9 @@ pub(crate) fn page(samples: &Samples) -> Answer {
 /// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
 /// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let Ok((of_page, page, _)) = page_fit(samples) else {
+    let across = fits_across(samples);
+    let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
+    let Some((of_page, (page, _))) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     let origin = page_origin(samples);

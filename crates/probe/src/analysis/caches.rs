@@ -93,6 +93,10 @@ pub(crate) struct Cache {
     pub(crate) before: f64,
     /// Mean time of a write in order when it is full, ns.
     pub(crate) after: f64,
+    /// Bytes of a block, where it makes room block by block; 0 otherwise.
+    pub(crate) block_bytes: u64,
+    /// Time above that of a write that finds room from which on a write pauses, ns.
+    pub(crate) pause: f64,
 }
 
 /// Where the cache ends, and the times of writes before and behind that.
@@ -103,7 +107,13 @@ pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
     let knee = || {
         let knee = knee(samples.of(Test::Fill))?;
         let Knee { bytes, before, after } = knee;
-        (bytes >= CACHE_MIN.max(4 * buffer)).then_some(Cache { bytes, before, after })
+        (bytes >= CACHE_MIN.max(4 * buffer)).then_some(Cache {
+            bytes,
+            before,
+            after,
+            block_bytes: 0,
+            pause: 0.0,
+        })
     };
     folding(&times).or_else(knee)
 }
@@ -120,15 +130,18 @@ const BLOCKS_MIN: usize = 3;
 fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     let middle = quantile(times.iter().map(|(_, ns)| *ns), 0.5);
     let slow = quantile(times.iter().map(|(_, ns)| *ns), 0.99);
-    let limit = middle + PAUSE_SHARE * (slow - middle);
+    let pause = PAUSE_SHARE * (slow - middle);
     let pauses: Vec<usize> =
-        times.iter().enumerate().filter(|(_, (_, ns))| *ns > limit).map(|(at, _)| at).collect();
+        times.iter().enumerate().filter(|(_, (_, ns))| *ns > middle + pause).map(|(at, _)| at).collect();
     let gaps: Vec<usize> = pauses.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let mut lengths: Vec<f64> = gaps.iter().map(|gap| *gap as f64).collect();
     let gap = median(&mut lengths).round().max(2.0);
-    let is_regular = |length: usize| (length as f64 - gap).abs() <= 1.0 + gap / 16.0;
-    let regular = gaps.iter().filter(|length| is_regular(**length)).count();
-    let first = *pauses.iter().zip(&gaps).find(|(_, length)| is_regular(**length))?.0;
+    let is_near =
+        |length: usize, blocks: f64| (length as f64 - blocks * gap).abs() <= blocks * (1.0 + gap / 16.0);
+    let regular = gaps.iter().filter(|length| is_near(**length, 1.0)).count();
+    // A block of which nothing is left needs no pause.
+    let is_first = |length: usize| is_near(length, 1.0) || is_near(length, 2.0);
+    let first = *pauses.iter().zip(&gaps).find(|(_, length)| is_first(**length))?.0;
     let covered = regular as f64 * gap;
     let is_train = pauses.len() >= PAUSES_MIN
         && slow > 1.2 * middle
@@ -139,8 +152,15 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     }
     let (before, after) = times.split_at(first);
     let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
-    let bytes = before.iter().map(|(bytes, _)| bytes).sum();
-    (bytes >= CACHE_MIN).then(|| Cache { bytes, before: mean(before), after: mean(after) })
+    let bytes: u64 = before.iter().map(|(bytes, _)| bytes).sum();
+    let block_bytes = bytes / first as u64 * gap as u64;
+    (bytes >= CACHE_MIN).then(|| Cache {
+        bytes,
+        before: mean(before),
+        after: mean(after),
+        block_bytes,
+        pause,
+    })
 }
 
 /// Writes that are faster than those that follow.
@@ -150,7 +170,7 @@ pub(crate) fn slc_cache(samples: &Samples) -> Answer {
     }
     match cache(samples) {
         None => Answer::unknown("B", 0.8, "writes in order do not become slower"),
-        Some(Cache { bytes, before, after }) => {
+        Some(Cache { bytes, before, after, .. }) => {
             let factor = after / before;
             let reason = format!("after {} in order, writes become {factor:.1} times as slow", size(bytes));
             Answer::found(Value::Count(bytes), "B", 0.7, reason)

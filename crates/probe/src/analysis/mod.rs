@@ -1,5 +1,6 @@
 //! From samples to answers. Nothing here touches a device, so that a file of samples gives the answers that the probe gave.
 
+pub(crate) mod behind_cache;
 pub(crate) mod borders;
 pub(crate) mod caches;
 pub(crate) mod capacity;

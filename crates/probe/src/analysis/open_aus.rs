@@ -1,20 +1,20 @@
 //! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
 
-use super::caches::cache;
+use super::behind_cache::{self, Reopened, hiding_cache};
 use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
-use crate::stats::{median, quantile};
+use crate::stats::median;
 use std::collections::BTreeMap;
 
 /// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).
 pub(crate) const MOST: u64 = 32;
+/// Length of a write of a turn, B: the largest page of a card, as what is written is to be whole pages.
+pub(crate) const TURN_BYTES: u64 = 128 << 10;
 /// Added to the number of allocation units when the same number is measured again.
 pub(crate) const REPEAT: u64 = 1 << 16;
 /// Factor by which writes slow down when units are closed. Cliffs of real cards: 2 (SanDisk) to 34.
 const CLIFF: f64 = 1.7;
-/// As `CLIFF`, of the longest pause behind a cache: other pauses are hardly longer than usual.
-const CACHED_CLIFF: f64 = 1.2;
 /// Factor from which on a cliff is beyond doubt.
 const CLEAR_CLIFF: f64 = 2.5;
 /// Allocation units that are tested for being kept for FAT.
@@ -35,10 +35,7 @@ fn costs(samples: &Samples, test: Test, number: impl Fn(u64) -> u64) -> BTreeMap
     for sample in samples.of(test) {
         times.entry(sample.about).or_default().push(sample.ns as f64);
     }
-    let is_cached = test != Test::FatSpeed && cache(samples).is_some();
-    let cost = |(about, times): (u64, Vec<f64>)| {
-        (about, if is_cached { longest_pause(&times) } else { slowest(&times, number(about)) })
-    };
+    let cost = |(about, times): (u64, Vec<f64>)| (about, slowest(&times, number(about)));
     times.into_iter().map(cost).collect()
 }
 
@@ -49,6 +46,9 @@ const fn in_turn(about: u64) -> u64 {
 
 /// Time of a write, ns, by the number of allocation units written in turn; the shorter one where a number was measured twice.
 pub(crate) fn costs_by_number(samples: &Samples, test: Test) -> BTreeMap<u64, f64> {
+    if hiding_cache(samples).is_some() {
+        return behind_cache::costs(samples, test).into_iter().collect();
+    }
     let mut least = BTreeMap::new();
     for (about, cost) in costs(samples, test, in_turn) {
         let least = least.entry(in_turn(about)).or_insert(cost);
@@ -64,63 +64,37 @@ fn slowest(times: &[f64], units: u64) -> f64 {
     (0..units).map(least).filter(|least| least.is_finite()).fold(0.0, f64::max)
 }
 
-/// Rounds of a turn behind a cache that are measured. Each writes all units once, and then in order until the cache has no room for them.
-pub(crate) const CACHED_ROUNDS: usize = 2;
-
-/// Longest pause of a round, ns, of the round in which it is shortest: the cache pauses to make room, longer when a unit must be closed for that.
-fn longest_pause(times: &[f64]) -> f64 {
-    let rounds = times.chunks(times.len().div_ceil(CACHED_ROUNDS).max(1));
-    rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).fold(f64::INFINITY, f64::min)
-}
-
-/// Factor of the median from which on a write is a pause, and the share of pauses that are usual: some close what was open before.
-const PAUSE: f64 = 3.0;
-const USUAL: f64 = 0.8;
-
-/// Usual pause, ns, of a cache behind which one unit is written in order: nothing is closed for it.
-fn usual_pause(samples: &Samples) -> Option<f64> {
-    cache(samples)?;
-    let alone = samples.of(Test::OpenLinear).filter(|sample| in_turn(sample.about) == 1);
-    let mut times: Vec<f64> = alone.map(|sample| sample.ns as f64).collect();
-    let middle = median(&mut times);
-    let usual = quantile(times.into_iter().filter(|ns| *ns > PAUSE * middle), USUAL);
-    (usual > 0.0).then_some(usual)
-}
-
 /// Progress of a search for the cliff.
 pub(crate) struct Search {
     /// Most allocation units that can be written in turn, as far as is known, and the cost of a write, ns.
     pub(crate) good: Option<(u64, f64)>,
     /// Fewest that cannot.
     pub(crate) bad: Option<(u64, f64)>,
-    /// Cost of a write from which on units are closed, ns, where something else than the numbers around the cliff tells it.
-    limit: Option<f64>,
     costs: BTreeMap<u64, f64>,
 }
 
 impl Search {
     pub(crate) fn new(samples: &Samples, test: Test) -> Self {
         let costs = costs(samples, test, in_turn);
-        let limit = usual_pause(samples).map(|pause| pause * CACHED_CLIFF);
         // A single unit in random order is compared with one in order.
-        let alone = |_| self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied();
-        let mut base = Some(()).filter(|()| test == Test::OpenRandom).and_then(alone);
+        let alone = || self::costs(samples, Test::OpenLinear, in_turn).get(&1).copied();
+        let mut base = Some(()).filter(|()| test == Test::OpenRandom).and_then(|()| alone());
         let (mut good, mut bad) = (None, None);
         // What delays a card now and then only makes a number look worse than it is.
         for (aus, cost) in costs_by_number(samples, test) {
-            if limit.or(base.map(|base| base * CLIFF)).is_some_and(|limit| cost > limit) {
+            if base.is_some_and(|base: f64| cost > base * CLIFF) {
                 bad = Some((aus, cost));
                 break;
             }
             base = Some(base.map_or(cost, |base| base.max(cost)));
             good = Some((aus, cost));
         }
-        Self { good, bad, limit, costs }
+        Self { good, bad, costs }
     }
 
     /// Cost of a write, ns, above which units are closed.
     fn limit(&self) -> Option<f64> {
-        self.limit.or(Some((self.good?.1 * self.bad?.1).sqrt()))
+        Some((self.good?.1 * self.bad?.1).sqrt())
     }
 
     /// The number of allocation units to measure next, with [`REPEAT`] added when it was measured before; `None` when all is known.
@@ -189,9 +163,19 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
         let unknown = |unit| Answer::unknown(unit, 0.0, why);
         return OpenAus { linear: unknown("AUs"), random: unknown("AUs"), fat_area: unknown("B") };
     };
-    let linear = Search::new(samples, Test::OpenLinear);
     let odd = odd_aus(samples);
-    let mut kept = kept_aus(samples, &linear);
+    let (mut answer, mut random, mut kept) = match hiding_cache(samples) {
+        Some(_) => {
+            let (linear, random) = behind_cache(samples);
+            (linear, random, behind_cache::kept_aus(samples))
+        }
+        None => {
+            let linear = Search::new(samples, Test::OpenLinear);
+            let random = Search::new(samples, Test::OpenRandom);
+            let kept = kept_aus(samples, &linear);
+            (answer(&linear, Test::OpenLinear), answer(&random, Test::OpenRandom), kept)
+        }
+    };
     // Most of the card cannot be special.
     let is_doubtful = kept.len() as u64 * 2 > FAT_AUS;
     if is_doubtful {
@@ -200,11 +184,6 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
     // Faster ones are in an area of their own; a cache makes all others faster than those that stay open without it.
     let is_apart = |au: &u64| odd.iter().any(|(odd, factor)| odd == au && *factor > 1.0);
     let pinned = kept.iter().filter(|au| !is_apart(au)).count() as u64;
-    let mut answer = answer(&linear, Test::OpenLinear);
-    let mut random = self::answer(&Search::new(samples, Test::OpenRandom), Test::OpenRandom);
-    if cache(samples).is_some() {
-        limit_behind_cache(&mut answer, &mut random);
-    }
     if let (Some(outside), true) = (answer.count(), pinned > 0) {
         answer.value = Some(Value::Count(outside + pinned));
         answer.reason = format!("{pinned} kept for the FAT area, and {outside} others: {}", answer.reason);
@@ -235,23 +214,55 @@ fn limit_by_order(linear: &Answer, random: &mut Answer) {
     }
 }
 
-/// Most confidence in numbers behind a cache, and in one of two that look the same.
-const BEHIND_CACHE: f64 = 0.75;
+/// Confidence in numbers behind a cache: pauses that are clearly longer, less so, and not where they are expected.
+const BEHIND_CACHE: f64 = 0.85;
+const BEHIND_CACHE_WEAK: f64 = 0.7;
+/// Factor of pauses that are clearly longer.
+const CLEAR_PAUSE: f64 = 1.5;
+/// Share of pauses that must be as long as expected.
+const EXPLAINED: f64 = 0.8;
+/// Confidence in one of two numbers that look the same.
 const ONE_OF_TWO: f64 = 0.65;
 
-/// Behind a cache, one allocation unit more is open in order. Where no more units fit beside it, it cannot be told whether the last one could be
-/// written in any order; cards for which all units are alike are more usual.
-fn limit_behind_cache(linear: &mut Answer, random: &mut Answer) {
-    linear.confidence = linear.confidence.min(BEHIND_CACHE);
-    random.confidence = random.confidence.min(BEHIND_CACHE);
-    let (Some(all), Some(found)) = (linear.count(), random.count()) else { return };
-    if (found > 0 && found + 1 == all) || all == 1 {
+/// The numbers behind a cache in order and in any order. One allocation unit more is open in order meanwhile. Where no more units fit beside it, it
+/// cannot be told whether the last one could be written in any order; cards for which all units are alike are more usual.
+fn behind_cache(samples: &Samples) -> (Answer, Answer) {
+    let [linear, random] = behind_cache::reopened(samples);
+    let (linear, mut random) = (reopened(linear, "in order", 1), reopened(random, "in random order", 0));
+    if let (Some(all), Some(found)) = (linear.count(), random.count())
+        && ((found > 0 && found + 1 == all) || all == 1)
+    {
         random.value = Some(Value::Count(all));
         random.confidence = random.confidence.min(ONE_OF_TWO);
         random.reason =
             format!("{}; one more is open in order meanwhile, which may be one of them", random.reason);
-        *random = random.clone().or([(found, 1.0 - ONE_OF_TWO)]);
+        random = random.or([(found, 1.0 - ONE_OF_TWO)]);
     }
+    (linear, random)
+}
+
+/// The number of open units, with `others` that were open meanwhile.
+fn reopened(counted: Option<Reopened>, order: &str, others: u64) -> Answer {
+    let Some(Reopened { open, all, usual, long, explained, .. }) = counted else {
+        return Answer::unknown("AUs", 0.0, "not measured");
+    };
+    if open == all {
+        let reason = format!(
+            "the cache pauses no longer for any of {all} allocation units that were written {order} before"
+        );
+        return Answer::unknown("AUs", 0.8, reason);
+    }
+    let reason = format!(
+        "behind the cache, {open} of {all} allocation units could be gone on with {order}; for the others it pauses for {} instead of {}",
+        us(long),
+        us(usual)
+    );
+    let confidence = match long / usual {
+        _ if explained < EXPLAINED => CONTRADICTION,
+        ratio if ratio > CLEAR_PAUSE => BEHIND_CACHE,
+        _ => BEHIND_CACHE_WEAK,
+    };
+    Answer::found(Value::Count(open + others), "AUs", confidence, reason).or([])
 }
 
 fn answer(search: &Search, test: Test) -> Answer {

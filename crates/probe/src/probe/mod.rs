@@ -1,5 +1,6 @@
 //! The order of the requests. What is asked next depends on what the analysis makes of the samples so far.
 
+mod behind_cache;
 mod capacity;
 mod classes;
 mod reads;

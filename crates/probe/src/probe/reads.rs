@@ -19,6 +19,8 @@ const TRIES: usize = 5;
 const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
+/// Fewest deviations of a point that a border takes longer; where it does not, borders are looked for elsewhere too.
+const STEP_MIN: f64 = 3.0;
 /// Length of a read of a scan, B.
 const SCAN_BYTES: u64 = 8 << 10;
 /// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
@@ -48,12 +50,14 @@ impl<T: Target> Probe<'_, T> {
         self.measure_throughput()?;
         self.measure_borders(&[0])?;
         let fit = read_fit(&self.samples);
-        let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
+        // Where borders are a sector beside those that are assumed, noise has the largest step.
+        let is_clear =
+            fit.best().is_some_and(|(_, confidence)| confidence > 0.9 && fit.step > STEP_MIN * fit.sigma);
         if !is_clear || fit.unexplained > 0.01 {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
         }
-        self.measure_pages(Test::Page, (0, self.usable))
+        self.measure_pages([Test::Page, Test::PagePair], (0, self.usable))
     }
 
     /// Positions of reads of 4 KiB all over the device.
@@ -185,8 +189,9 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range.
-    pub(super) fn measure_pages(&mut self, test: Test, range: (u64, u64)) -> Result<(), ProbeError> {
+    /// Reads before, on and behind odd multiples of each length that a page may have, inside a range; and the sectors before and behind them one after
+    /// the other.
+    pub(super) fn measure_pages(&mut self, tests: [Test; 2], range: (u64, u64)) -> Result<(), ProbeError> {
         self.ask("page");
         let origin = page_origin(&self.samples);
         let mut places = BTreeSet::new();
@@ -197,8 +202,17 @@ impl<T: Target> Probe<'_, T> {
                 places.insert(origin + multiple * length);
             }
         }
-        let places: Vec<u64> = places.into_iter().filter(|place| place + PAGE_BYTES <= self.usable).collect();
-        self.read_around(test, &places, PAGE_BYTES)
+        let mut places: Vec<u64> =
+            places.into_iter().filter(|place| place + PAGE_BYTES <= self.usable).collect();
+        self.read_around(tests[0], &places, PAGE_BYTES)?;
+        for _ in 0..TRIES {
+            self.shuffle(&mut places);
+            for place in &places {
+                self.read(tests[1], *place, place - 512, 512)?;
+                self.read(tests[1], *place, *place, 512)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
+use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache};
 use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, sparse_fit, write_fit};
-use crate::analysis::caches::slc_cache;
-use crate::analysis::open_aus::{CACHED_ROUNDS, FAT_AUS, MOST, REPEAT, Search};
-use crate::answer::size;
+use crate::analysis::caches::cache;
+use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
+use crate::answer::{Answer, size};
 use crate::sample::{Samples, Test};
 use crate::target::Target;
 
@@ -22,8 +23,6 @@ const BURST_WRITES: u64 = 256;
 const PAUSES: u64 = 3;
 /// A pause, ns.
 const PAUSE_NS: u64 = 2_000_000_000;
-/// Length of a write of a turn, B: the largest page of a card, as what is written is to be whole pages.
-const TURN_BYTES: u64 = 128 << 10;
 /// Fewest writes that are measured in a turn, and fewest of each allocation unit.
 const TURN_WRITES: u64 = 24;
 const TURN_ROUNDS: u64 = 3;
@@ -51,6 +50,8 @@ const TESTS: u64 = 36;
 const SPARSE_STEPS: [u64; 2] = [256 << 10, 2 << 20];
 /// Confidence from which on no other test for the same is needed.
 const CLEAR: f64 = 0.9;
+/// Most times that pages are looked for, each time in other places.
+const PAGE_PASSES: usize = 4;
 /// Factor of the time of a write from which on a test ends early: the answer is clear.
 const ENOUGH: u64 = 8;
 
@@ -108,6 +109,11 @@ impl Layout {
         Self { origin, au, fill: (start, bytes), content }
     }
 
+    /// Position of a write of a turn inside an allocation unit.
+    pub(super) const fn position(&self, au: u64, place: u64) -> u64 {
+        self.origin + au * self.au + place * TURN_BYTES
+    }
+
     /// First allocation unit behind the range written in order, and the number of those that the tests go around.
     fn pool(&self, usable: u64) -> (u64, u64) {
         let first = (self.fill.0 + self.fill.1).saturating_sub(self.origin).div_ceil(self.au);
@@ -150,7 +156,7 @@ impl<T: Target> Probe<'_, T> {
         let ranges = vec![(0, fat), (behind, self.usable - behind), (self.samples.capacity - end, end)];
         let fill = FILL_MAX.min(self.usable / 4);
         let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
-        let behind_cache = TESTS * (1 + CACHED_ROUNDS as u64) * (fill / 4);
+        let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4));
         let sparse = SPARSE_STEPS.len() as u64 * fill / 2;
         let bytes_max = 2 * fill
             + sparse
@@ -178,8 +184,13 @@ impl<T: Target> Probe<'_, T> {
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
         let layout = Layout::of(&self.samples, self.usable);
-        if page(&self.samples).confidence < 0.9 || page(&self.samples).value.is_none() {
-            self.measure_pages(Test::PageWritten, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
+        for _ in 0..PAGE_PASSES {
+            let Answer { value, confidence, .. } = page(&self.samples);
+            if value.is_some() && confidence >= CLEAR {
+                break;
+            }
+            let tests = [Test::PageWritten, Test::PagePairWritten];
+            self.measure_pages(tests, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
         self.measure_random(&layout)?;
         self.measure_open_aus()?;
@@ -261,26 +272,34 @@ impl<T: Target> Probe<'_, T> {
         let layout = Layout::of(&self.samples, self.usable);
         let (first, all) = layout.pool(self.usable);
         let is_known = erase_block(&self.samples).0.value.is_some();
-        if !is_known || all < 4 || layout.au / TURN_BYTES < 4 {
+        let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
+        let is_too_large = cache.is_some_and(|cache| cache.bytes > CACHE_MAX);
+        if !is_known || is_too_large || all < 4 || layout.au / TURN_BYTES < 4 {
             return Ok(());
         }
         self.ask("open allocation units");
-        let cached = cached(&self.samples);
         let mut pool = Pool { first, all: all.min(POOL), next: 0, in_order: 0 };
         let fat = self.fat_aus(&layout, &pool);
         for au in (pool.first..pool.first + pool.all).chain(fat.iter().copied()) {
             self.give_contents(&layout, au)?;
         }
-        self.push_out(&layout, &mut pool, (Test::WarmUp, 0), cached)?;
+        if let Some(cache) = cache {
+            self.push_out(&layout, &mut pool, &cache)?;
+        }
+        if let Some(cache) = hiding_cache(&self.samples) {
+            self.measure_fat_alone(&layout, &mut pool, &fat)?;
+            return self.measure_open_behind_cache(&layout, &mut pool, &fat, cache);
+        }
         let most = MOST.min(pool.all / 2);
         for test in [Test::OpenLinear, Test::OpenRandom] {
             while let Some(about) = Search::new(&self.samples, test).next(most) {
                 let is_random = test == Test::OpenRandom;
                 let turn = Turn { test, about, others: about % REPEAT, special: None, is_random };
-                self.turn(&layout, &mut pool, turn, cached)?;
+                self.turn(&layout, &mut pool, turn)?;
             }
         }
-        self.measure_fat(&layout, &mut pool, &fat, cached)
+        self.measure_fat_alone(&layout, &mut pool, &fat)?;
+        self.measure_fat_beside(&layout, &mut pool, &fat)
     }
 
     /// The first allocation units of the device, as far as writes to them are announced.
@@ -302,35 +321,36 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Each of the first allocation units alone, and beside as many as can be open.
-    fn measure_fat(
+    /// Each of the first allocation units alone.
+    fn measure_fat_alone(&mut self, layout: &Layout, pool: &mut Pool, fat: &[u64]) -> Result<(), ProbeError> {
+        self.ask("FAT area");
+        for &au in fat {
+            let alone =
+                Turn { test: Test::FatSpeed, about: au, others: 0, special: Some(au), is_random: false };
+            self.turn(layout, pool, alone)?;
+        }
+        Ok(())
+    }
+
+    /// Each of the first allocation units beside as many as can be open.
+    fn measure_fat_beside(
         &mut self,
         layout: &Layout,
         pool: &mut Pool,
         fat: &[u64],
-        cached: u64,
     ) -> Result<(), ProbeError> {
-        self.ask("FAT area");
         let open = Search::new(&self.samples, Test::OpenLinear);
-        for &au in fat {
-            let alone =
-                Turn { test: Test::FatSpeed, about: au, others: 0, special: Some(au), is_random: false };
-            self.turn(layout, pool, alone, 0)?;
-        }
         let (Some((good, _)), Some(_)) = (open.good, open.bad) else { return Ok(()) };
         for &au in fat {
             let beside =
                 Turn { test: Test::Fat, about: au, others: good, special: Some(au), is_random: false };
-            self.turn(layout, pool, beside, cached)?;
+            self.turn(layout, pool, beside)?;
         }
         Ok(())
     }
 
     /// Writes allocation units in turn, the first time to open them, until enough writes were measured.
-    fn turn(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn, cached: u64) -> Result<(), ProbeError> {
-        if cached > 0 {
-            return self.turn_behind_cache(layout, pool, turn, cached);
-        }
+    fn turn(&mut self, layout: &Layout, pool: &mut Pool, turn: Turn) -> Result<(), ProbeError> {
         let aus = turn.others + u64::from(turn.special.is_some());
         let mut left = TURN_WRITES.max(TURN_ROUNDS * aus);
         let usual = self.usual_ns();
@@ -349,42 +369,6 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// As [`Self::turn`]. What is written comes out of the cache when that much was written behind it: in order, which has one more allocation
-    /// unit open. One round at a time: closing a unit takes all that the cache has of it.
-    fn turn_behind_cache(
-        &mut self,
-        layout: &Layout,
-        pool: &mut Pool,
-        turn: Turn,
-        cached: u64,
-    ) -> Result<(), ProbeError> {
-        let others = if turn.is_random { turn.others } else { turn.others - 1 };
-        let set = pool.take_with(Turn { others, ..turn });
-        for (round, place) in places(layout, turn.is_random).into_iter().take(1 + CACHED_ROUNDS).enumerate() {
-            let test = if round == 0 { Test::WarmUp } else { turn.test };
-            self.round(layout, &set, test, turn.about, place)?;
-            self.push_out(layout, pool, (test, turn.about), cached)?;
-        }
-        Ok(())
-    }
-
-    /// Goes on with writes in order, until what was written before is in no cache.
-    fn push_out(
-        &mut self,
-        layout: &Layout,
-        pool: &mut Pool,
-        (test, about): (Test, u64),
-        cached: u64,
-    ) -> Result<(), ProbeError> {
-        let writes = (layout.fill.1 / layout.au * layout.au / TURN_BYTES).max(1);
-        for _ in 0..cached / TURN_BYTES {
-            let position = layout.fill.0 + pool.in_order % writes * TURN_BYTES;
-            pool.in_order += 1;
-            self.write_through(test, about, position, TURN_BYTES)?;
-        }
-        Ok(())
-    }
-
     /// Writes to the same place in each of some allocation units. Returns the time of all, ns.
     fn round(
         &mut self,
@@ -396,14 +380,13 @@ impl<T: Target> Probe<'_, T> {
     ) -> Result<u64, ProbeError> {
         let mut sum = 0;
         for au in set {
-            let position = layout.origin + au * layout.au + place * TURN_BYTES;
-            sum += self.write_through(test, about, position, TURN_BYTES)?;
+            sum += self.write_through(test, about, layout.position(*au, place), TURN_BYTES)?;
         }
         Ok(sum)
     }
 
     /// Writes the buffer and waits until that is on the flash: no buffer hides what it takes.
-    fn write_through(
+    pub(super) fn write_through(
         &mut self,
         test: Test,
         about: u64,
@@ -445,7 +428,7 @@ impl<T: Target> Probe<'_, T> {
 
 /// Bytes after which nothing written before is in a cache any more, 0 without one.
 pub(super) fn cached(samples: &Samples) -> u64 {
-    slc_cache(samples).count().unwrap_or(0) * 5 / 4
+    cache(samples).map_or(0, |cache| cache.bytes * 5 / 4)
 }
 
 /// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
@@ -460,12 +443,12 @@ fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
 }
 
 /// Allocation units that are used in turn, so that what a test left open is closed before the place is used again.
-struct Pool {
+pub(super) struct Pool {
     first: u64,
-    all: u64,
+    pub(super) all: u64,
     next: u64,
     /// Writes in order so far.
-    in_order: u64,
+    pub(super) in_order: u64,
 }
 
 impl Pool {
@@ -474,7 +457,7 @@ impl Pool {
         self.take(turn.others).into_iter().chain(turn.special).collect()
     }
 
-    fn take(&mut self, count: u64) -> Vec<u64> {
+    pub(super) fn take(&mut self, count: u64) -> Vec<u64> {
         let taken = (0..count).map(|number| self.first + (self.next + number) % self.all).collect();
         self.next = (self.next + count) % self.all;
         taken

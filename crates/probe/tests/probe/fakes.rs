@@ -18,13 +18,14 @@ fn asked(target: &mut impl Target, seed: u64) -> Answers {
     conclude(probe.samples())
 }
 
-/// A device whose capacity need not be a whole number of allocation units.
-struct Cut {
+/// A card that ends at any sector, and may store a wrong byte in one sector of five hundred.
+struct Altered {
     card: Card,
     sectors: u64,
+    is_corrupt: bool,
 }
 
-impl BlockDevice for Cut {
+impl BlockDevice for Altered {
     fn capacity(&self) -> u64 {
         self.sectors
     }
@@ -34,7 +35,11 @@ impl BlockDevice for Cut {
     }
 
     fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        self.card.write(now, lba, data)
+        let mut data = data.to_vec();
+        for (lba, sector) in (lba..).zip(data.chunks_exact_mut(SECTOR_BYTES)) {
+            sector[100] ^= u8::from(self.is_corrupt && lba % 500 == 7);
+        }
+        self.card.write(now, lba, &data)
     }
 
     fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
@@ -77,7 +82,7 @@ fn every_kind_is_found_with_its_size_to_the_byte() {
             // The end of a chain comes back only behind the next power of two.
             let is_seen = kind != FakeKind::Chain || (real + 1).next_power_of_two() < claimed;
             let name = if is_seen { name } else { "limbo" };
-            let cut = Cut { card: card((real / 2048 + 1) * MIB), sectors: real };
+            let cut = Altered { card: card((real / 2048 + 1) * MIB), sectors: real, is_corrupt: false };
             let noise = Noise { seed, scale: 1.0 };
             let mut target = Simulated::new(Fake::new(cut, kind, claimed), Some(noise));
             let Answers { capacity, fake, .. } = asked(&mut target, seed);
@@ -133,46 +138,11 @@ fn a_card_that_answers_differently_the_second_time_is_told() {
     assert_eq!(answers.capacity.value, None);
 }
 
-/// A card that stores a wrong byte in one sector of five hundred.
-struct Corrupt {
-    card: Card,
-    is_corrupt: bool,
-}
-
-impl BlockDevice for Corrupt {
-    fn capacity(&self) -> u64 {
-        self.card.capacity()
-    }
-
-    fn read(&mut self, now: Instant, lba: u64, buf: &mut [u8]) -> Result<Instant, BlockError> {
-        self.card.read(now, lba, buf)
-    }
-
-    fn write(&mut self, now: Instant, lba: u64, data: &[u8]) -> Result<Instant, BlockError> {
-        let mut data = data.to_vec();
-        for (lba, sector) in (lba..).zip(data.chunks_exact_mut(SECTOR_BYTES)) {
-            sector[100] ^= u8::from(self.is_corrupt && lba % 500 == 7);
-        }
-        self.card.write(now, lba, &data)
-    }
-
-    fn discard(&mut self, now: Instant, lba: u64, count: u64) -> Result<Instant, BlockError> {
-        self.card.discard(now, lba, count)
-    }
-
-    fn flush(&mut self, now: Instant) -> Result<Instant, BlockError> {
-        self.card.flush(now)
-    }
-
-    fn breakdown(&self) -> Breakdown {
-        self.card.breakdown()
-    }
-}
-
 #[test]
 fn a_card_that_stores_something_else_is_corrupt() {
     for is_corrupt in [false, true] {
-        let mut target = Simulated::new(Corrupt { card: card(64 * MIB), is_corrupt }, None);
+        let altered = Altered { card: card(64 * MIB), sectors: 64 * 2048, is_corrupt };
+        let mut target = Simulated::new(altered, None);
         let Answers { capacity, fake, .. } = asked(&mut target, 1);
         assert_eq!(fake.value, Some(Value::Word(if is_corrupt { "corrupt" } else { "none" })), "{fake:?}");
         assert_eq!(capacity.value.is_none(), is_corrupt, "{capacity:?}");

@@ -8,6 +8,7 @@
 
 mod announced;
 mod blind;
+mod cached;
 mod calibration;
 mod fakes;
 mod generator;
