@@ -250,8 +250,8 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
 /// Most confidence in a phase that writes with gaps show.
 const PHASE_OF_WRITES: f64 = 0.7;
 
-/// The fit with the most probable visible unit, its size and probability; the fits of places that were written and of others where nothing is visible.
-fn page_fit(samples: &Samples) -> Result<(Fit, u64, f64), [Fit; 2]> {
+/// Fits of visible units where the probe has written, and elsewhere.
+fn page_fits(samples: &Samples) -> [Fit; 2] {
     let of = |test| {
         let points = border_points(samples, test);
         let floor = floor(samples, test);
@@ -259,25 +259,24 @@ fn page_fit(samples: &Samples) -> Result<(Fit, u64, f64), [Fit; 2]> {
         let origin = page_origin(samples);
         fit(&points, &powers_of_two(), floor, |_| vec![origin])
     };
-    let fits = [of(Test::PageWritten), of(Test::Page)];
-    let best = fits.iter().filter_map(|fit| Some((fit, fit.best()?)));
-    let best = best.max_by(|a, b| a.1.1.total_cmp(&b.1.1));
-    match best {
-        Some((fit, (period, confidence))) => Ok((fit.clone(), period, confidence)),
-        None => Err(fits),
-    }
+    [of(Test::PageWritten), of(Test::Page)]
+}
+
+/// The more probable of the fits, with its period and probability.
+fn best_of(fits: &[Fit; 2]) -> Option<(&Fit, u64, f64)> {
+    let best =
+        fits.iter().filter_map(|fit| fit.best().map(|(period, probability)| (fit, period, probability)));
+    best.max_by(|a, b| a.2.total_cmp(&b.2))
 }
 
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
-    let (fit, period, confidence) = match page_fit(samples) {
-        Ok(found) => found,
-        Err([written, plain]) => {
-            let bound =
-                if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
-            let reason = format!("not visible in reads; any effect is below {}", us(bound));
-            return Answer::unknown("B", plain.nothing.min(0.95), reason);
-        }
+    let fits = page_fits(samples);
+    let Some((fit, period, confidence)) = best_of(&fits) else {
+        let [written, plain] = &fits;
+        let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
+        let reason = format!("not visible in reads; any effect is below {}", us(bound));
+        return Answer::unknown("B", plain.nothing.min(0.95), reason);
     };
     let confidence = confidence.min(0.9) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
@@ -291,7 +290,8 @@ pub(crate) fn page(samples: &Samples) -> Answer {
 /// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
 /// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let Ok((of_page, page, _)) = page_fit(samples) else {
+    let fits = page_fits(samples);
+    let Some((of_page, page, _)) = best_of(&fits) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     let origin = page_origin(samples);
