@@ -359,11 +359,17 @@ impl Nand {
 
     /// Reads the page with this number into the controller. Returns the time at which it is there.
     pub(crate) fn read_page(&mut self, at: Instant, page: u32) -> Instant {
-        self.read_planes(at, page, Planes((1 << self.planes) - 1))
+        self.read(at, page, self.transfer)
     }
 
     /// Reads what some planes have of a page, all at the same time, and moves it into the controller, one after the other.
     pub(crate) fn read_planes(&mut self, at: Instant, page: u32, planes: Planes) -> Instant {
+        let parts = u64::from(planes.0.count_ones());
+        let transfer = Nanos::from_ns(self.transfer.as_ns() * parts / u64::from(self.planes));
+        self.read(at, page, transfer)
+    }
+
+    fn read(&mut self, at: Instant, page: u32, transfer: Nanos) -> Instant {
         let block = self.block_of(page << self.page_shift);
         self.blocks[block as usize].reads += 1;
         let block = &self.blocks[block as usize];
@@ -377,8 +383,6 @@ impl Nand {
         let die = self.die_of(page);
         let span = self.dies[die].reserve(at, array * times);
         let ready = self.draw(what, times, span);
-        let parts = u64::from(planes.0.count_ones());
-        let transfer = Nanos::from_ns(self.transfer.as_ns() * parts / u64::from(self.planes));
         let (_, end) = self.channel.reserve(ready, transfer);
         // The register is free for the next page when its data has left.
         self.dies[die].hold_until(end);
