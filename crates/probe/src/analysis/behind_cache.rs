@@ -105,7 +105,7 @@ impl<'a> Writes<'a> {
 
     /// Length of a block, B.
     const fn block(&self) -> i64 {
-        self.cache.block_bytes as i64
+        self.cache.block_bytes.cast_signed()
     }
 }
 
@@ -157,10 +157,10 @@ impl<'a> Series<'a> {
         // With all units open, every longer pause is unexplained.
         let mut unexplained: f64 = self.shares.iter().map(|(_, share)| share).sum();
         let mut best = (self.ends.len() as u64, unexplained);
-        for (open, end) in (0..).zip(&self.ends).rev() {
+        for (open, end) in self.ends.iter().enumerate().rev() {
             unexplained += 1.0 - 2.0 * longest(end);
             if unexplained < best.1 {
-                best = (open, unexplained);
+                best = (open as u64, unexplained);
             }
         }
         best

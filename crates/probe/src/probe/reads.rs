@@ -20,7 +20,7 @@ const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
 /// Fewest deviations of a point that a border takes longer; where it does not, borders are looked for elsewhere too.
-const STEP_MIN: f64 = 3.0;
+const STEP_MIN: f64 = 1.5;
 /// Length of a read of a scan, B.
 const SCAN_BYTES: u64 = 8 << 10;
 /// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
