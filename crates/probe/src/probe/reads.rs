@@ -5,7 +5,6 @@ use crate::analysis::borders::{
     PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, page_origin, powers_of_two, read_fit,
     suspects, usual_origins,
 };
-use crate::analysis::jitter;
 use crate::sample::{Kind, Sample, Test};
 use crate::target::Target;
 use std::collections::BTreeSet;
@@ -20,10 +19,6 @@ const TRIES: usize = 5;
 const MULTIPLES: usize = 6;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
-/// Fewest deviations of a point that a border takes longer; where it does not, borders are looked for elsewhere too.
-const STEP_MIN: f64 = 3.0;
-/// Longest scan for that, ns.
-const SCAN_NS: f64 = 30e9;
 /// Length of a read of a scan, B.
 const SCAN_BYTES: u64 = 8 << 10;
 /// Length of what is scanned where nothing is known, B: more than the largest usual allocation unit.
@@ -54,10 +49,7 @@ impl<T: Target> Probe<'_, T> {
         self.measure_borders(&[0])?;
         let fit = read_fit(&self.samples);
         let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
-        // Where borders are a sector beside those that are assumed, noise has the largest step. A slow card has no time for that doubt.
-        let scan_ns = jitter(&self.samples).map_or(0.0, |(_, ns)| ns) * (SCAN_SPAN / SCAN_BYTES) as f64;
-        let is_weak = fit.step < STEP_MIN * fit.sigma && scan_ns < SCAN_NS;
-        if !is_clear || is_weak || fit.unexplained > 0.01 {
+        if !is_clear || fit.unexplained > 0.01 {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
         }
