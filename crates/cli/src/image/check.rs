@@ -13,6 +13,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image check rootfs.ubi
   floatgate image check two-volumes.ubi --volume rootfs --json
+  floatgate image check rootfs.jffs2 --peb-size 64KiB
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \

@@ -11,8 +11,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate image info dump.bin
   floatgate image info dump.bin --json
-  floatgate image info two-volumes.ubi --volume data
-  floatgate image info rootfs.jffs2 --peb-size 64KiB")]
+  floatgate image info two-volumes.ubi --volume data")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
