@@ -48,7 +48,9 @@ impl<'py> Held<'py> {
 fn view<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyMemoryView>> {
     let view = PyMemoryView::from(object)?;
     if view.getattr(intern!(view.py(), "format"))?.contains(intern!(view.py(), "O"))? {
-        return Err(PyTypeError::new_err("a buffer of objects has no bytes of its own: give bytes or numbers"));
+        return Err(PyTypeError::new_err(
+            "a buffer of objects has no bytes of its own: give bytes or numbers",
+        ));
     }
     Ok(view)
 }
