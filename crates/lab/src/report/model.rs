@@ -127,11 +127,16 @@ impl Table {
         Self { caption: caption.to_owned(), columns, rows, ..Self::default() }.without_void_columns()
     }
 
-    /// Leaves out columns in which no row tells anything, and marks rows of a Pareto front.
+    /// Leaves out columns in which no row tells anything, and marks rows of a Pareto front. That nothing is feasible tells something.
     pub(super) fn without_void_columns(mut self) -> Self {
         let tells =
             |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| !cell.is_void()));
-        let keep: Vec<bool> = (0..self.columns.len()).map(|i| i == 0 || tells(i)).collect();
+        let keep: Vec<bool> = self
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(i, column)| i == 0 || column == "feasible" || tells(i))
+            .collect();
         let mut kept = keep.iter();
         self.columns.retain(|_| kept.next().copied().unwrap_or(true));
         let front = self.columns.iter().position(|column| column == "pareto");

@@ -115,6 +115,9 @@
     const firstX = equal?.[0] ?? objectives.find((at) => better(at) === "less") ?? objectives[0] ?? by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
     const x = choose("Across", firstX);
     const y = choose("Up", equal?.[1] ?? objectives.find((at) => at !== firstX) ?? speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
+    // Rows that miss a constraint are no part of the front.
+    const feasible = names.indexOf("feasible");
+    const counts = (row) => feasible < 0 || /^(true|1)$/.test(row.cells[feasible].textContent.trim());
     const canvas = make("div", { className: "canvas" }, figure);
     const readout = make("p", { className: "readout", textContent: "Point at a dot, or move to one with Tab, to read its row." }, figure);
     readout.setAttribute("role", "status");
@@ -127,11 +130,11 @@
         .map((row) => ({ row, x: number(row.cells[ax]), y: number(row.cells[ay]) }))
         .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!isEqual || (p.x > 0 && p.y > 0)));
       for (const { want } of [x, y]) want.hidden = isEqual;
-      caption.textContent = `${names[ay]} over ${names[ax]}; orange: ${isEqual ? "where they are equal" : "the Pareto front of the rows shown"}`;
+      caption.textContent = `${names[ay]} over ${names[ax]}; orange: ${isEqual ? "where they are equal" : feasible < 0 ? "the Pareto front of the rows shown" : "the Pareto front of the feasible rows shown; pale: not feasible"}`;
       if (points.length === 0) { canvas.textContent = "No row has both figures."; return; }
       const [sx, sy] = [x.want.value === "less" ? 1 : -1, y.want.value === "less" ? 1 : -1];
       const front = [];
-      for (const p of [...points].sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
+      for (const p of points.filter((p) => counts(p.row)).sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
         const last = front[front.length - 1];
         if (!last || sy * (p.y - last.y) < 0 || (p.y === last.y && p.x === last.x)) front.push(p);
       }
@@ -151,7 +154,7 @@
         ],
       }));
       marks(chart, "circle", points, (dot, p) => {
-        dot.setAttribute("class", best.has(p) ? "dot best" : "dot");
+        dot.setAttribute("class", best.has(p) ? "dot best" : counts(p.row) ? "dot" : "dot out");
         dot.setAttribute("role", "img");
         dot.setAttribute("tabindex", best.has(p) || points.length <= 60 ? 0 : -1);
         const tell = () => {

@@ -5,7 +5,7 @@ use super::batch::Batch;
 use crate::error::Error;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl Checkpoint {
     /// refused. A last line that was not completely written is cut off.
     ///
     /// # Errors
-    /// A file that cannot be opened, is no checkpoint, or belongs to another sweep.
+    /// A file that cannot be opened, is no checkpoint, belongs to another sweep, or is in use.
     pub(super) fn open(path: &Path, subject: &str) -> Result<Self, Error> {
         let failed = |error: io::Error| refuse(path, &error.to_string());
         let file = OpenOptions::new()
@@ -54,6 +54,14 @@ impl Checkpoint {
             .map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             return Err(refuse(path, "not a regular file"));
+        }
+        // Some network filesystems have no locks.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let why = format!("{}: another sweep is writing to it", path.display());
+            return Err(Error::asked(
+                why,
+                "wait until that has ended, or name another file for the checkpoint",
+            ));
         }
         let digest: String = Sha256::digest(subject).iter().map(|byte| format!("{byte:02x}")).collect();
         let head = format!("{}\n", json!({ "floatgate_sweep": 2, "subject": digest }));

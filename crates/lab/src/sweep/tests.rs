@@ -110,6 +110,10 @@ fn an_interrupted_sweep_goes_on() {
         std::fs::write(&path, &checkpoint[..cut]).unwrap();
         assert!(sweep(1 + number % 20) == whole, "cut at {cut}");
     }
+    let open = begun(SPEC, Some(&path)).unwrap();
+    let error = begun(SPEC, Some(&path)).err().unwrap();
+    assert!(error.to_string().contains("another sweep is writing"), "{error}");
+    drop(open);
     for other in [SPEC.replace("1500", "1600"), SPEC.replace("10e6, to", "5e6, to")] {
         let error = begun(&other, Some(&path)).err().unwrap();
         assert!(error.to_string().contains("another sweep"), "{error}");

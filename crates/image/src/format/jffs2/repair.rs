@@ -431,15 +431,20 @@ impl Mending {
             }
             is_changed = true;
         }
-        let is_summary = |(at, piece)| match piece {
-            Piece::Node(header, _) if header.node_type == NodeType::Summary => Some(at),
-            _ => None,
-        };
-        if is_changed && let Some(at) = pieces(block, self.endian).find_map(is_summary) {
+        if is_changed && let Some(at) = pieces(block, self.endian).find_map(|piece| summary_at(block, piece))
+        {
             summarize(block, self.endian, at);
         }
         is_changed
     }
+}
+
+/// Place of a summary at the end of an eraseblock. Elsewhere nobody looks for one, and other nodes may follow it.
+fn summary_at(block: &[u8], (at, piece): (usize, Piece<'_>)) -> Option<usize> {
+    let is_summary = |header: &Header, node: &[u8]| {
+        header.node_type == NodeType::Summary && at + node.len() == block.len()
+    };
+    matches!(piece, Piece::Node(header, node) if is_summary(&header, node)).then_some(at)
 }
 
 /// Turns all of an eraseblock that is no good node into padding; its summary lists the others.
@@ -448,14 +453,14 @@ fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     let mut useless: Vec<Range<usize>> = Vec::new();
     let mut summary = None;
     for (at, piece) in pieces(block, endian) {
+        if summary_at(block, (at, piece)).is_some() {
+            summary = Some(at);
+            continue;
+        }
         let len = match piece {
             Piece::Erased(_) => continue,
             Piece::Unknown(bytes) => bytes.len(),
             Piece::Node(header, node) => {
-                if header.node_type == NodeType::Summary && at + node.len() == block.len() {
-                    summary = Some(at);
-                    continue;
-                }
                 if Body::parse(&header, node, endian).is_ok() && !bad.contains(&at) {
                     continue;
                 }
