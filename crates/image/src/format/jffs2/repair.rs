@@ -579,3 +579,20 @@ fn room(block: &[u8], endian: Endian, may_begin: bool) -> Option<Range<usize>> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_counts_at_the_end_of_an_eraseblock_only() {
+        let mut block = [0xFF; 512];
+        emit_summary((0, &[]), 0, 128, Endian::Little, &mut block[128..256]);
+        let places = |block: &[u8]| {
+            let found = pieces(block, Endian::Little).filter_map(|piece| summary_at(block, piece));
+            found.collect::<Vec<_>>()
+        };
+        assert_eq!(places(&block[..256]), [128]);
+        assert!(places(&block).is_empty());
+    }
+}
