@@ -248,7 +248,7 @@ fn options_of_the_command_line_are_named_in_cli_only() {
     assert!(wrong.is_empty(), "options below cli:\n{}", wrong.join("\n"));
 }
 
-/// What the libraries embed from outside of their crates is in the sdist, or this does not build.
+/// Folders that the libraries embed from outside of their crates are in the sdist: it does not build without them.
 #[test]
 fn embedded_folders_are_in_the_sdist() {
     let packaged = std::fs::read_to_string(crates().join("../pyproject.toml")).unwrap();

@@ -121,7 +121,7 @@ fn shape(bytes: &[u8], stated: Option<u32>) -> Result<(u32, bool), ImageError> {
     Ok((shape.erase_bytes, shape.erase_is_guess))
 }
 
-/// What no node tells is a guess, until it is stated.
+/// A size of eraseblocks that no node tells is a guess, until it is stated.
 #[test]
 fn the_size_of_eraseblocks_is_told_guessed_or_stated() {
     const KIB: u32 = 1 << 10;
@@ -142,7 +142,7 @@ fn the_size_of_eraseblocks_is_told_guessed_or_stated() {
     }
 }
 
-/// What is put into an image keeps to the eraseblocks that were stated.
+/// Files that are put into an image keep to the eraseblocks that were stated.
 #[test]
 fn changes_keep_to_the_stated_eraseblocks() {
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn changes_keep_to_the_stated_eraseblocks() {
     assert!(matches!(wrong, ImageError::PebSize { .. }), "{wrong}");
 }
 
-/// What a change has erased is no eraseblock that was lost.
+/// An eraseblock that a change has erased does not count as lost.
 #[test]
 fn changed_images_have_lost_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -340,7 +340,7 @@ fn images_that_are_cut_off_are_repaired() {
 }
 
 /// Where bytes are missing the eraseblocks behind are shifted, and their size may be guessed too large: then summaries stand in the middle.
-/// What is not listed as lost is there.
+/// All paths are there that are not listed as lost.
 #[test]
 fn what_follows_missing_bytes_stays() {
     let made = KINDS.map(|kind| (format!("{kind:?}"), image(kind)));
