@@ -269,7 +269,8 @@ pub(crate) fn cut_power(
     campaign: Campaign,
 ) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, campaign.size)?;
+        let of = (filesystem_kind(&campaign.fs)?, campaign.size);
+        let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, of)?;
         let options = campaign.options(&flash, seed)?;
         // An error ends the campaign at the next workload, progress at the next run.
         let make = |seed| match options.flash {

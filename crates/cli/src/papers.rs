@@ -182,7 +182,7 @@ fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
-         {} within the resolution of the tool that printed them, {} missed\n\
+         {} within the resolution of the tool that printed them, {} within the tolerance, {} missed\n\
          {}, of which {} missed\n\
          residuals: median {} (predicted {}, fitted without the row {}), worst {}\n\
          every residual as stated: {verdict}",
@@ -192,6 +192,7 @@ fn summary(s: &Summary) -> String {
         common::count(s.parameters, "parameter"),
         common::count(s.exceptions, "declared exception"),
         s.within,
+        s.tolerated,
         s.missed,
         common::count(s.ranges, "range"),
         s.ranges_missed,

@@ -109,6 +109,15 @@ enum Filesystem {
     Jffs2,
 }
 
+impl Filesystem {
+    const fn kind(self) -> FilesystemKind {
+        match self {
+            Self::Ubifs => FilesystemKind::Ubifs,
+            Self::Jffs2 => FilesystemKind::Jffs2,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ModeArg {
     /// Number of operations from --cuts, at equal distances; each is cut in one way, in rotation
@@ -159,11 +168,11 @@ impl KindArg {
 }
 
 impl Args {
-    /// The flash of the setup.
-    fn flash(&self, library: &Library) -> Result<SetupFlash, Failure> {
+    /// The flash of the setup for a filesystem.
+    fn flash(&self, library: &Library, fs: FilesystemKind) -> Result<SetupFlash, Failure> {
         let sets = Override::parse_all(&self.set)?;
         let name = self.setup.as_deref().unwrap_or(Path::new(""));
-        let flash = SetupFlash::of_setup(library, name, &sets, self.size)?;
+        let flash = SetupFlash::of_setup(library, name, &sets, (fs, self.size))?;
         if let Some(bytes) = flash.too_small_bytes {
             output::tell(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
         }
@@ -179,10 +188,7 @@ impl Args {
         kinds.dedup();
         Ok(Options {
             flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
-            fs: match self.fs {
-                Filesystem::Ubifs => FilesystemKind::Ubifs,
-                Filesystem::Jffs2 => FilesystemKind::Jffs2,
-            },
+            fs: self.fs.kind(),
             seed: self.seed,
             steps: self.steps as usize,
             faults: self.faults,
@@ -268,7 +274,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return replay(args, id);
     }
     let library = Library::built_in();
-    let flash = args.flash(&library)?;
+    let flash = args.flash(&library, args.fs.kind())?;
     let options = args.options(&flash)?;
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
@@ -320,7 +326,7 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
             ));
         }
         (FlashId::Chip { .. }, Some(_)) => {
-            let flash = args.flash(&library)?;
+            let flash = args.flash(&library, id.fs)?;
             if flash.id() != id.flash {
                 return Err(Failure::new(
                     "this run was on the chip of another setup",

@@ -19,6 +19,7 @@ use floatgate_mtd::{Counted, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
 use serde::Serialize;
+use std::ops::Range;
 
 /// Years to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,12 +103,17 @@ const SECONDS_PER_DAY: f64 = 86_400.0;
 /// Days between two moments at which what was written in them is written, and files are looked at.
 const WRITE_DAYS: f64 = 91.0;
 
-/// Bytes of a file that stays, and most of them: what is simulated of a large chip.
+/// Most bytes of a file that stays, and most of such files: what is simulated of a large chip.
 const FILE: u64 = 1 << 20;
 const FILES_MAX: u64 = 64;
 
-/// Bytes of the file that is written over.
+/// Most bytes of the file that is written over, which takes at most an eighth of what is left: old and new content and what waits for
+/// garbage collection have room.
 const HOT: u64 = 256 << 10;
+const HOT_PART: u64 = 8;
+
+/// Bytes of a page of the page cache: files are whole pages.
+const PAGE: u64 = 4096;
 
 /// Difference of erase cycles from which UBI moves what stays (Linux: `UBI_WL_THRESHOLD`).
 const WEAR_THRESHOLD: f64 = 4096.0;
@@ -161,6 +167,9 @@ struct Aging {
     fs: Box<dyn OnDevice<Flash>>,
     files: Vec<u32>,
     content: Vec<u8>,
+    /// Bytes of each file that stays, and of the one that is written over.
+    file_bytes: u64,
+    hot_bytes: u64,
     /// First eraseblock of the partition on the chip.
     first_block: u32,
     /// Erasures of each eraseblock when the files had been written.
@@ -207,6 +216,8 @@ fn life(
         fs,
         files: Vec::new(),
         content: pattern(2 * FILE as usize),
+        file_bytes: FILE,
+        hot_bytes: HOT,
         first_block: u32::try_from(offset / erase_bytes).unwrap_or(0),
         filled: Vec::new(),
         sample: (0, 0),
@@ -237,13 +248,16 @@ impl Aging {
     /// Writes the files that stay.
     fn fill(&mut self, percent: u32) -> Result<(), String> {
         const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
-        let bytes = self.fs.space().available_blocks * 4096 / 100 * u64::from(percent);
+        let available = self.fs.space().available_blocks * PAGE;
+        let bytes = available / 100 * u64::from(percent);
         let root = self.fs.root();
+        self.file_bytes = (bytes / PAGE * PAGE).clamp(PAGE, FILE);
+        self.hot_bytes = ((available - bytes) / HOT_PART / PAGE * PAGE).clamp(PAGE, HOT);
         for number in 0..(bytes / FILE).clamp(1, FILES_MAX) {
             let name = format!("stays {number}");
             let inode = self.fs.create(root, name.as_bytes(), &REGULAR).map_err(in_words("filling"))?;
-            let at = number as usize * 4096 % FILE as usize;
-            self.fs.write(inode, 0, &self.content[at..at + FILE as usize]).map_err(in_words("filling"))?;
+            let stays = self.stays(number as usize);
+            self.fs.write(inode, 0, &self.content[stays]).map_err(in_words("filling"))?;
             self.fs.fsync(inode).map_err(in_words("filling"))?;
             self.files.push(inode);
         }
@@ -253,10 +267,16 @@ impl Aging {
         Ok(())
     }
 
+    /// Where the bytes of a file that stays are in the content.
+    const fn stays(&self, number: usize) -> Range<usize> {
+        let at = number * PAGE as usize % FILE as usize;
+        at..at + self.file_bytes as usize
+    }
+
     /// Writes for the first time, which shows whether a day is long enough for what is to be written in it.
     fn check_pace(&mut self, bytes_per_day: u64) -> Result<(), Error> {
         let from = self.fs.now();
-        let bytes = bytes_per_day.min(2 * HOT);
+        let bytes = bytes_per_day.min(2 * self.hot_bytes);
         self.write_really(bytes).map_err(|why| Error::asked(why, TOO_FULL))?;
         let took = self.fs.now().since(from).as_secs_f64();
         let of_a_day = took * (bytes_per_day as f64 / bytes.max(1) as f64);
@@ -305,7 +325,7 @@ impl Aging {
 
     /// Writes so many bytes over, of which the first are really written.
     fn write_over(&mut self, bytes: u64) -> Result<(), String> {
-        let really = bytes.min(2 * HOT);
+        let really = bytes.min(2 * self.hot_bytes);
         self.write_really(really)?;
         // Until enough was written to see, an erasure for each eraseblock's worth.
         let erase_bytes = u64::from(self.fs.device().geometry().erase_bytes);
@@ -324,7 +344,7 @@ impl Aging {
         let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
         let mut written = 0;
         while written < really {
-            let len = HOT.min(really - written);
+            let len = self.hot_bytes.min(really - written);
             self.fs.write(inode, 0, &self.content[..len as usize]).map_err(in_words("writing"))?;
             self.fs.fsync(inode).map_err(in_words("writing"))?;
             written += len;
@@ -365,12 +385,11 @@ impl Aging {
     /// Compares the files that stay with what was written, on a copy: UBI moves what is read with bit errors, and nobody but ubihealthd
     /// reads here.
     fn look(&self) -> Result<(), String> {
-        let (mut fs, mut buf) = (self.fs.clone(), vec![0; FILE as usize]);
+        let (mut fs, mut buf) = (self.fs.clone(), vec![0; self.file_bytes as usize]);
         for (number, &inode) in self.files.iter().enumerate() {
             let what = format!("file {number} of those that stay");
             let read = fs.read(inode, 0, &mut buf).map_err(in_words(&what))?;
-            let at = number * 4096 % FILE as usize;
-            if buf[..read] != self.content[at..at + FILE as usize] {
+            if buf[..read] != self.content[self.stays(number)] {
                 return Err(format!("{what}: other bytes than were written"));
             }
         }

@@ -83,12 +83,13 @@ fn check_apart(config: &Config, all: &[Partition]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The override that gives the partition that is used this size in bytes.
+/// The override that gives the partition that is used this size in bytes, as programs see it: in slc-mode it takes twice as much of the chip.
 ///
 /// # Errors
 /// No size, which would be all of the chip; a wrong `[partition]` table.
 pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
-    let (_, key) = Partition::of_setup(config)?;
+    let (partition, key) = Partition::of_setup(config)?;
+    let bytes = if partition.slc { bytes.saturating_mul(2) } else { bytes };
     if bytes == 0 {
         return Err(Error::asked("a partition of 0 bytes holds nothing", "give it at least one eraseblock"));
     }

@@ -111,6 +111,17 @@ fn years_end_where_they_should_and_passes_come_when_they_are_due() {
     assert!(often.mean.abs_diff(seldom.mean) <= seldom.mean / 50, "{often:?} {seldom:?}");
 }
 
+/// What stays and what changes follow the size of a small partition.
+#[test]
+fn a_partition_of_a_megabyte_ages() {
+    for (kind, size) in [(FilesystemKind::Jffs2, "1MiB"), (FilesystemKind::Ubifs, "4MiB")] {
+        let sets = [format!("partition.size={size}")];
+        let options = Options { kind, chips: 1, ..OPTIONS };
+        let report = aged(&[&sets[0]], &options);
+        assert_eq!(report.survived, 1, "{kind:?}: {:?}", report.lives);
+    }
+}
+
 #[test]
 fn what_no_flash_can_do_is_refused() {
     let library = Library::built_in();

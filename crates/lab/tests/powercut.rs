@@ -44,11 +44,23 @@ fn assert_sound(report: &Report, what: &str) {
 fn every_setup_can_be_cut() {
     let library = Library::built_in();
     for name in library.names(Kind::Setup) {
-        let flash = SetupFlash::of_setup(&library, name, &[], None).unwrap();
+        let flash = SetupFlash::of_setup(&library, name, &[], (FilesystemKind::Ubifs, None)).unwrap();
         let report = explored(&options(flash.geometry, Mode::Linear(3), SecondCut::Never));
         assert_sound(&report, name);
         assert_eq!(report.runs, 3, "{name}");
     }
+}
+
+/// SPI NOR whose smallest sectors are too small for UBIFS keeps them for JFFS2.
+#[test]
+fn small_sectors_are_enough_for_jffs2() {
+    let library = Library::built_in();
+    let of = |fs| SetupFlash::of_setup(&library, "stm32-n25q128a", &[], (fs, None)).unwrap();
+    let (jffs2, ubifs) = (of(FilesystemKind::Jffs2), of(FilesystemKind::Ubifs));
+    assert_eq!((jffs2.geometry.erase_bytes, jffs2.too_small_bytes), (4 << 10, None));
+    assert_eq!((ubifs.geometry.erase_bytes, ubifs.too_small_bytes), (64 << 10, Some(4 << 10)));
+    let base = options(jffs2.geometry, Mode::Linear(40), SecondCut::Sampled);
+    assert_sound(&explored(&Options { fs: FilesystemKind::Jffs2, ..base }), "sectors of 4 KiB");
 }
 
 /// JFFS2 on each kind of flash, with the recovery cut, too, with faults, and unmounted after every step.
@@ -365,7 +377,7 @@ fn chips_lose_power() {
     let library = Library::built_in();
     let setups = ["imx6-mx30lf2g18ac", "am62a-w35n01jw", "stm32-n25q128a", "memory-bus-s29gl128p"];
     for (name, seed) in setups.into_iter().zip([3, 4, 5, 6]) {
-        let flash = SetupFlash::of_setup(&library, name, &[], None).unwrap();
+        let flash = SetupFlash::of_setup(&library, name, &[], (FilesystemKind::Ubifs, None)).unwrap();
         let make = |seed| flash.chip(&library, seed, false);
         let base = Options::exhaustive(flash.geometry.clone(), seed, 60);
         let some = Options { flash: flash.id(), mode: Mode::Linear(60), second: SecondCut::Sampled, ..base };
@@ -385,7 +397,8 @@ fn chips_lose_power() {
 fn a_chip_with_worn_cells_still_keeps_what_was_synchronised() {
     let library = Library::built_in();
     let sets = Override::parse_all(&["cells.cycles=30000"]).unwrap();
-    let flash = SetupFlash::of_setup(&library, "imx6-mx30lf2g18ac", &sets, None).unwrap();
+    let flash =
+        SetupFlash::of_setup(&library, "imx6-mx30lf2g18ac", &sets, (FilesystemKind::Ubifs, None)).unwrap();
     let base = Options::exhaustive(flash.geometry.clone(), 7, 60);
     let some =
         Options { flash: flash.id(), mode: Mode::Linear(40), second: SecondCut::Never, faults: true, ..base };

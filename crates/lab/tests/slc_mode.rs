@@ -10,8 +10,8 @@ mod common;
 
 use common::{TIMING_ONLY, bytes, config, library, rig_of};
 use floatgate_lab::config::{Kind, Override, Source};
-use floatgate_lab::part_sizes;
 use floatgate_lab::rig::{Rig, RigOptions, wire};
+use floatgate_lab::{part_sizes, partition};
 use floatgate_media::ubi;
 use floatgate_mtd::{FlashKind, Mtd};
 
@@ -48,6 +48,16 @@ fn the_boards_root_file_system_has_the_size_that_linux_shows() {
     let g = rig_of(&config(BOARD, &[]), TIMING_ONLY).device.geometry().clone();
     assert_eq!(g.size_bytes - 4 * u64::from(g.erase_bytes), 4_286_578_688);
     assert_eq!((g.kind, g.erase_bytes, g.write_bytes), (FlashKind::SlcModeNand, 2 << 20, 16 << 10));
+}
+
+/// The bytes of a partition are those that programs see, as everywhere where its size is asked for.
+#[test]
+fn a_partition_in_slc_mode_has_the_size_that_was_asked_for() {
+    let base = config(BOARD, &[]);
+    let wanted = 64 << 20;
+    let sets = [partition::of_size(&base, wanted).unwrap()];
+    let sized = library().resolve(&library().setup(BOARD).unwrap(), &sets).unwrap();
+    assert_eq!(rig_of(&sized, TIMING_ONLY).device.geometry().size_bytes, wanted);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::powercut::{self, Failure, FlashId, Mode, Options, Report, RunId};
 use floatgate_mtd::Geometry;
 use serde::Serialize;
@@ -67,7 +68,9 @@ fn head(geometry: &Geometry, options: &Options, report: &Report) -> String {
         );
     }
     text += &fewer_than_asked(options, report);
-    text += &linux_differs(geometry);
+    if options.fs == FilesystemKind::Ubifs {
+        text += &linux_differs(geometry);
+    }
     text += "found: names as at an earlier moment, before the step, after it; recovery: flash operations on average and at most\n\n";
     text
 }

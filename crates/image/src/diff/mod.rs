@@ -403,8 +403,10 @@ fn compare_attributes(
     let has_size = |file: &Attributes| matches!(file.file_type, FileType::Regular | FileType::Symlink);
     field("size", &|file| if has_size(file) { file.size.to_string() } else { String::new() });
     if options.times {
+        // mkfs.ubifs and tar write whole seconds.
+        let has_parts = held.nanoseconds && one.mtime.nanoseconds != 0 && other.mtime.nanoseconds != 0;
         let part = |mut time: Timestamp| {
-            time.nanoseconds *= u32::from(held.nanoseconds);
+            time.nanoseconds *= u32::from(has_parts);
             time
         };
         field("modified", &|file| time(part(file.mtime)));

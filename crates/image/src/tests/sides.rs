@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use floatgate_stack::fs::{NewFile, NewKind};
+use floatgate_stack::fs::{AttributeChanges, NewFile, NewKind, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
@@ -129,6 +129,39 @@ fn an_image_is_compared_with_a_directory() {
         [("/again", Presence::Second, vec![]), ("/file", Presence::Both, changes)],
         "{report:#?}"
     );
+}
+
+/// mkfs.ubifs and tar write whole seconds, whatever the files of the host have.
+#[test]
+fn a_whole_second_is_the_same_as_any_of_its_parts() {
+    let folder = TempDir::new().unwrap();
+    let [image, tree] = ["image", "tree"].map(|name| folder.path().join(name));
+    let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
+    });
+    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, |fs| {
+        let new = NewFile { kind: NewKind::Regular, permissions: 0o640, uid: 0, gid: 0 };
+        for (name, nanoseconds) in [(&b"whole"[..], 0), (b"part", 250_000_000)] {
+            let root = fs.root();
+            let file = fs.create(root, name, &new).unwrap();
+            let mtime = Some(Timestamp { seconds: 1000, nanoseconds });
+            fs.set_attributes(file, &AttributeChanges { mtime, ..AttributeChanges::default() }).unwrap();
+        }
+    });
+    std::fs::write(&image, &bytes).unwrap();
+    let mut target = DirectoryTarget::new(&tree, false).unwrap();
+    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
+    extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
+    let touched = |name: &str, ms: u64| {
+        let file = std::fs::File::options().write(true).open(tree.join(name)).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms)).unwrap();
+        let options = DiffOptions { owners: false, ..DiffOptions::default() };
+        compared(&image, &tree, &options).differences.len()
+    };
+    assert_eq!(touched("whole", 1_000_500), 0);
+    assert_eq!(touched("part", 1_000_500), 1, "both have parts");
+    assert_eq!(touched("part", 1_000_000), 0);
+    assert_eq!(touched("whole", 1_001_500), 1, "another second");
 }
 
 /// Makes a directory `new`.

@@ -217,13 +217,15 @@ const WORTH: f64 = 1.02;
 /// Bytes of the file that is written in comparisons, and eraseblocks of the smallest partition that is compared.
 const FILE_BYTES: u64 = 1 << 20;
 const BLOCKS_MIN: u64 = 16;
-/// Largest partition that is simulated for the comparison, in bytes. Mount times of larger ones grow in proportion.
+/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least: UBIFS has room in these, however
+/// large they are. Mount times of larger ones grow in proportion.
 const COMPARED_MAX: u64 = 32 << 20;
+const COMPARED_BLOCKS_MIN: u64 = 64;
 
 /// Comparisons at a sixteenth, a quarter and all of the partition.
 fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
     let erase = u64::from(geometry.erase_bytes);
-    let most = geometry.size_bytes.min(COMPARED_MAX.max(BLOCKS_MIN * erase));
+    let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
     let of = |part: u64| ((most / part / erase).max(BLOCKS_MIN) * erase).min(geometry.size_bytes);
     let mut sizes = [16, 4, 1].map(of).to_vec();
     sizes.dedup();

@@ -116,6 +116,8 @@ pub struct Summary {
     pub figures: usize,
     /// Figures that come out within the resolution of the tool that printed them.
     pub within: usize,
+    /// Figures that come out beyond it, but within the tolerance.
+    pub tolerated: usize,
     /// Figures that missed: beyond their tolerance.
     pub missed: usize,
     /// Figures that parameters were fitted to.
@@ -162,6 +164,7 @@ pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
     Summary {
         figures: figures.len(),
         within: counted().filter(|r| r.residual == 0.0).count(),
+        tolerated: counted().filter(|r| r.residual != 0.0 && !r.is_missed()).count(),
         missed: figures.iter().filter(|r| r.is_missed()).count(),
         fitted: count(RowKind::Fitted),
         predicted: count(RowKind::Predicted),

@@ -13,6 +13,7 @@ use super::chip::{Powered, wired};
 use super::id::FlashId;
 use crate::Error;
 use crate::config::{Config, Library, Override};
+use crate::machine::FilesystemKind;
 use crate::rig::{self, RigOptions};
 use floatgate_image::words::count;
 
@@ -124,7 +125,7 @@ pub struct SetupFlash {
 }
 
 impl SetupFlash {
-    /// The flash of a setup with `sets` over it, `size_bytes` large (see [`shrunk`]).
+    /// The flash of a setup with `sets` over it for a filesystem, `size_bytes` large (see [`shrunk`]).
     ///
     /// # Errors
     /// Errors of the setup; reasons why a filesystem cannot be tried on such flash.
@@ -132,14 +133,15 @@ impl SetupFlash {
         library: &Library,
         name: impl AsRef<Path>,
         sets: &[Override],
-        size_bytes: Option<u64>,
+        (fs, size_bytes): (FilesystemKind, Option<u64>),
     ) -> Result<Self, Error> {
         let setup = library.setup(name)?;
         let config = library.resolve(&setup, sets)?;
         let own = geometry_of(library, &config)?;
         let given = config.tree().get("driver.erase_bytes").is_some();
         let spi_nor = config.chip_kind()? == ChipKind::SpiNor;
-        let (config, geometry, too_small_bytes) = if spi_nor && !given && !holds_ubifs(&own) {
+        let is_too_small = fs == FilesystemKind::Ubifs && spi_nor && !given && !holds_ubifs(&own);
+        let (config, geometry, too_small_bytes) = if is_too_small {
             let sets = [sets, &[Override::parse(SECTORS, sets.len())?]].concat();
             let config = library.resolve(&setup, &sets)?;
             let geometry = geometry_of(library, &config)?;

@@ -457,7 +457,7 @@ impl Powercut {
             let help = format!("give `cuts` of 1 or more, and `steps` from 1 to {}", powercut::MAX_STEPS);
             return Err(Error::asked("there is nothing to cut", help));
         }
-        let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, self.size_bytes)?;
+        let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, (self.fs, self.size_bytes))?;
         let options = powercut::Options {
             flash: flash.id(),
             fs: self.fs,
