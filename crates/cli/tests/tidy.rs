@@ -250,6 +250,18 @@ fn options_of_the_command_line_are_named_in_cli_only() {
 
 /// Folders that the libraries embed from outside of their crates are in the sdist: it does not build without them.
 #[test]
+fn tests_of_limits_exist() {
+    let page = std::fs::read_to_string(crates().join("../docs/limits.md")).unwrap();
+    let sources: Vec<String> =
+        files(&crates(), "rs").iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let last_cells = page.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit_once(" | "));
+    let named: Vec<&str> = last_cells.flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2)).collect();
+    let is_missing = |name: &&str| !sources.iter().any(|text| text.contains(&format!("fn {name}()")));
+    let missing: Vec<&str> = named.iter().copied().filter(is_missing).collect();
+    assert!(named.len() > 20 && missing.is_empty(), "{missing:?}");
+}
+
+#[test]
 fn embedded_folders_are_in_the_sdist() {
     let packaged = std::fs::read_to_string(crates().join("../pyproject.toml")).unwrap();
     let mut embedded = 0;

@@ -94,6 +94,17 @@ fn a_directory_comes_back() {
 }
 
 #[test]
+fn directories_inside_each_other_have_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("d/".repeat(1030))).unwrap();
+    let source = Source::Directory(folder.path().to_owned());
+    let built = try_build(&source, &options(Compression::Zstd)).unwrap();
+    let [lost] = &built.losses()[..] else { panic!("{:?}", built.losses()) };
+    assert!(lost.contains("more than 1024 directories inside each other"), "{lost}");
+    assert_eq!(built.report.entries, 1025, "with the root");
+}
+
+#[test]
 fn the_same_tree_gives_the_same_bytes_on_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let trees = [folder.path().join("a"), folder.path().join("b")];

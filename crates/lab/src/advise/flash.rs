@@ -222,13 +222,17 @@ const BLOCKS_MIN: u64 = 16;
 const COMPARED_MAX: u64 = 32 << 20;
 const COMPARED_BLOCKS_MIN: u64 = 64;
 
-/// Comparisons at a sixteenth, a quarter and all of the partition.
-fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
+/// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of what is simulated of it.
+fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     let erase = u64::from(geometry.erase_bytes);
     let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
     let of = |part: u64| ((most / part / erase).max(BLOCKS_MIN) * erase).min(geometry.size_bytes);
     let mut sizes = [16, 4, 1].map(of).to_vec();
     sizes.dedup();
+    sizes
+}
+
+fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
     let options = Options {
         subjects: vec![Subject::Jffs2, Subject::Ubifs],
         tests: vec![Test::Write, Test::Read, Test::Mount, Test::Space],
@@ -236,7 +240,13 @@ fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<
         ..Options::default()
     };
     let at = |bytes| board.on_partition(library, bytes);
-    fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())
+    fs_compare::comparisons(
+        library,
+        &at,
+        (RigOptions::default(), &options),
+        &compared_sizes(geometry),
+        &|_| (),
+    )
 }
 
 /// The filesystem that a comparison speaks for; none where neither is possible.
@@ -536,4 +546,21 @@ fn scrub_point(
         }
     };
     Ok(point)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filesystems_are_compared_where_ubifs_has_room() {
+        let sizes = |blocks: u32, erase_bytes: u32| {
+            let size_bytes = u64::from(blocks) * u64::from(erase_bytes);
+            let geometry = Geometry { size_bytes, erase_bytes, ..Geometry::nand_2048(blocks) };
+            compared_sizes(&geometry).into_iter().map(|size| size >> 20).collect::<Vec<u64>>()
+        };
+        assert_eq!(sizes(1024, 128 << 10), [2, 8, 32]);
+        assert_eq!(sizes(2048, 2 << 20), [32, 128]);
+        assert_eq!(sizes(8, 128 << 10), [1], "no larger than the flash");
+    }
 }

@@ -384,6 +384,15 @@ mod tests {
     }
 
     #[test]
+    fn figures_beyond_the_limit_are_named() {
+        let line = "eraseblock write speed is 3542 KiB/s\n";
+        let results = parse(line.repeat(FIGURES_MAX + 1).as_bytes());
+        assert_eq!(results.understood, FIGURES_MAX);
+        let [beyond] = &results.unknown[..] else { panic!("{:?}", results.unknown) };
+        assert!(beyond.line == FIGURES_MAX + 1 && beyond.why.contains("500 figures"), "{beyond:?}");
+    }
+
+    #[test]
     fn forms_of_each_tool_are_understood() {
         let kernel = "[  103.5] mtd_speedtest: eraseblock write speed is 3542 KiB/s\r\n";
         assert_eq!(
