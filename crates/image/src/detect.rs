@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::content::{HEAD_BYTES, format_inside, format_of, is_compressed, swapped};
 pub use super::format::jffs2::Jffs2Shape;
+pub use super::format::jffs2::shifts::Splice;
 use super::format::jffs2::write::with_free;
 use super::{ImageError, Selection};
 
@@ -45,6 +46,9 @@ pub struct Found {
     /// PEBs of a UBI device, or eraseblocks of a JFFS2, in blocks that are marked bad in the OOB of a dump.
     #[serde(skip)]
     pub bad_pebs: Vec<u32>,
+    /// What puts the eraseblocks of a JFFS2 into their places that missing bytes have shifted.
+    #[serde(skip)]
+    pub splices: Vec<Splice>,
 }
 
 /// Content found in a file.
@@ -77,6 +81,10 @@ pub enum Content {
 }
 
 impl Found {
+    pub(crate) const fn new(offset: u64, len: u64, content: Content) -> Self {
+        Self { offset, len, content, bad_pebs: Vec::new(), splices: Vec::new() }
+    }
+
     /// Bytes of a PEB or an eraseblock, in a dump one block; `None` of a UBIFS without UBI.
     pub(crate) const fn block_bytes(&self) -> Option<u32> {
         match &self.content {
@@ -84,6 +92,14 @@ impl Found {
             Content::Jffs2(shape) => Some(shape.erase_bytes),
             Content::Jffs2WithOob { pages } => Some(pages.block_bytes()),
             Content::Ubifs { .. } => None,
+        }
+    }
+
+    /// Bytes of an eraseblock, where nothing tells them and none were stated.
+    pub(crate) const fn guessed_erase_bytes(&self) -> Option<u32> {
+        match &self.content {
+            Content::Jffs2(shape) if shape.erase_is_guess => Some(shape.erase_bytes),
+            _ => None,
         }
     }
 
@@ -411,5 +427,5 @@ fn bare_ubifs(offset: u64, superblock: &Superblock, size: u64) -> Found {
     let (leb_bytes, min_io_bytes) = (superblock.leb_bytes, superblock.min_io_bytes);
     let whole = u64::from(leb_bytes) * u64::from(superblock.leb_count);
     let content = Content::Ubifs { leb_bytes, min_io_bytes };
-    Found { offset, len: whole.min(size - offset), content, bad_pebs: Vec::new() }
+    Found::new(offset, whole.min(size - offset), content)
 }

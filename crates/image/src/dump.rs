@@ -7,7 +7,7 @@ use floatgate_stack::Store;
 use floatgate_stack::ubi::HeaderState;
 use serde::Serialize;
 
-use super::check::{Origin, open_volume};
+use super::check::open_volume;
 use super::detect::Content;
 use super::format::jffs2::dump as jffs2;
 use super::format::ubi::dump::{of_ec, of_peb, of_vid, state};
@@ -112,7 +112,7 @@ pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec
     }
     let found = image.choose(selection)?;
     if let Content::Jffs2(shape) = &found.content {
-        let origin = Origin::new(&found, image.corrected.as_ref());
+        let origin = image.origin(&found);
         return jffs2::dump(image.store()?, image.store()?, (&found, shape), wanted, &origin);
     }
     let (mut volume, device, origin) = open_volume(image, selection)?;
@@ -145,7 +145,7 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
         || ImageError::NoNode(format!("byte {at} of the dump is in the OOB, or before its first page"));
     let place = match &image.corrected {
         Some(corrected) => corrected.data_byte(at).ok_or_else(in_oob)?,
-        None => at,
+        None => image.splices.place(at),
     };
     let store = image.store()?;
     if place >= store.size_bytes() {

@@ -155,6 +155,9 @@ pub enum ImageError {
         /// Where what is in the way begins, or a little before.
         offset: u64,
     },
+    /// Bytes of a JFFS2 are missing in the file, or too many: where, and how many.
+    #[error("the image cannot be changed: {0}")]
+    Shifted(String),
     /// Somebody else is changing the file.
     #[error("the file is mounted or being changed by somebody else")]
     Locked,
@@ -177,6 +180,10 @@ pub enum ImageError {
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
+    /// A repaired dump is not clean, and pages of the old one are not what their ECC says, or not where they should be: how many of them,
+    /// and where bytes are missing.
+    #[error("no clean dump comes of what is left: {0}")]
+    DumpNotRepaired(String),
     /// Pages cannot be written if it is not known what was in them.
     #[error("the dump cannot be changed: {0}")]
     OobDamaged(String),

@@ -155,6 +155,9 @@ impl Help for ImageError {
             Self::Truncated(_) => {
                 "`floatgate image extract` saves what is there; only a whole image can be changed"
             }
+            Self::Shifted(_) => {
+                "take the dump again, whole, or write an image in order with `floatgate image check --repair`"
+            }
             Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
             Self::NotRepaired => {
                 "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
@@ -168,6 +171,9 @@ impl Help for ImageError {
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
                 "`floatgate image extract` saves the files, of which `floatgate image build` makes an image; `floatgate ecc check` finds out more"
+            }
+            Self::DumpNotRepaired(_) => {
+                "take the dump again, whole; `floatgate image extract` saves what is good, of which `floatgate image build` makes an image"
             }
             Self::OobDamaged(_) => {
                 "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"

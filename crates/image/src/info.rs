@@ -5,7 +5,6 @@ use std::fmt;
 use floatgate_stack::ubifs::{Authenticate, probe};
 use serde::Serialize;
 
-use super::check::Origin;
 use super::detect::{Content, Found, PageShape};
 use super::format::jffs2;
 pub use super::format::jffs2::info::Jffs2Info;
@@ -94,7 +93,7 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
     match &found.content {
         Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
             Ok(fs) => {
-                let origin = Origin::new(found, image.corrected.as_ref());
+                let origin = image.origin(found);
                 one.jffs2 = Some(jffs2_info(fs, *shape, found.len, &origin));
             }
             Err(error) => one.damage = Some(error.to_string()),

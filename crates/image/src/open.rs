@@ -14,6 +14,7 @@ use floatgate_stack::ubifs::{Authenticate, Behaviour, MountOptions, Ubifs, probe
 use floatgate_stack::{BareVolume, FileStore, Store, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::ImageError;
+use super::check::Origin;
 use super::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
 use super::detect::{
     Content, Found, Jffs2Shape, PageShape, UbiShape, detect_in_pages, detect_sized, explain,
@@ -21,6 +22,7 @@ use super::detect::{
 use super::edit::Pending;
 use super::extract::show_name;
 use super::format::jffs2;
+use super::format::jffs2::shifts::{Splice, Spliced, Splices};
 use super::info::size;
 use super::oob::{Corrected, correct};
 use super::oob_store::{OobPages, clean_markers};
@@ -54,6 +56,8 @@ enum Bytes {
     Pages(Box<OobPages>, Arc<File>),
     /// Either with changes that wait.
     Pending(FilePending),
+    /// A file with its eraseblocks in their places.
+    Spliced(Arc<File>, Splices),
 }
 
 impl Bytes {
@@ -62,6 +66,7 @@ impl Bytes {
             Self::File(file) => store_of(file),
             Self::Pages(pages, dump) => pages.store(dump),
             Self::Pending(pending) => Ok(Box::new(pending.clone())),
+            Self::Spliced(file, splices) => Ok(Box::new(Spliced::new(store_of(file)?, splices.clone()))),
         }
     }
 }
@@ -73,6 +78,8 @@ pub struct Image {
     /// Images found in the file, with their positions.
     pub found: Vec<Found>,
     bytes: Bytes,
+    /// What puts eraseblocks into their places; [`found`](Self::found) counts with it.
+    pub(super) splices: Splices,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
     /// ECC scheme of such a dump.
@@ -104,7 +111,7 @@ impl HostRoom {
             Bytes::Pages(pages, dump) => {
                 Some(Self { file: Arc::clone(dump), oob: Some((**pages).clone()), len })
             }
-            Bytes::Pending(_) => None,
+            Bytes::Pending(_) | Bytes::Spliced(..) => None,
         })
     }
 
@@ -234,17 +241,12 @@ impl Image {
         match with_oob {
             Some((found, pages)) => Self::corrected(&file, found, pages, access, (scheme, peb_bytes)),
             None if found.is_empty() => Err(explain(&mut store)?),
-            None => Self {
-                found,
-                bytes: Bytes::File(file),
-                corrected: None,
-                scheme: None,
-                lebs: None,
-                peb_bytes,
-                access,
-                room: None,
+            None => {
+                let (bytes, splices, found) =
+                    spliced(file, found, access, |store| detect_sized(store, peb_bytes))?;
+                let (corrected, scheme, lebs, room) = (None, None, None, None);
+                Self { found, bytes, splices, corrected, scheme, lebs, peb_bytes, access, room }.with_room()
             }
-            .with_room(),
         }
     }
 
@@ -266,15 +268,17 @@ impl Image {
         let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
         let data = Arc::new(data);
         let mut store = store_of(&data)?;
-        let mut found = detect_in_pages(&mut store, Some(pages), peb_bytes)?;
+        let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), peb_bytes);
+        let found = detect(&mut store)?;
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
+        let (plain, splices, mut found) = spliced(Arc::clone(&data), found, access, detect)?;
         for found in &mut found {
             *found = jffs2::write::with_free(&store, found, |found| corrected.bad_pebs(found))?;
         }
         let bytes = match (access, &scheme) {
-            (Access::Read, _) => Bytes::File(data),
+            (Access::Read, _) => plain,
             (Access::Write, Some(scheme)) => {
                 let markers = clean_markers(file, &corrected, &found)?;
                 let pages = OobPages::new(scheme.clone(), &corrected, data, markers);
@@ -283,7 +287,8 @@ impl Image {
             (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };
         let corrected = Some(corrected);
-        Self { found, bytes, corrected, scheme, lebs: None, peb_bytes, access, room: None }.with_room()
+        let (lebs, room) = (None, None);
+        Self { found, bytes, splices, corrected, scheme, lebs, peb_bytes, access, room }.with_room()
     }
 
     /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
@@ -315,10 +320,23 @@ impl Image {
 
     /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
     pub fn file_byte(&self, at: u64) -> u64 {
+        let at = self.splices.file_byte(at);
         self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
     }
 
-    /// The image that is meant: the one that begins at the offset, or the only one.
+    /// The place of an image in the file.
+    pub(super) fn origin(&self, found: &Found) -> Origin {
+        Origin::new(found, self.splices.clone(), self.corrected.clone())
+    }
+
+    /// Places in the file where bytes of an image are missing or too many, each with what is wrong.
+    pub(super) fn shifts(&self, found: &Found) -> Vec<(u64, String)> {
+        let within = self.splices.within(found.offset..found.offset + found.len);
+        let place = |at| self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at));
+        within.filter_map(Splice::finding).map(|(at, what)| (place(at), what)).collect()
+    }
+
+    /// The image that is meant: the one that begins at the offset, or the only one. A JFFS2 may be what begins with any of its nodes.
     ///
     /// # Errors
     /// There is none, or there are several.
@@ -326,7 +344,7 @@ impl Image {
         let found = match selection.offset {
             Some(offset) => {
                 let at = self.found.iter().find(|found| self.file_byte(found.offset) == offset);
-                at.cloned().ok_or(ImageError::NotThere(offset))?
+                at.cloned().map_or_else(|| self.jffs2_at(offset), Ok)?
             }
             None if self.found.len() == 1 => self.found[0].clone(),
             None => {
@@ -336,6 +354,18 @@ impl Image {
             }
         };
         found.require_volume(selection)?;
+        Ok(found)
+    }
+
+    /// A JFFS2 of which a node begins at a byte of the file, in what looks like one with nodes before.
+    fn jffs2_at(&self, offset: u64) -> Result<Found, ImageError> {
+        let pages = self.corrected.as_ref().map(|corrected| corrected.pages);
+        let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
+        let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
+        let found = jffs2::detect::find_at(&mut *self.store()?, at, pages, self.peb_bytes)?;
+        let mut found = found.ok_or(ImageError::NotThere(offset))?;
+        found.bad_pebs =
+            self.corrected.as_ref().map(|corrected| corrected.bad_pebs(&found)).unwrap_or_default();
         Ok(found)
     }
 
@@ -388,7 +418,6 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
-        shape.require_first_block()?;
         let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;
@@ -689,6 +718,25 @@ impl Pebs {
         blank.retain(|&pnum| u64::from(pnum) < bytes / peb);
         Ok(Self { bytes, blank })
     }
+}
+
+/// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
+fn spliced(
+    file: Arc<File>,
+    found: Vec<Found>,
+    access: Access,
+    detect: impl Fn(&mut dyn Store) -> Result<Vec<Found>, ImageError>,
+) -> Result<(Bytes, Splices, Vec<Found>), ImageError> {
+    let splices = Splices::of(&found);
+    if splices.is_empty() {
+        return Ok((Bytes::File(file), splices, found));
+    }
+    if access == Access::Write {
+        return Err(ImageError::Shifted(splices.to_string()));
+    }
+    let bytes = Bytes::Spliced(file, splices.clone());
+    let found = detect(&mut bytes.open()?)?;
+    Ok((bytes, splices, found))
 }
 
 pub(super) fn store_of(file: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {

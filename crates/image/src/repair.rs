@@ -5,7 +5,7 @@
 //! counters, volumes and names. In a JFFS2, whose nodes stand for themselves, damaged ones become padding.
 
 use std::fs::File;
-use std::io::Seek;
+use std::io::{Seek, Write};
 use std::path::Path;
 
 use floatgate_stack::ubi::AttachOptions;
@@ -13,15 +13,19 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
-use super::check::{CheckReport, Outcome, check, check_found};
+use super::check::{CheckReport, Outcome, check_found};
 use super::detect::{Content, Found, UbiShape};
-use super::extract::Loss;
+use super::extract::{Loss, shifts};
 use super::format::jffs2::repair as jffs2_repair;
 use super::format::ubi::repair as ubi_repair;
 use super::format::ubifs::repair as ubifs_repair;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
+use crate::words::count;
+
+/// Bytes that are copied together.
+const PIECE: usize = 1 << 20;
 
 /// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -141,42 +145,50 @@ impl Saved {
     }
 }
 
-/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too. `peb_bytes` is the size of a PEB or an
-/// eraseblock, if it is known.
+/// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too. Where an image is chosen by its offset, others in
+/// the file stay as they are.
 ///
 /// # Errors
 /// A file cannot be read or written; a dump with OOB that no ECC code fits; the new image has no room for what was saved, or is not
 /// clean.
-pub fn repair(path: &Path, out: &Path, peb_bytes: Option<u32>) -> Result<RepairReport, ImageError> {
+pub fn repair(path: &Path, out: &Path, selection: &Selection) -> Result<RepairReport, ImageError> {
     let output = Output::create(out, &[path])?;
-    let report = repair_to(path, &output, peb_bytes)?;
+    let report = repair_to(path, &output, selection)?;
     output.finish()?;
     Ok(report)
 }
 
 /// As [`repair`], into an output that is not complete yet.
-fn repair_to(path: &Path, output: &Output, peb_bytes: Option<u32>) -> Result<RepairReport, ImageError> {
+fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
     let _lock = Lock::new(path, Access::Read)?;
-    let image = Image::open_sized(path, Access::Read, peb_bytes)?;
-    let before = check(&image, &Selection::default())?;
+    let image = Image::open_sized(path, Access::Read, selection.peb_bytes)?;
+    let chosen = match selection.offset {
+        Some(_) => vec![image.choose(selection)?],
+        None => image.found.clone(),
+    };
+    let before = check_found(&image, chosen.clone(), selection)?;
     let has_no_code = image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none());
     if has_no_code && before.outcome != Outcome::Clean {
         return Err(ImageError::OobReadOnly);
     }
+    if image.corrected.is_some() && !image.splices.is_empty() {
+        return Err(ImageError::DumpNotRepaired(image.splices.to_string()));
+    }
     let corrected_pages = copy(path, output, &image)?;
     let mut saved = Saved::default();
-    let mut method = Method::Copied;
-    for found in &image.found {
-        let outcome = match image.found.as_slice() {
+    let mut method = if image.splices.is_empty() { Method::Copied } else { Method::Mended };
+    for found in &chosen {
+        saved.losses.extend(shifts(&image, found));
+        let outcome = match chosen.as_slice() {
             [_] if corrected_pages == 0 => before.outcome,
             _ => outcome_of(out, &image, found)?,
         };
         method = method.max(mend(&image, found, outcome, output, &mut saved)?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
-    if !is_checked && check_again(out, &image)? != Outcome::Clean {
-        return Err(ImageError::NotRepaired);
+    if !is_checked && check_again(out, &image, &chosen)? != Outcome::Clean {
+        return Err(not_repaired(&image));
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
@@ -202,16 +214,44 @@ fn repair_to(path: &Path, output: &Output, peb_bytes: Option<u32>) -> Result<Rep
     Ok(report)
 }
 
+/// Reason for which what came of a repair is not clean.
+fn not_repaired(image: &Image) -> ImageError {
+    let report = image.corrected.as_ref().and_then(|corrected| corrected.report.as_ref());
+    match report.map(|report| report.steps.uncorrectable) {
+        None | Some(0) => ImageError::NotRepaired,
+        Some(steps) => {
+            let steps = count(steps, "ECC step");
+            ImageError::DumpNotRepaired(format!(
+                "{steps} of its pages cannot be corrected, as where bytes are missing in a dump"
+            ))
+        }
+    }
+}
+
 /// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.
 fn copy(from: &Path, to: &Output, image: &Image) -> Result<u64, ImageError> {
     let source = File::open(from).map_err(ImageError::File)?;
     let mut target = to.file();
     target.set_len(0).and_then(|()| target.rewind()).map_err(|error| to.failed(error))?;
+    if !image.splices.is_empty() {
+        return copy_store(&*image.store()?, to).map(|()| 0);
+    }
     copy_sparse(&source, target).map_err(|error| to.failed(error))?;
     if !image.corrected.as_ref().is_some_and(Corrected::has_corrections) {
         return Ok(0);
     }
     image.open_like(to.temporary(), Access::Write)?.write_corrected(target)
+}
+
+/// Copies what is read of a file.
+fn copy_store(source: &dyn Store, to: &Output) -> Result<(), ImageError> {
+    let mut piece = vec![0; PIECE];
+    for at in (0..source.size_bytes()).step_by(PIECE) {
+        let len = usize::try_from(source.size_bytes() - at).unwrap_or(PIECE).min(PIECE);
+        source.read_at(at, &mut piece[..len]).map_err(ImageError::Store)?;
+        to.file().write_all(&piece[..len]).map_err(|error| to.failed(error))?;
+    }
+    Ok(())
 }
 
 /// Makes one of the images in a file clean; a clean one stays as it is.
@@ -254,9 +294,9 @@ fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, Imag
     check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 
-fn check_again(path: &Path, image: &Image) -> Result<Outcome, ImageError> {
+fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<Outcome, ImageError> {
     let now = image.open_like(path, Access::Read)?;
-    let found = image.found.iter().map(|found| as_it_is_now(found, image, &now)).collect();
+    let found = chosen.iter().map(|found| as_it_is_now(found, image, &now)).collect();
     check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 

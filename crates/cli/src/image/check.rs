@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
     /// Write a new image with everything that can be saved, with OOB if the old image has OOB; files that have lost
     /// their names go to lost+found
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "offset", "auth_key", "auth_hashes"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
-    let report = repair(args.image.file()?, out, args.image.peb_size);
+    let report = repair(args.image.file()?, out, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
     Ok(match report.outcome {

@@ -1,7 +1,7 @@
 //! The subcommands of `floatgate image` that change files in an image: `put`, `rm`, `mv`, `ln`, `mkdir`, `chmod`, `chown`,
 //! `setxattr`.
 
-use super::options::ImageArgs;
+use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count};
 use crate::help::Help;
 use crate::output::{self, ReportFormat};
@@ -368,6 +368,7 @@ impl EditArgs {
         };
         let outcome = edit(self.image.file()?, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
+        options::tell_guess(committed.guessed_erase_bytes);
         self.report(&committed, &edited)
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use crate::help::Help;
+use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
@@ -104,4 +105,13 @@ impl ImageArgs {
 /// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &ImageError) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), error.help())
+}
+
+/// Says that eraseblocks which were written to have a size that is a guess.
+pub(super) fn tell_guess(erase_bytes: Option<u32>) {
+    if let Some(bytes) = erase_bytes {
+        output::tell(&format!(
+            "the size of its eraseblocks, {bytes} bytes, is a guess: --peb-size states that of the flash"
+        ));
+    }
 }

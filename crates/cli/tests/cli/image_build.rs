@@ -189,3 +189,23 @@ fn images_are_read_from_stdin() {
     assert_eq!(refused.code, Some(2));
     assert!(refused.err.contains("what comes from stdin is only read"), "{}", refused.err);
 }
+
+/// With eraseblocks of another size an image is not good: where it is a guess, a change says so.
+#[test]
+fn a_change_says_that_the_size_of_eraseblocks_is_a_guess() {
+    let folder = folder("build-guess");
+    let small = tar(&[("hostname", b"board-7")]);
+    std::fs::write(folder.join("small.tar"), [&small[..], &[0; 1024]].concat()).unwrap();
+    assert_eq!(
+        words(&folder, "image build small.tar -o small.jffs2 --format jffs2 --page-size 1 --peb-size 64KiB")
+            .code,
+        Some(0)
+    );
+    for (options, told) in [("", true), ("--peb-size 64KiB", false)] {
+        let run = words(&folder, &format!("image mkdir small.jffs2 /etc -p --lebs 8 {options}"));
+        assert_eq!(run.code, Some(0), "{}", run.err);
+        let line =
+            "the size of its eraseblocks, 65536 bytes, is a guess: --peb-size states that of the flash\n";
+        assert_eq!(run.err, if told { line } else { "" });
+    }
+}

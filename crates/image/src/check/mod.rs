@@ -14,6 +14,7 @@ use floatgate_stack::{StoreMode, Volume};
 use super::content::HEAD_BYTES;
 use super::detect::{Content, Found};
 use super::format::jffs2;
+use super::format::jffs2::shifts::Splices;
 use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
 use super::format::ubifs::check as files;
@@ -53,7 +54,7 @@ pub(super) fn check_found(
         note_ecc(image.corrected.as_ref(), image_of, &mut report);
     }
     for found in found {
-        let origin = Origin::new(&found, image.corrected.as_ref());
+        let origin = image.origin(&found);
         match &found.content {
             Content::Ubifs { leb_bytes, min_io_bytes } => {
                 let window = Window::new(image.store()?, found.offset, found.len);
@@ -135,7 +136,7 @@ pub(super) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
 pub(super) fn open_volume(image: &Image, selection: &Selection) -> Result<Opened, ImageError> {
     let found = image.choose(selection)?;
     found.require_lebs("what was asked for")?;
-    let origin = Origin::new(&found, image.corrected.as_ref());
+    let origin = image.origin(&found);
     let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
     if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
         return Ok((MappedVolume::bare(store, found.len, leb_bytes, min_io_bytes), None, origin));
@@ -199,18 +200,20 @@ fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckRepo
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     offset: u64,
+    splices: Splices,
     /// Of a dump with OOB.
     corrected: Option<Corrected>,
 }
 
 impl Origin {
-    pub(super) fn new(found: &Found, corrected: Option<&Corrected>) -> Self {
-        Self { offset: found.offset, corrected: corrected.cloned() }
+    /// Of an image that stands in a file as it is, unless something is said of that.
+    pub(super) fn new(found: &Found, splices: Splices, corrected: Option<Corrected>) -> Self {
+        Self { offset: found.offset, splices, corrected }
     }
 
     /// The byte of the file that is this byte of the image.
     pub(super) fn file_byte(&self, byte: u64) -> u64 {
-        let at = self.offset + byte;
+        let at = self.splices.file_byte(self.offset + byte);
         self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
     }
 }

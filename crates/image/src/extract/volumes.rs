@@ -12,7 +12,7 @@ use super::{
     show_path,
 };
 use crate::check::open_volume;
-use crate::detect::Content;
+use crate::detect::{Content, Found};
 use crate::format::jffs2;
 use crate::format::ubifs::check::has_filesystem;
 use crate::history::At;
@@ -54,7 +54,8 @@ impl Extractions {
         let found = image.choose(selection)?;
         if let Content::Jffs2(shape) = &found.content {
             let mut fs = jffs2::mount(image.store()?, &found, shape)?;
-            let losses = jffs2::losses(&mut fs, "have no node");
+            let mut losses = jffs2::losses(&mut fs, "have no node");
+            losses.extend(shifts(image, &found));
             return Ok(Self(Parts::Jffs2(Box::new(fs), losses)));
         }
         let volumes = volumes(image, selection)?;
@@ -141,6 +142,11 @@ impl Extractions {
         }
         Ok(all)
     }
+}
+
+/// Bytes of a file that are missing, or too many.
+pub(crate) fn shifts(image: &Image, found: &Found) -> impl Iterator<Item = Loss> {
+    image.shifts(found).into_iter().map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
 }
 
 /// Extracts a mounted filesystem, with what it found damaged on the way.

@@ -303,7 +303,7 @@ impl Outcomes {
                     .push(format!("{files} files, dense {dense}, UBI {ubi}, seed {seed}: {what}: {why}"));
             };
             std::fs::write(&from, &bytes).unwrap();
-            let report = match repair(&from, &to, None) {
+            let report = match repair(&from, &to, &Selection::default()) {
                 Ok(report) => report,
                 Err(ImageError::Nothing) if !ubi && what.starts_with("node of type 6 at byte 0:") => {
                     self.nothing_found += 1;

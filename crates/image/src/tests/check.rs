@@ -55,7 +55,7 @@ fn repaired(bytes: &[u8]) -> (RepairReport, Vec<u8>) {
     let folder = TempDir::new().unwrap();
     let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
-    let report = repair(&from, &to, None).unwrap();
+    let report = repair(&from, &to, &Selection::default()).unwrap();
     assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
     (report, std::fs::read(&to).unwrap())
 }
@@ -595,7 +595,7 @@ fn wrong_bytes_anywhere_never_panic() {
         let folder = TempDir::new().unwrap();
         let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
         std::fs::write(&from, &bytes).unwrap();
-        repair(&from, &to, None).unwrap();
+        repair(&from, &to, &Selection::default()).unwrap();
     }
 }
 

@@ -60,7 +60,7 @@ fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
     let folder = TempDir::new().unwrap();
     let [from, to]: [PathBuf; 2] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
-    let report = repair(&from, &to, None)?;
+    let report = repair(&from, &to, &Selection::default())?;
     assert!(std::fs::read(&from).unwrap() == bytes, "the image itself stays");
     Ok((report, std::fs::read(&to).unwrap()))
 }
@@ -233,4 +233,17 @@ fn a_dump_that_no_code_fits_is_refused() {
     dump.chunks_mut(FULL).for_each(|page| page[PAGE + 1..].fill_with(|| random.next() as u8));
     let outcome = repaired(&dump);
     assert!(matches!(outcome, Err(ImageError::OobReadOnly)), "{:?}", outcome.map(|(done, _)| done));
+}
+
+/// What cannot be repaired is refused with a reason.
+#[test]
+fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
+    let whole = with_oob(&image(true));
+    for (at, missing) in [(FULL * 70, FULL), (FULL * 70 + 99, 1), (99, 1), (0, FULL), (FULL * 64 * 3 + 5, 1)]
+    {
+        let bytes = [&whole[..at], &whole[at + missing..]].concat();
+        if let Err(error) = repaired(&bytes) {
+            assert!(!matches!(error, ImageError::NotRepaired), "{missing} bytes at {at}: {error}");
+        }
+    }
 }

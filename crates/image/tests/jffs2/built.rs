@@ -161,8 +161,9 @@ fn changes_keep_to_the_stated_eraseblocks() {
     .unwrap();
     assert_eq!(shape(&fs::read(&image).unwrap(), None).unwrap(), (128 << 10, false));
     let out = folder.path().join("out");
-    assert_eq!(repair(&image, &out, stated).unwrap().outcome, Repaired::Intact);
-    let wrong = repair(&image, &out, Some(64 << 10)).unwrap_err();
+    assert_eq!(repair(&image, &out, &options.selection).unwrap().outcome, Repaired::Intact);
+    let wrong =
+        repair(&image, &out, &Selection { peb_bytes: Some(64 << 10), ..Selection::default() }).unwrap_err();
     assert!(matches!(wrong, ImageError::PebSize { .. }), "{wrong}");
 }
 

@@ -6,6 +6,7 @@ mod built;
 mod dumped;
 mod edited;
 mod repaired;
+mod shifted;
 
 use std::fs::File;
 use std::io::Write;

@@ -29,6 +29,12 @@ pub enum Fault {
         /// Bytes of the node.
         len: u32,
     },
+    /// Something that is no node, and not erased, among nodes.
+    #[error("{len} bytes are no node")]
+    NoNode {
+        /// Bytes of it.
+        len: u32,
+    },
     /// Another node stands where the summary of the eraseblock has this one.
     #[error("not the node that the summary of the eraseblock lists: inode {inode}, version {version}")]
     NotListed {

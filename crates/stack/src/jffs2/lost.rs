@@ -2,7 +2,8 @@
 //!
 //! On flash that was changed the same is left by removed files: Linux's garbage collector erases their nodes and names in any order. So only
 //! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the
-//! names of the root directory are missing, the flash begins in the middle of the filesystem, and directories tell as well.
+//! names of the root directory are missing, the flash begins in the middle of the filesystem, and where nodes are damaged, directories tell as
+//! well.
 
 use super::damage::{Damage, Fault};
 use super::file::File;
@@ -16,13 +17,33 @@ use std::ops::RangeInclusive;
 /// The smallest page that is programmed at a time, bytes: that of SPI NOR.
 const PAGE_MIN: u64 = 256;
 
+/// The largest page, bytes.
+const PAGE_MAX: u32 = 16 << 10;
+
 /// Ranges of missing inode numbers that are kept, against an image that has one number in two.
 const RANGES_MAX: usize = 1000;
 
 impl Jffs2<dyn Mtd> {
-    /// True for a damaged node that power has cut short: from the end of one of its pages on, nothing is written up to the end of the
-    /// eraseblock.
-    pub fn is_torn(&mut self, at: u64) -> bool {
+    /// True for damage that power has left, which went away while a node was written or an eraseblock erased.
+    pub fn is_torn(&mut self, damage: &Damage) -> bool {
+        match damage.fault {
+            Fault::Media(_) => self.is_cut_short(damage.at),
+            Fault::NoNode { len } => {
+                let ends_page = (damage.at + u64::from(len)).is_multiple_of(PAGE_MIN) && len <= PAGE_MAX;
+                self.is_changed && (ends_page || self.has_no_nodes(damage.at))
+            }
+            _ => false,
+        }
+    }
+
+    /// True when no node of an eraseblock counts.
+    fn has_no_nodes(&self, at: u64) -> bool {
+        let block = self.blocks.list.get((at / u64::from(self.blocks.erase_bytes)) as usize);
+        block.is_some_and(|block| block.nodes.is_empty())
+    }
+
+    /// True for a damaged node behind which, from the end of one of its pages on, nothing is written up to the end of the eraseblock.
+    fn is_cut_short(&mut self, at: u64) -> bool {
         let erase_bytes = u64::from(self.blocks.erase_bytes);
         let mut rest = vec![0; (erase_bytes - at % erase_bytes) as usize];
         if self.flash.read(at, &mut rest).is_err() {
@@ -41,7 +62,8 @@ impl Jffs2<dyn Mtd> {
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
         let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
         let is_unchanged = !has_traces && !self.was_changed;
-        if !is_unchanged && !self.is_without_root {
+        self.is_changed = !is_unchanged;
+        if !is_unchanged && !self.is_without_root && (directories.is_empty() || !self.has_damage()) {
             return;
         }
         for (directory, at) in directories {
@@ -54,6 +76,12 @@ impl Jffs2<dyn Mtd> {
                 self.note_missing();
             }
         }
+    }
+
+    /// True when nodes are damaged, or overwritten, and not only what was written last: names may be among them.
+    fn has_damage(&mut self) -> bool {
+        let damage = self.damage.clone();
+        damage.iter().any(|damage| !self.is_torn(damage))
     }
 
     /// True when a file has nodes that newer ones have replaced, of a filesystem in which something is missing: makers of images write none.

@@ -171,6 +171,8 @@ pub struct Jffs2<M: ?Sized> {
     is_without_root: bool,
     /// A filesystem has written here since the image was made.
     was_changed: bool,
+    /// There are traces of that, or of nodes that others have replaced. Of a mount for reading.
+    is_changed: bool,
     /// The number of times that an inode is open.
     open: BTreeMap<u32, u32>,
     /// Inodes of files that are being put in and have no node yet.
@@ -230,6 +232,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             time: 0,
             adopted: BTreeSet::new(),
             was_changed,
+            is_changed: false,
             is_without_root: false,
             open: BTreeMap::new(),
             pending: BTreeMap::new(),

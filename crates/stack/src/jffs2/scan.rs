@@ -60,6 +60,12 @@ pub(super) struct Scan {
     summaries: bool,
     /// Records that the node taken in last is none, or is damaged.
     faulty: bool,
+    /// What was read last and is no node: its first byte, and how many.
+    unknown: Option<(u64, u32)>,
+    /// That follows a node whose header is damaged.
+    is_rest: bool,
+    /// Byte behind the last node.
+    end: u64,
     /// The eraseblock that is read.
     block: Vec<u8>,
 }
@@ -99,6 +105,9 @@ impl Scan {
             summaries: !options.ignores_summaries,
             trusts_markers: is_live && !options.stable,
             faulty: false,
+            unknown: None,
+            is_rest: false,
+            end: 0,
             block: vec![0; geometry.erase_bytes as usize],
         };
         for number in 0..geometry.blocks() {
@@ -124,6 +133,9 @@ impl Scan {
         }
         scan.block = Vec::new();
         scan.sort_nodes();
+        // What follows is not of the filesystem.
+        let end = scan.end;
+        scan.damage.retain(|damage| damage.at < end || !matches!(damage.fault, Fault::NoNode { .. }));
         Ok(scan)
     }
 
@@ -262,6 +274,7 @@ impl Scan {
                 break;
             }
         }
+        self.end_unknown();
         let nodes = |counts: &Counts| counts.inode_nodes + counts.dirent_nodes + counts.xattr_nodes;
         let has_nodes = nodes(&before) != nodes(&self.counts);
         if has_nodes || before.dirty_bytes != self.counts.dirty_bytes {
@@ -296,6 +309,7 @@ impl Scan {
         let align = NODE_ALIGN as usize;
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
         if erased > 0 {
+            self.end_unknown();
             self.faulty = true;
             self.counts.dirty_bytes += erased as u64;
             return Ok(erased);
@@ -303,6 +317,7 @@ impl Scan {
         let unknown = align.min(bytes.len());
         let Some(endian) = Endian::of_magic(bytes) else {
             self.faulty = true;
+            self.unknown.get_or_insert((at, 0)).1 += unknown as u32;
             self.counts.dirty_bytes += unknown as u64;
             return Ok(unknown);
         };
@@ -310,6 +325,7 @@ impl Scan {
             let fits = header.len as usize <= bytes.len();
             if fits { Ok(header) } else { Err(Fault::TooLong { len: header.len }) }
         });
+        self.end_unknown();
         match header {
             Ok(header) if *self.endian.get_or_insert(endian) != endian => {
                 self.faulty = true;
@@ -326,9 +342,19 @@ impl Scan {
             }
             Err(fault) => {
                 self.note(fault.at(at));
+                self.is_rest = true;
                 self.counts.dirty_bytes += unknown as u64;
                 Ok(unknown)
             }
+        }
+    }
+
+    /// Notes what is no node, unless it is the rest of a damaged one, or so short that it holds none.
+    fn end_unknown(&mut self) {
+        let is_rest = std::mem::take(&mut self.is_rest);
+        let Some((at, len)) = self.unknown.take() else { return };
+        if len as usize >= Header::SIZE && !is_rest && !self.strict {
+            self.note(Fault::NoNode { len }.at(at));
         }
     }
 
@@ -394,6 +420,7 @@ impl Scan {
 
     /// No flash has 4 GiB or more.
     fn place(&mut self, at: u64, len: u32, owner: Owner) {
+        self.end = self.end.max(at + u64::from(len));
         let rest = self.blocks.erase_bytes - at as u32 % self.blocks.erase_bytes;
         self.blocks.add(at as u32, len.next_multiple_of(NODE_ALIGN).min(rest), owner);
     }

@@ -23,6 +23,12 @@ const TORN: &str =
 
 const LOST_BLOCK: &str = "an eraseblock with nodes is lost: Linux deletes what has no name";
 
+const SHIFTED: &str = "the eraseblocks behind are shifted: Linux does not read them from there; here they are read as if they were in place";
+
+const ERASED_IN_PART: &str = "power went away while it was written or erased: Linux erases it; or something else has overwritten nodes";
+
+const OVERWRITTEN: &str = "something has overwritten nodes: what they held is missing, or older";
+
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
 /// Checks a JFFS2.
@@ -37,6 +43,11 @@ pub(crate) fn check(
     report: &mut CheckReport,
 ) -> Result<ImageCheck, ImageError> {
     let mut checked = VolumeCheck::bare_jffs2();
+    for (at, what) in image.shifts(found) {
+        let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "eraseblock", what, SHIFTED);
+        finding.offset = Some(at);
+        report.add(finding);
+    }
     match mount(image.store()?, found, shape) {
         Ok(mut fs) => {
             checked.mounts = true;
@@ -284,10 +295,12 @@ impl<'c> Check<'c> {
         let new: Vec<_> = self.fs.damaged_nodes()[self.told..].to_vec();
         self.told += new.len();
         for damage in new {
-            let is_torn = matches!(damage.fault, Fault::Media(_)) && self.fs.is_torn(damage.at);
+            let is_torn = self.fs.is_torn(&damage);
             let severity = if is_torn { Severity::Recoverable } else { Severity::Damaged };
             let consequence = match damage.fault {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
+                Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
+                Fault::NoNode { .. } => OVERWRITTEN,
                 _ if is_torn => TORN,
                 _ => LEFT_OUT,
             };

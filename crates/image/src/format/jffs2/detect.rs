@@ -9,7 +9,9 @@ use floatgate_stack::store::Store;
 use memchr::memmem;
 
 use super::Jffs2Shape;
+use super::nodes::Body;
 use super::pages::{self, Place};
+use super::shifts::{Edge, Layout, Node, Splice};
 use crate::ImageError;
 use crate::detect::{Content, Found, PageShape};
 
@@ -19,7 +21,7 @@ const CHUNK: usize = 4 << 20;
 /// Eraseblocks are powers of two between these, bytes; the last is that of `mkfs.jffs2` where nothing tells.
 const ERASE_MIN: u64 = 4 << 10;
 const ERASE_MAX: u64 = 4 << 20;
-const ERASE_USUAL: u64 = 64 << 10;
+pub(super) const ERASE_USUAL: u64 = 64 << 10;
 
 /// Largest eraseblock that is believed where it is stated, bytes: several chips side by side.
 const STATED_MAX: u64 = 64 << 20;
@@ -29,6 +31,9 @@ const NODES_MIN: u64 = 2;
 
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
 const GAP: u64 = 1 << 20;
+
+/// Bytes between nodes that are looked at together.
+const PIECE: usize = 1 << 16;
 
 /// Nodes and clean markers that are looked at for the pages of a dump with OOB.
 const PLACES: usize = 1 << 11;
@@ -157,9 +162,9 @@ fn power_of_two_in(bytes: u64) -> Option<u64> {
 
 /// Eraseblocks of a stretch.
 struct Eraseblocks {
-    /// First byte of the first.
-    start: u64,
     bytes: u64,
+    /// Bytes that the first has before the first node.
+    into_first: u64,
     /// Nothing tells the size.
     is_guess: bool,
 }
@@ -191,6 +196,7 @@ struct Stretch {
     marked: Option<Grid>,
     first: Grid,
     absolute: Grid,
+    places: Vec<Node>,
 }
 
 impl Stretch {
@@ -211,23 +217,30 @@ impl Stretch {
             marked,
             first,
             absolute,
+            places: Vec::new(),
         }
     }
 
-    fn add(&mut self, at: u64, header: &Header) {
+    fn add(&mut self, at: u64, header: &Header, gap: Gap) {
         self.nodes += 1;
         self.followed = None;
         self.bytes += header.padded_len();
         let end = at + u64::from(header.len);
         let before = std::mem::replace(&mut self.end, at + header.padded_len());
-        match header.node_type {
+        let edge = match header.node_type {
             NodeType::CleanMarker => {
                 self.marked.get_or_insert(Grid::new(at, self.stated));
                 self.markers.add(at);
+                Edge::Begins
             }
-            NodeType::Summary => self.summaries.add(end),
-            _ => {}
-        }
+            NodeType::Summary => {
+                self.summaries.add(end);
+                Edge::Ends
+            }
+            _ => Edge::No,
+        };
+        let is_apart = gap.filled > 0 || !(at - before).is_multiple_of(NODE_ALIGN.into());
+        self.places.push(Node { at, len: header.len, edge, is_apart, expected: gap.expected });
         if self.nodes == 1 || at - before > UNUSED_MAX {
             self.resumed.add(at);
         }
@@ -249,18 +262,17 @@ impl Stretch {
             };
             let Some(bytes) = bytes else { continue };
             // A marker may stand behind the first node.
-            let into = (self.start + bytes - grid.origin % bytes) % bytes;
-            let start = self.start.checked_sub(into).unwrap_or(self.start);
-            return Eraseblocks { start, bytes, is_guess: false };
+            let into_first = (self.start + bytes - grid.origin % bytes) % bytes;
+            return Eraseblocks { bytes, into_first, is_guess: false };
         }
         let is_possible = |size: &u64| self.first.is_possible(*size);
         let resumed = self.resumed.erase_bytes().filter(|_| self.resumed.count >= RESUMED_MIN);
         let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && is_possible(size);
         if let Some(bytes) = resumed.filter(fits) {
-            return Eraseblocks { start: self.start, bytes, is_guess: false };
+            return Eraseblocks { bytes, into_first: 0, is_guess: false };
         }
         let least = sizes().find(is_possible).map(|size| size.max(ERASE_USUAL));
-        Eraseblocks { start: self.start, bytes: least.unwrap_or(ERASE_USUAL), is_guess: true }
+        Eraseblocks { bytes: least.unwrap_or(ERASE_USUAL), into_first: 0, is_guess: true }
     }
 
     /// Eraseblocks as they could lie, those that are most likely first.
@@ -268,13 +280,16 @@ impl Stretch {
         self.marked.iter().chain([&self.first, &self.absolute])
     }
 
-    /// Byte where another filesystem of the same byte order begins: that of the eraseblock of the first rival, unless it holds nodes of this one.
+    /// Byte where another filesystem of the same byte order begins: with its first node that can be told apart, or a clean marker or what
+    /// else stands between erased flash and that.
     fn border(&self) -> Option<u64> {
-        let Eraseblocks { start: origin, bytes: erase_bytes, .. } = self.eraseblocks();
-        let rival = self.rivals.border().or_else(|| self.rivals.copy_border(self.start, erase_bytes))?;
-        let block = rival - (rival - origin) % erase_bytes;
-        let is_shared = self.rivals.pairs.iter().any(|&(before, _)| (block..rival).contains(&before));
-        Some(if is_shared { rival } else { block })
+        let (last, first) =
+            self.rivals.border().or_else(|| self.rivals.copy_border(self.start, self.eraseblocks().bytes))?;
+        let behind = self.places.partition_point(|node| node.at <= last);
+        let until = self.places.partition_point(|node| node.at < first);
+        let begins = |pair: &&[Node]| pair[1].edge == Edge::Begins || pair[1].at > pair[0].padded_end();
+        let between = self.places[behind - 1..until].windows(2).rev();
+        Some(between.into_iter().find(begins).map_or(first, |pair| pair[1].at))
     }
 
     /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
@@ -286,7 +301,9 @@ impl Stretch {
     /// Refuses a stated size of eraseblocks that nodes contradict.
     fn require_stated(&self) -> Result<(), ImageError> {
         match (self.stated, self.first.crossing) {
-            (Some(stated), Some(at)) if self.grids().all(|grid| grid.crossing.is_some()) => {
+            (Some(stated), Some(at))
+                if self.grids().all(|grid| grid.crossing.is_some()) && self.layout_of(stated).is_none() =>
+            {
                 let why = format!("the node at byte {at} ({at:#x}) crosses the end of one");
                 Err(ImageError::PebSize { stated, why })
             }
@@ -294,23 +311,57 @@ impl Stretch {
         }
     }
 
-    /// The part of it that is found; `least` is the byte where it can begin. Pages that are known tell the eraseblocks, too.
-    fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
-        let Eraseblocks { start, bytes: erase_bytes, is_guess } = match pages {
-            Some(pages) => {
-                let bytes = u64::from(pages.block_bytes());
-                Eraseblocks { start: self.start - self.start % bytes, bytes, is_guess: false }
-            }
+    fn layout_of(&self, erase_bytes: u64) -> Option<Layout> {
+        Layout::of(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
+    }
+
+    /// True when something may be missing between nodes.
+    fn may_be_shifted(&self, told: &Eraseblocks) -> bool {
+        let is_possible = |size| (ERASE_MIN..=ERASE_MAX).contains(&size);
+        let marks = [&self.markers, &self.summaries];
+        told.is_guess
+            || marks.iter().filter_map(|marks| marks.erase_bytes()).any(|size| !is_possible(size))
+            || self.places.iter().any(|node| node.is_apart)
+    }
+
+    /// The eraseblocks, and what puts those into their places that are shifted. Pages that are known tell them, too.
+    fn laid_out(&self, pages: Option<PageShape>) -> (Eraseblocks, Vec<Splice>) {
+        let known = pages.map(|pages| u64::from(pages.block_bytes()));
+        let told = match known {
+            Some(bytes) => Eraseblocks { bytes, into_first: self.start % bytes, is_guess: false },
             None => self.eraseblocks(),
         };
-        let start = if start < least { self.start } else { start };
+        if !self.may_be_shifted(&told) {
+            return (told, Vec::new());
+        }
+        let found = match known.or(self.stated) {
+            Some(bytes) => self.layout_of(bytes).map(|layout| (layout, true)),
+            None => Layout::find(&self.places).filter(|(_, is_sure)| *is_sure || told.is_guess),
+        };
+        let found = found.or_else(|| Some((self.layout_of(told.bytes)?, !told.is_guess)));
+        match found {
+            Some((layout, is_sure)) if layout.is_shifted() || told.is_guess && is_sure => {
+                let likely = if known.is_some() { [0, self.start] } else { [self.start, 0] };
+                let into_first = layout.bytes_before_first(&self.places, likely);
+                let splices = layout.splices(&self.places, into_first, self.endian);
+                (Eraseblocks { bytes: layout.erase_bytes, into_first, is_guess: !is_sure }, splices)
+            }
+            _ => (told, Vec::new()),
+        }
+    }
+
+    /// The part of it that is found; `least` is the byte where it can begin.
+    fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
+        let (Eraseblocks { bytes: erase_bytes, into_first, is_guess }, mut splices) = self.laid_out(pages);
+        let start = self.start.checked_sub(into_first).filter(|&start| start >= least).unwrap_or(self.start);
+        let is_amid = start == self.start && into_first > 0;
+        if is_amid && (!splices.is_empty() || !self.keeps(start, erase_bytes)) {
+            let head = Splice::new(start..start, into_first, (erase_bytes, erase_bytes), self.endian);
+            splices.insert(0, head);
+        }
         // What would fill up the last eraseblock can be the beginning of another filesystem.
         let end = self.followed.unwrap_or(size);
         let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
-        let begins_amid_block = match pages {
-            Some(_) => !start.is_multiple_of(erase_bytes),
-            None => !self.keeps(start, erase_bytes),
-        };
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
@@ -319,62 +370,96 @@ impl Stretch {
             markers: self.markers.first.is_some(),
             summaries: self.summaries.first.is_some(),
             nodes_end: self.end - start,
-            begins_amid_block,
         };
-        Found { offset: start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new() }
+        Found { offset: start, len, content: Content::Jffs2(shape), bad_pebs: Vec::new(), splices }
     }
 
     /// True for nodes amid those of a filesystem of the other byte order that are no filesystem of their own: they are few beside its, or all
     /// in one of its eraseblocks.
     fn is_left_over(&self, all: &[Self]) -> bool {
         all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
-            let Eraseblocks { start, bytes: erase, .. } = outer.eraseblocks();
-            let begins_block = (self.start - start).is_multiple_of(erase);
+            let Eraseblocks { bytes: erase, into_first, .. } = outer.eraseblocks();
+            let begins_block = (self.start - outer.start + into_first).is_multiple_of(erase);
             self.bytes.saturating_mul(LEFT_OVER) <= outer.bytes
                 || begins_block && self.end - self.start <= erase
         })
     }
 }
 
-/// Places of nodes that can be told apart, and pairs of them with one inode and one version that say different things: the two are of different
-/// filesystems. A garbage collector moves nodes as they are, or gives them a new version.
+/// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
+/// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
 #[derive(Debug, Default)]
 struct Rivals {
     /// In the order of the file.
     nodes: Vec<u64>,
-    /// The first place, and the one behind.
-    pairs: Vec<(u64, u64)>,
-    /// The same of nodes that say the same: what a garbage collector has moved, or a copy of the filesystem.
-    copies: Vec<(u64, u64)>,
+    pairs: Vec<Pair>,
+}
+
+/// Nodes with one inode and one version.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    first: u64,
+    second: u64,
+    /// They say the same: what a garbage collector has moved, or a copy of the filesystem.
+    is_copy: bool,
 }
 
 impl Rivals {
-    /// The first node of a second filesystem, if most nodes on one side have a rival on the other.
-    fn border(&self) -> Option<u64> {
-        let border = self.pairs.iter().map(|pair| pair.1).min()?;
-        let across = self.pairs.iter().filter(|pair| pair.0 < border).count();
-        let before = self.nodes.partition_point(|&at| at < border);
-        let fewer = before.min(self.nodes.len() - before);
-        (across >= RIVALS_MIN && 2 * across > fewer).then_some(border)
+    /// Nodes that are told apart before a byte.
+    fn before(&self, byte: u64) -> usize {
+        self.nodes.partition_point(|&at| at < byte)
     }
 
-    /// The first node of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
+    /// The place of the last node before one, and its own.
+    fn with_last(&self, first: u64) -> Option<(u64, u64)> {
+        Some((*self.nodes.get(self.before(first).checked_sub(1)?)?, first))
+    }
+
+    /// The last node of a filesystem and the first one of a second, if most nodes of one of them have a rival or a copy in the other, and some
+    /// a rival.
+    fn border(&self) -> Option<(u64, u64)> {
+        let first = self.most_apart()?;
+        let across = || self.pairs.iter().filter(|pair| pair.first < first && first <= pair.second);
+        let (all, rivals) = (across().count(), across().filter(|pair| !pair.is_copy).count());
+        let before = self.before(first);
+        let after = self.nodes.len() - before;
+        let has_rivals = rivals >= RIVALS_MIN && 2 * all > before.min(after);
+        let is_update = rivals > 0 && 2 * all > before.max(after);
+        if has_rivals || is_update { self.with_last(first) } else { None }
+    }
+
+    /// The second node of a pair before which most pairs are taken apart.
+    fn most_apart(&self) -> Option<u64> {
+        let sorted = |place: fn(&Pair) -> u64| {
+            let mut places: Vec<u64> = self.pairs.iter().map(place).collect();
+            places.sort_unstable();
+            places
+        };
+        let (firsts, seconds) = (sorted(|pair| pair.first), sorted(|pair| pair.second));
+        let apart = |(number, second): (usize, &u64)| {
+            (firsts.partition_point(|first| first < second) - number, std::cmp::Reverse(*second))
+        };
+        seconds.iter().enumerate().map(apart).max().map(|(_, std::cmp::Reverse(second))| second)
+    }
+
+    /// The same of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
     /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
-    fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<u64> {
+    fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<(u64, u64)> {
         let mut by_distance: HashMap<u64, (usize, u64)> = HashMap::new();
-        for &(before, at) in &self.copies {
-            let (count, first) = by_distance.entry(at - before).or_insert((0, at));
+        for pair in self.pairs.iter().filter(|pair| pair.is_copy) {
+            let (count, first) = by_distance.entry(pair.second - pair.first).or_insert((0, pair.second));
             *count += 1;
-            *first = at.min(*first);
+            *first = pair.second.min(*first);
         }
         let (count, border) = by_distance.into_values().max()?;
-        let before = self.nodes.partition_point(|&at| at < border);
-        let behind = self.copies.iter().filter(|(_, at)| *at >= border).count();
-        let after = self.nodes.len() - before + behind;
-        let changed = self.pairs.iter().filter(|pair| pair.0 < border && pair.1 >= border).count();
-        let last = before.checked_sub(1).and_then(|last| self.nodes.get(last))?;
+        let before = self.before(border);
+        let after = self.nodes.len() - before;
+        let is_rival = |pair: &&Pair| !pair.is_copy && pair.first < border && pair.second >= border;
+        let changed = self.pairs.iter().filter(is_rival).count();
+        let (last, _) = self.with_last(border)?;
         let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
-        (is_apart && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after)).then_some(border)
+        let is_copy = is_apart && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
+        is_copy.then_some((last, border))
     }
 }
 
@@ -402,7 +487,8 @@ fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)>
     Some((key, hasher.finish()))
 }
 
-fn sizes() -> impl Iterator<Item = u64> {
+/// Sizes of eraseblocks, the smallest first.
+pub(super) fn sizes() -> impl Iterator<Item = u64> {
     (ERASE_MIN.trailing_zeros()..=ERASE_MAX.trailing_zeros()).map(|bits| 1 << bits)
 }
 
@@ -456,6 +542,23 @@ pub(crate) fn find(
     Ok(found)
 }
 
+/// The filesystem that begins with a node at a byte of a file, whatever stands before it; `None` if none does. As [`find`] otherwise.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn find_at(
+    store: &mut dyn Store,
+    at: u64,
+    pages: Option<PageShape>,
+    stated: Option<u32>,
+) -> Result<Option<Found>, ImageError> {
+    let size = store.size_bytes();
+    let mut search = Search { borders: vec![at], stated: stated.map(u64::from), ..Search::default() };
+    search.run(store, size)?;
+    let stretch = search.stretches.iter().find(|stretch| stretch.start == at);
+    Ok(stretch.map(|stretch| stretch.found(at, size, pages)))
+}
+
 /// A search for nodes of both byte orders.
 #[derive(Default)]
 struct Search {
@@ -468,6 +571,8 @@ struct Search {
     markers: Vec<u64>,
     /// Byte behind the last node.
     next: u64,
+    /// Byte behind a node that others stand in, and that is damaged.
+    expected: Option<u64>,
     /// Bytes where another filesystem begins.
     borders: Vec<u64>,
     /// The size of eraseblocks that was stated, if any.
@@ -506,10 +611,15 @@ impl Search {
                 }
             }
             hits.sort_unstable_by_key(|hit| hit.0);
-            for (at, header, endian, identity) in hits {
+            for (number, (at, header, endian, identity)) in hits.iter().enumerate() {
+                let (at, endian) = (*at, *endian);
                 if at >= self.next && at + u64::from(header.len) <= size {
-                    let stretch = self.add(store, at, &header, endian)?;
-                    if let Some((key, content)) = identity {
+                    if is_cut_short(store, &hits[number..])? {
+                        self.expected = Some(at + header.padded_len());
+                        continue;
+                    }
+                    let stretch = self.add(store, at, header, endian)?;
+                    if let Some((key, content)) = *identity {
                         self.compare(stretch, key, (at, content));
                     }
                 }
@@ -526,19 +636,16 @@ impl Search {
         }
         let rivals = &mut self.stretches[stretch].rivals;
         match self.seen.entry((stretch, key)) {
-            Entry::Occupied(first) if first.get().1 != content && rivals.pairs.len() < REMEMBERED => {
-                rivals.pairs.push((first.get().0, at));
-                rivals.nodes.push(at);
+            Entry::Occupied(first) if rivals.pairs.len() < REMEMBERED => {
+                let (first, said) = *first.get();
+                rivals.pairs.push(Pair { first, second: at, is_copy: said == content });
             }
-            Entry::Occupied(first) if rivals.copies.len() < REMEMBERED => {
-                rivals.copies.push((first.get().0, at));
-            }
-            Entry::Occupied(_) => {}
+            Entry::Occupied(_) => return,
             Entry::Vacant(place) => {
                 place.insert((at, content));
-                rivals.nodes.push(at);
             }
         }
+        rivals.nodes.push(at);
     }
 
     /// Takes in a node; the stretch that it is in. Nodes of the other byte order do not end a stretch, as long as they are not too many.
@@ -560,15 +667,16 @@ impl Search {
         if let Some(number) = *last
             && let stretch = &mut self.stretches[number]
             && !self.borders.iter().any(|&border| stretch.end <= border && border <= at)
-            && is_near(store, stretch.end, at)?
+            && let filled = filled(store, stretch.end, at)?
+            && filled <= GAP
         {
-            stretch.add(at, header);
+            stretch.add(at, header, Gap { filled, expected: self.expected.take() });
             return Ok(number);
         }
         let number = self.stretches.len();
         *last = Some(number);
         let mut stretch = Stretch::new(endian, at, self.stated);
-        stretch.add(at, header);
+        stretch.add(at, header, Gap::default());
         self.stretches.push(stretch);
         Ok(number)
     }
@@ -582,24 +690,45 @@ fn with_oob(nodes: &[Place], markers: &[u64], size: u64, stated: Option<u64>) ->
     let offset = nodes.iter().find_map(place)?;
     let end = nodes.iter().rev().find_map(place)? + block;
     let content = Content::Jffs2WithOob { pages };
-    Some(Found { offset, len: end.min(size) - offset, content, bad_pebs: Vec::new() })
+    Some(Found::new(offset, end.min(size) - offset, content))
 }
 
-/// True when a node may belong to the same filesystem as the one that ended before: little is between, or erased flash.
-fn is_near(store: &mut dyn Store, end: u64, at: u64) -> Result<bool, ImageError> {
-    if at - end <= GAP {
-        return Ok(true);
-    }
-    let mut buffer = vec![0; 1 << 16];
+/// What is between two nodes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Gap {
+    filled: u64,
+    /// Byte where the second one should begin.
+    expected: Option<u64>,
+}
+
+/// Bytes between two nodes that hold something else than erased flash, counted by pieces. Nodes with more than [`GAP`] between them are of
+/// different filesystems.
+fn filled(store: &mut dyn Store, end: u64, at: u64) -> Result<u64, ImageError> {
+    let mut buffer = vec![0; usize::try_from(at - end).unwrap_or(PIECE).min(PIECE)];
     let mut filled = 0;
-    for start in (end..at).step_by(buffer.len()) {
+    for start in (end..at).step_by(PIECE) {
         let len = usize::try_from(at - start).unwrap_or(usize::MAX).min(buffer.len());
         let piece = &mut buffer[..len];
         store.read_at(start, piece).map_err(ImageError::Store)?;
-        filled += if piece.iter().all(|&byte| byte == 0xFF) { 0 } else { len as u64 };
+        // What is too short for a padding node is filled with zeros.
+        let is_padding = at - end < Header::SIZE as u64 && piece.iter().all(|&byte| byte == 0);
+        filled += if is_padding || piece.iter().all(|&byte| byte == 0xFF) { 0 } else { len as u64 };
         if filled > GAP {
-            return Ok(false);
+            break;
         }
     }
-    Ok(true)
+    Ok(filled)
+}
+
+/// True for a damaged node in which others begin, and none at its end: bytes of it are missing. `hits` begin with it.
+fn is_cut_short(store: &mut dyn Store, hits: &[Hit]) -> Result<bool, ImageError> {
+    let [(at, header, endian, _), others @ ..] = hits else { return Ok(false) };
+    let end = at + header.padded_len();
+    let mut inside = others.iter().map(|other| other.0).take_while(|&other| other <= end).peekable();
+    if inside.peek().is_none_or(|&first| first == end) || inside.any(|other| other == end) {
+        return Ok(false);
+    }
+    let mut node = vec![0; (header.len as usize).min(CHUNK)];
+    store.read_at(*at, &mut node).map_err(ImageError::Store)?;
+    Ok(Body::parse(header, &node, *endian).is_err())
 }

@@ -10,7 +10,6 @@ use floatgate_stack::{Store, StoreError};
 
 use super::nodes::{Body, Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount, mount_as};
-use crate::check::Origin;
 use crate::detect::Found;
 use crate::extract::{Loss, show_name};
 use crate::history::{At, Change, LastNames, Revision};
@@ -192,7 +191,7 @@ impl Attributes {
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Vec<Revision>, ImageError> {
-    let origin = Origin::new(found, image.corrected.as_ref());
+    let origin = image.origin(found);
     let mut nodes = nodes(&*image.store()?, found, shape)?;
     nodes.files.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
     let fs = mount(image.store()?, found, shape).ok().map(super::dump::checked).transpose()?;

@@ -9,11 +9,12 @@ pub(crate) mod info;
 pub(crate) mod nodes;
 pub(crate) mod pages;
 pub(crate) mod repair;
+pub(crate) mod shifts;
 pub(crate) mod write;
 
 use std::collections::BTreeSet;
 
-use floatgate_media::jffs2::{Endian, NODE_ALIGN};
+use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
@@ -26,9 +27,6 @@ use crate::detect::Found;
 use crate::extract::Loss;
 use crate::walk::Walk;
 use crate::words::count;
-
-/// Largest image that begins in the middle of an eraseblock and is read whole, bytes: it is in memory.
-const AMID_BYTES_MAX: u32 = 256 << 20;
 
 /// A JFFS2 mounted from a file.
 pub(crate) type FileJffs2 = Jffs2<FileFlash>;
@@ -54,23 +52,12 @@ pub struct Jffs2Shape {
     /// Eraseblocks end with a summary.
     #[serde(skip)]
     pub summaries: bool,
-    /// The file begins in the middle of the first eraseblock, so that nodes cross the ends of eraseblocks counted from there.
-    #[serde(skip)]
-    pub begins_amid_block: bool,
     /// Bytes up to the end of the last node.
     #[serde(skip)]
     pub nodes_end: u64,
 }
 
 impl Jffs2Shape {
-    /// Refuses to write to an image that begins in the middle of an eraseblock.
-    pub(crate) fn require_first_block(&self) -> Result<(), ImageError> {
-        if self.begins_amid_block {
-            return Err(ImageError::Truncated("the file begins within an eraseblock".to_owned()));
-        }
-        Ok(())
-    }
-
     pub(crate) const fn endian(&self) -> Endian {
         if self.big_endian { Endian::Big } else { Endian::Little }
     }
@@ -96,15 +83,9 @@ fn mount_as(
     ignores_summaries: bool,
 ) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
-    // As one eraseblock, no node is cut in two.
-    let whole = u32::try_from(found.len.next_multiple_of(NODE_ALIGN.into())).ok();
-    let whole = whole.filter(|&bytes| shape.begins_amid_block && bytes <= AMID_BYTES_MAX);
-    let shape = Jffs2Shape { erase_bytes: whole.unwrap_or(shape.erase_bytes), ..*shape };
-    let bad = found.bad_pebs.iter().copied().filter(|_| whole.is_none());
-    let flash =
-        StoreFlash::new(window, geometry(&shape, found.len), StoreMode::ReadOnly).with_bad_blocks(bad);
+    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
+    let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
     let endian = Some(shape.endian());
-    let ignores_summaries = ignores_summaries || whole.is_some();
     let options = MountOptions { endian, ignores_summaries, ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }

@@ -48,7 +48,6 @@ pub(crate) fn mend(
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
-    shape.require_first_block()?;
     let mut has_room = true;
     let mut found = found.clone();
     for _ in 0..ROUNDS {

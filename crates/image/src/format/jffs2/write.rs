@@ -92,9 +92,6 @@ pub(crate) fn with_free(
     let mut whole = Found { bad_pebs: bad_pebs(found), ..found.clone() };
     let Content::Jffs2(shape) = &found.content else { return Ok(whole) };
     let (erase, size, end) = (u64::from(shape.erase_bytes), store.size_bytes(), found.offset + found.len);
-    if shape.begins_amid_block {
-        return Ok(whole);
-    }
     if found.offset.is_multiple_of(erase) {
         let mut longer = Found { offset: 0, len: end, ..found.clone() };
         longer.bad_pebs = bad_pebs(&longer);

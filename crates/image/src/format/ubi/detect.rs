@@ -73,8 +73,7 @@ pub(crate) fn find(
             let inside = hits.superblocks.iter().find(|(at, _)| own(at));
             let unit = page_bytes.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
             let (offset, len) = (part.offset, part.end - part.offset);
-            let bad_pebs = Vec::new();
-            found.extend(content(&part, unit).map(|content| Found { offset, len, content, bad_pebs }));
+            found.extend(content(&part, unit).map(|content| Found::new(offset, len, content)));
         }
     }
     Ok(found)

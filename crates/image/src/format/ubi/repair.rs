@@ -14,6 +14,7 @@ use crate::ImageError;
 use crate::check::{CheckReport, Origin, Outcome};
 use crate::detect::{Content, Found};
 use crate::extract::show_name;
+use crate::format::jffs2::shifts::Splices;
 use crate::format::mapped::MappedVolume;
 use crate::format::ubi::Device;
 use crate::format::ubifs::check::{check_volume, has_filesystem};
@@ -139,8 +140,13 @@ fn is_clean(
 ) -> Result<(bool, Salvaged), ImageError> {
     let mut report = CheckReport::default();
     let volume_of = Some((id, name.to_owned()));
-    let (_, volume) =
-        check_volume(volume, volume_of, &Selection::default(), &Origin::new(found, None), &mut report)?;
+    let (_, volume) = check_volume(
+        volume,
+        volume_of,
+        &Selection::default(),
+        &Origin::new(found, Splices::default(), None),
+        &mut report,
+    )?;
     report.set_outcome();
     Ok((report.outcome == Outcome::Clean, volume))
 }

@@ -81,7 +81,7 @@ fn told_by_repair(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
     std::fs::write(&from, bytes).unwrap();
-    match repair(&from, &to, None) {
+    match repair(&from, &to, &Selection::default()) {
         Ok(done) => {
             let losses: String =
                 done.losses.iter().map(|loss| format!("lost: {}: {}\n", loss.path, loss.what)).collect();

@@ -265,8 +265,85 @@ fn a_filesystem_without_its_beginning_is_not_repaired() {
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
     for start in [ERASE, ERASE + 1001] {
         std::fs::write(&from, &image[start..]).unwrap();
-        let refused = repair(&from, &to, None);
+        let refused = repair(&from, &to, &Selection::default());
         assert!(matches!(refused, Err(ImageError::Truncated(_))), "from {start}: {refused:?}");
         assert!(!to.exists());
     }
+}
+
+/// Files of an image, by path.
+type Files<'f> = &'f [(&'f str, Vec<u8>)];
+
+/// An image of some files, as a maker of images writes it, for eraseblocks of so many bytes.
+fn of_files(erase: u32, endian: Endian, files: Files<'_>) -> Vec<u8> {
+    let compressors = vec![Compressor::Zlib];
+    let options = MountOptions { endian: Some(endian), compressors, ..MountOptions::default() };
+    let mounted = Jffs2::mount(flash(Vec::new(), &nor(12, erase)), Instant::ZERO, &options);
+    let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
+    for (name, data) in files {
+        let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+        let inode = fs.create(1, name.as_bytes(), &new).unwrap();
+        fs.write(inode, 0, data).unwrap();
+    }
+    let bytes = fs.unmount().unwrap_or_else(|(error, _)| panic!("{error}")).into_store();
+    cut(bytes, erase as usize)
+}
+
+/// Small ones, updated ones, of other eraseblocks, with this or that between: all are told apart.
+#[test]
+fn two_small_filesystems_of_one_byte_order_are_told_apart() {
+    const LARGE: u32 = 64 << 10;
+    let few: Files<'_> = &[("name", b"contents".to_vec()), ("other", noise(1, 3000))];
+    let others: Files<'_> = &[("config", b"key=value".to_vec()), ("data", noise(2, 5000))];
+    let old: Vec<(String, Vec<u8>)> = (0..12)
+        .map(|number| (format!("file-{number}"), noise(number + 1, 700 * (number as usize + 1))))
+        .collect();
+    let mut new = old.clone();
+    (new[2].1, new[7].1) = (noise(99, 1500), noise(98, 9000));
+    let of = |erase, endian, files: &[(String, Vec<u8>)]| {
+        let files: Vec<(&str, Vec<u8>)> =
+            files.iter().map(|(name, data)| (name.as_str(), data.clone())).collect();
+        of_files(erase, endian, &files)
+    };
+    for endian in [Endian::Little, Endian::Big] {
+        let cases = [
+            ("few", of_files(LARGE, endian, few), of_files(LARGE, endian, others)),
+            ("updated", of(LARGE, endian, &old), of(LARGE, endian, &new)),
+            ("longer first", of(ERASE as u32, endian, &old), of_files(ERASE as u32, endian, others)),
+            ("longer second", of_files(ERASE as u32, endian, few), of(ERASE as u32, endian, &new)),
+            ("other eraseblocks", of(ERASE as u32, endian, &old), of_files(LARGE, endian, others)),
+            ("smaller eraseblocks", of(LARGE, endian, &old), of(ERASE as u32, endian, &new)),
+        ];
+        for (name, first, second) in cases {
+            for (what, between) in [
+                ("nothing", Vec::new()),
+                ("erased", vec![0xFF; 4096]),
+                ("zeros", vec![0; 4096]),
+                ("erased", vec![0xFF; 300 << 10]),
+                ("zeros", vec![0; 1 << 20]),
+                ("erased", vec![0xFF; 3 << 20]),
+            ] {
+                for first in [&first[..], unpadded(&first)] {
+                    let name = format!("{endian:?} {name}, {} bytes of {what} between", between.len());
+                    let both = [first, &between, &second].concat();
+                    let border = (first.len() + between.len()) as u64;
+                    assert_eq!(offsets(&both), [0, border], "{name}");
+                    assert_eq!(whole(&both, &at(0)), whole(first, &any()), "{name}");
+                    assert_eq!(whole(&both, &at(border)), whole(&second, &any()), "{name}");
+                }
+            }
+        }
+    }
+}
+
+/// What is stated holds, even where nothing tells that a second filesystem begins.
+#[test]
+fn a_stated_offset_is_obeyed_where_a_node_begins() {
+    let one = of_files(ERASE as u32, Endian::Little, &[("name", b"contents".to_vec())]);
+    let twice = [unpadded(&one), &one].concat();
+    let second = unpadded(&one).len() as u64;
+    assert_eq!(whole(&twice, &at(second)), whole(&one, &any()));
+    let image = open(&twice);
+    assert_eq!(image.file_byte(image.choose(&at(second)).unwrap().offset), second);
+    assert!(matches!(image.choose(&at(second + 1)), Err(ImageError::NotThere(_))));
 }

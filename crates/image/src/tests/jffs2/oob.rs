@@ -251,13 +251,35 @@ fn pages_that_cannot_be_corrected_are_repaired_and_keep_from_changing() {
     let refused =
         edit(&image, &options(), &|editor| editor.remove(&ImagePath::new("/dir-3-0").unwrap(), true));
     assert!(matches!(refused, Err(EditError::Image(ImageError::OobDamaged(_)))), "{refused:?}");
-    let done = repair(&image, &new, None).unwrap();
+    let done = repair(&image, &new, &Selection::default()).unwrap();
     assert_eq!((done.method, done.outcome), (Method::Mended, Repaired::WithLosses), "{done:#?}");
     let dump = fs::read(&new).unwrap();
     assert_eq!(outcome(&dump), Outcome::Clean);
     assert!(done.losses.iter().any(|loss| loss.path.starts_with("/dir-3-")), "{done:#?}");
     let kept = read(&dump, &Selection::default()).0.files.len();
     assert_eq!(kept, read(&plain, &Selection::default()).0.files.len(), "all names");
+}
+
+/// What cannot be repaired is refused with a reason.
+#[test]
+fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
+    let folder = TempDir::new().unwrap();
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    for pages in [ALL[0], ALL[2]] {
+        let whole = pages.encode(&pages.plain(Endian::Little), Endian::Little);
+        for (at, missing) in
+            [(pages.full() * 70, pages.full()), (pages.full() * 70 + 99, 1), (99, 1), (0, pages.full())]
+        {
+            fs::write(&from, [&whole[..at], &whole[at + missing..]].concat()).unwrap();
+            match repair(&from, &to, &Selection::default()) {
+                Ok(done) => assert_eq!(done.outcome, Repaired::WithLosses, "{pages:?} {at} {missing}"),
+                Err(error) => assert!(
+                    !matches!(error, ImageError::NotRepaired),
+                    "{pages:?}, {missing} bytes at {at}: {error}"
+                ),
+            }
+        }
+    }
 }
 
 #[test]
@@ -274,14 +296,14 @@ fn dumps_that_no_code_fits_are_not_changed() {
     // What is clean is copied, and what is not is refused by the repair, too: the check promises nothing else.
     let out = folder.path().join("out");
     assert_eq!(outcome(&dump), Outcome::Clean);
-    assert_eq!(repair(&image, &out, None).unwrap().outcome, Repaired::Intact);
+    assert_eq!(repair(&image, &out, &Selection::default()).unwrap().outcome, Repaired::Intact);
     assert!(fs::read(&out).unwrap() == dump);
     let mut damaged = dump;
     let data = 3 * (pages.page + pages.oob) + 100;
     damaged[data..data + 8].fill(0);
     fs::write(&image, &damaged).unwrap();
     assert_eq!(outcome(&damaged), Outcome::Damaged);
-    let refused = repair(&image, &out, None);
+    let refused = repair(&image, &out, &Selection::default());
     assert!(matches!(refused, Err(ImageError::OobReadOnly)), "{refused:?}");
 }
 

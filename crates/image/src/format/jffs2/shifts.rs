@@ -1,0 +1,479 @@
+//! Eraseblocks that are shifted, because bytes before them are missing or too many: where they lie, and the file with all in their places.
+//!
+//! No node crosses the end of an eraseblock, and clean markers and summaries stand at ends. Nodes are taken in one after the other until no
+//! place is left where eraseblocks could begin: then something is missing, most likely where something else than nodes stands between them.
+
+use std::fmt;
+use std::ops::Range;
+
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType};
+use floatgate_stack::Store;
+use floatgate_stack::store::StoreError;
+
+use super::detect::{ERASE_USUAL, sizes};
+use crate::detect::Found;
+use crate::words::count;
+
+const ALIGN: u64 = NODE_ALIGN as u64;
+
+/// Shifts without anything between the nodes, of so many eraseblocks, that are believed: a whole number of nodes is missing.
+const CROSSED_OF: u64 = 4;
+
+/// Such shifts, of any number of eraseblocks, before a size is given up.
+const CROSSED_MIN: u64 = 8;
+
+/// A node of a file, as far as it tells eraseblocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    pub(super) at: u64,
+    pub(super) len: u32,
+    pub(super) edge: Edge,
+    /// Something else than erased flash stands before it.
+    pub(super) is_apart: bool,
+    /// Byte where the node should begin, as one that is damaged says before it.
+    pub(super) expected: Option<u64>,
+}
+
+impl Node {
+    fn end(&self) -> u64 {
+        self.at + u64::from(self.len)
+    }
+
+    pub(super) fn padded_end(&self) -> u64 {
+        self.at + u64::from(self.len).next_multiple_of(ALIGN)
+    }
+}
+
+/// Where a node stands in its eraseblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edge {
+    /// Anywhere.
+    No,
+    /// It is the first: a clean marker.
+    Begins,
+    /// It is the last: a summary.
+    Ends,
+}
+
+/// Places where eraseblocks can begin, modulo their size: words that no node lies across.
+#[derive(Clone, Debug)]
+struct Places {
+    words: Vec<bool>,
+    left: usize,
+    /// Bytes beyond a multiple of [`NODE_ALIGN`] at which nodes stand.
+    beyond: Option<u64>,
+}
+
+impl Places {
+    fn all(erase_bytes: u64) -> Self {
+        let words = (erase_bytes / ALIGN) as usize;
+        Self { words: vec![true; words], left: words, beyond: None }
+    }
+
+    fn word(&self, at: u64) -> usize {
+        ((at - self.beyond.unwrap_or(0)) / ALIGN % self.words.len() as u64) as usize
+    }
+
+    /// True when an eraseblock can begin at a byte of the file.
+    fn has(&self, at: u64) -> bool {
+        self.beyond.is_none_or(|beyond| at % ALIGN == beyond) && self.words[self.word(at)]
+    }
+
+    /// Takes a node in; false if no place would be left, and then nothing changes.
+    fn take(&mut self, node: &Node) -> bool {
+        if *self.beyond.get_or_insert(node.at % ALIGN) != node.at % ALIGN {
+            return false;
+        }
+        match node.edge {
+            Edge::No => self.keep_whole(node),
+            Edge::Begins => self.keep_only(self.word(node.at)),
+            Edge::Ends => self.keep_only(self.word(node.end())),
+        }
+    }
+
+    fn keep_only(&mut self, word: usize) -> bool {
+        let is_left = self.words[word];
+        if is_left && self.left > 1 {
+            self.words.fill(false);
+            (self.words[word], self.left) = (true, 1);
+        }
+        is_left
+    }
+
+    /// Leaves out the places inside of a node.
+    fn keep_whole(&mut self, node: &Node) -> bool {
+        let inside = (u64::from(node.len).div_ceil(ALIGN) - 1) as usize;
+        if inside >= self.words.len() {
+            return false;
+        }
+        let first = (self.word(node.at) + 1) % self.words.len();
+        let until_end = inside.min(self.words.len() - first);
+        let crossed = [first..first + until_end, 0..inside - until_end];
+        let are_left =
+            |range: &Range<usize>| self.words[range.clone()].iter().filter(|&&is_left| is_left).count();
+        let lost: usize = crossed.iter().map(are_left).sum();
+        if lost == self.left {
+            return false;
+        }
+        self.left -= lost;
+        crossed.into_iter().for_each(|range| self.words[range].fill(false));
+        true
+    }
+
+    fn fits(&self, other: &Self) -> bool {
+        self.beyond == other.beyond && self.words.iter().zip(&other.words).any(|(one, other)| *one && *other)
+    }
+}
+
+/// Nodes whose eraseblocks are not shifted against each other.
+#[derive(Clone, Debug)]
+struct Row {
+    nodes: Range<usize>,
+    places: Places,
+}
+
+/// The eraseblocks of a stretch of nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) erase_bytes: u64,
+    rows: Vec<Row>,
+    /// Rows that begin though nothing stands before them.
+    crossed: u64,
+    /// Eraseblocks that nodes fill in their rows.
+    filled: u64,
+}
+
+impl Layout {
+    /// Lays out eraseblocks of one size; `None` where nodes contradict it.
+    pub(super) fn of(nodes: &[Node], erase_bytes: u64) -> Option<Self> {
+        let mut layout = Self { erase_bytes, rows: Vec::new(), crossed: 0, filled: 0 };
+        let mut places = Places::all(erase_bytes);
+        let (mut first, mut at) = (0, 0);
+        let mut apart: Option<(usize, Places)> = None;
+        while let Some(node) = nodes.get(at) {
+            if node.is_apart && at > first {
+                apart = Some((at, places.clone()));
+            }
+            if places.take(node) {
+                at += 1;
+                continue;
+            }
+            if at == first {
+                return None;
+            }
+            let (end, kept) = apart.take().unwrap_or((at, places));
+            layout.crossed += u64::from(!nodes[end].is_apart);
+            layout.push(nodes, first..end, kept);
+            if layout.crossed > CROSSED_MIN && layout.is_contradicted() {
+                return None;
+            }
+            (first, at, places) = (end, end, Places::all(erase_bytes));
+        }
+        layout.push(nodes, first..at, places);
+        layout.join_around_strays(nodes);
+        Some(layout)
+    }
+
+    fn push(&mut self, all: &[Node], nodes: Range<usize>, places: Places) {
+        let bytes: u64 = all[nodes.clone()].iter().map(|node| u64::from(node.len)).sum();
+        self.filled += bytes / self.erase_bytes;
+        self.rows.push(Row { nodes, places });
+    }
+
+    /// Joins rows that fit each other around one that fits neither: nodes in the data of a file whose own is damaged.
+    fn join_around_strays(&mut self, nodes: &[Node]) {
+        let mut rows: Vec<Row> = Vec::new();
+        for row in std::mem::take(&mut self.rows) {
+            if let [.., before, stray] = rows.as_mut_slice()
+                && nodes[stray.nodes.end - 1].end() - nodes[stray.nodes.start].at < self.erase_bytes
+                && before.places.fits(&row.places)
+            {
+                before.nodes.end = row.nodes.end;
+                before.places = row.places;
+                rows.pop();
+            } else {
+                rows.push(row);
+            }
+        }
+        self.rows = rows;
+    }
+
+    /// The eraseblocks that a stretch most likely has, and true where nodes tell their size.
+    pub(super) fn find(nodes: &[Node]) -> Option<(Self, bool)> {
+        let all: Vec<Self> = sizes().filter_map(|size| Self::of(nodes, size)).collect();
+        let fewest = all.iter().map(|layout| layout.crossed).min()?;
+        let sure = all.iter().find(|layout| layout.is_sure(nodes));
+        let told = all.iter().rev().find(|layout| layout.crossed == fewest && layout.has_edges(nodes));
+        let told = sure.into_iter().chain(told).min_by_key(|layout| layout.erase_bytes);
+        let guess =
+            || all.iter().find(|layout| layout.crossed == fewest && layout.erase_bytes >= ERASE_USUAL);
+        told.map(|layout| (layout.clone(), true)).or_else(|| Some((guess()?.clone(), false)))
+    }
+
+    /// True when it is no chance that a place is left where eraseblocks begin: less than a hundredth of a place would be.
+    fn is_sure(&self, nodes: &[Node]) -> bool {
+        let bytes: u64 = nodes.iter().map(|node| u64::from(node.len)).sum();
+        let ends = nodes.len() as u64 * ALIGN;
+        let by_chance = (0..self.filled).try_fold(100 * self.erase_bytes / ALIGN, |places, _| {
+            Some(places * ends.min(bytes) / bytes.max(1)).filter(|&places| places > 0)
+        });
+        by_chance.is_none() && !self.is_contradicted()
+    }
+
+    pub(super) const fn is_contradicted(&self) -> bool {
+        self.crossed * CROSSED_OF > self.filled
+    }
+
+    /// True when clean markers or summaries tell the size.
+    fn has_edges(&self, nodes: &[Node]) -> bool {
+        self.rows.iter().any(|row| {
+            let place = |node: &Node| match node.edge {
+                Edge::No => None,
+                Edge::Begins => Some(node.at),
+                Edge::Ends => Some(node.end()),
+            };
+            let mut edges = nodes[row.nodes.clone()].iter().filter_map(place);
+            let first = edges.next();
+            edges.any(|edge| Some(edge) != first)
+        })
+    }
+
+    pub(super) const fn is_shifted(&self) -> bool {
+        self.rows.len() > 1
+    }
+
+    /// Bytes that the first eraseblock has before the first node, if eraseblocks most likely begin at these bytes of the file.
+    pub(super) fn bytes_before_first(&self, nodes: &[Node], likely: [u64; 2]) -> u64 {
+        let (row, first) = (&self.rows[0], nodes[0].at);
+        let starts = nodes[row.nodes.clone()].iter().map(|node| node.at);
+        let words = (0..self.erase_bytes / ALIGN).map(|word| first + word * ALIGN);
+        let begins = likely.into_iter().chain(starts).chain(words).find(|&at| row.places.has(at));
+        let begins = begins.unwrap_or(first) % self.erase_bytes;
+        (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
+    }
+
+    /// What puts all eraseblocks into their places, if the first has so many bytes before the first node.
+    pub(super) fn splices(&self, nodes: &[Node], into_first: u64, endian: Endian) -> Vec<Splice> {
+        let erase = self.erase_bytes;
+        let mut begins = (nodes[0].at + erase - into_first) % erase;
+        let mut splices = Vec::new();
+        for row in &self.rows[1..] {
+            let (before, first) = (nodes[row.nodes.start - 1].padded_end(), &nodes[row.nodes.start]);
+            let missing = self.missing(row, nodes, begins);
+            // Filled up to the next end of an eraseblock.
+            let rest = erase - (before + erase - begins) % erase;
+            splices.push(Splice::new(before..first.at, missing, (rest, erase), endian));
+            begins = (begins + erase - missing) % erase;
+            splices.extend(self.summary(row, nodes, begins, endian));
+        }
+        splices
+    }
+
+    /// Bytes that are missing before a row, modulo the eraseblock; eraseblocks before begin at `begins`.
+    fn missing(&self, row: &Row, nodes: &[Node], begins: u64) -> u64 {
+        let (erase, first) = (self.erase_bytes, nodes[row.nodes.start]);
+        let fits = |&missing: &u64| row.places.has(begins + erase - missing);
+        let expected =
+            first.expected.map(|expected| (expected + erase - first.at % erase) % erase).filter(fits);
+        let of_place = |at: u64| (begins + erase - at % erase) % erase;
+        let starts = nodes[row.nodes.clone()].iter().map(|node| of_place(node.at));
+        let words = (0..erase / ALIGN).map(|word| of_place(first.at + word * ALIGN));
+        let fewest = |missing: &u64| (*missing).min(erase - missing);
+        expected
+            .or_else(|| starts.filter(fits).min_by_key(fewest))
+            .or_else(|| words.filter(fits).min_by_key(fewest))
+            .unwrap_or(0)
+    }
+
+    /// Takes out the summary of the eraseblock in which a row begins: it lists what was there before.
+    fn summary(&self, row: &Row, nodes: &[Node], begins: u64, endian: Endian) -> Option<Splice> {
+        let erase = self.erase_bytes;
+        let into = (nodes[row.nodes.start].at + erase - begins) % erase;
+        let end = nodes[row.nodes.start].at + erase - into;
+        let mut of_row = nodes[row.nodes.clone()].iter();
+        let summary = of_row.find(|node| node.edge == Edge::Ends && node.end() == end && into > 0)?;
+        Some(Splice::new(summary.at..end, 0, (u64::from(summary.len), erase), endian))
+    }
+}
+
+/// Bytes of a file that are left out, with the padding nodes that stand there instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Splice {
+    left_out: Range<u64>,
+    padding: u64,
+    /// Bytes of the first padding node at most, and of the others.
+    nodes: (u64, u64),
+    endian: Endian,
+}
+
+impl Splice {
+    /// Padding with so many bytes more than are left out; or with fewer, if an eraseblock lacks less than half to that.
+    pub(super) fn new(left_out: Range<u64>, missing: u64, nodes: (u64, u64), endian: Endian) -> Self {
+        let (len, erase) = (left_out.end - left_out.start, nodes.1);
+        let padding = match len.checked_sub(erase - missing) {
+            Some(fewer) if missing > erase / 2 => fewer,
+            _ => len + missing,
+        };
+        Self { left_out, padding, nodes, endian }
+    }
+
+    /// What is wrong there, with the byte of the file; nothing of a summary.
+    pub(crate) fn finding(&self) -> Option<(u64, String)> {
+        let left_out = self.left_out.end - self.left_out.start;
+        let are = match self.padding.checked_sub(left_out) {
+            Some(0) => return None,
+            Some(missing) => format!("{} missing", count(missing, "byte")),
+            None => format!("{} too many", count(left_out - self.padding, "byte")),
+        };
+        let of = format!("{are}, beside any number of eraseblocks of {} bytes", self.nodes.1);
+        Some((self.left_out.start, of))
+    }
+
+    /// Reads the padding from a byte of it on.
+    fn read(&self, at: u64, mut buf: &mut [u8]) {
+        let (first, others) = self.nodes;
+        let mut at = at;
+        while !buf.is_empty() {
+            let into = at.checked_sub(first).map_or(at, |behind| behind % others);
+            let node = (if at < first { first } else { others }).min(self.padding - (at - into));
+            let len = usize::try_from(node - into).unwrap_or(usize::MAX).min(buf.len());
+            let (piece, rest) = buf.split_at_mut(len);
+            self.read_node(node, into, piece);
+            (at, buf) = (at + len as u64, rest);
+        }
+    }
+
+    /// Reads a padding node of so many bytes from one of them on; what is too short for one is erased.
+    fn read_node(&self, node: u64, into: u64, buf: &mut [u8]) {
+        if node < Header::SIZE as u64 {
+            return buf.fill(0xFF);
+        }
+        buf.fill(0);
+        let mut header = [0; Header::SIZE];
+        Header::new(NodeType::Padding, u32::try_from(node).unwrap_or(u32::MAX))
+            .emit(self.endian, &mut header);
+        let header = header.get(usize::try_from(into).unwrap_or(usize::MAX)..).unwrap_or_default();
+        buf.iter_mut().zip(header).for_each(|(byte, &of_header)| *byte = of_header);
+    }
+}
+
+/// A file with its eraseblocks in their places, for reading.
+pub(crate) struct Spliced<S> {
+    inner: S,
+    splices: Splices,
+}
+
+/// Splices in the order of a file, each with the byte where its padding begins in what comes of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Splices(Vec<(u64, Splice)>);
+
+impl Splices {
+    pub(crate) fn new(splices: impl IntoIterator<Item = Splice>) -> Self {
+        let mut all: Vec<(u64, Splice)> = Vec::new();
+        for splice in splices {
+            // Those of both byte orders may overlap.
+            if all.last().is_some_and(|(_, last)| splice.left_out.start < last.left_out.end) {
+                continue;
+            }
+            let at = all.last().map_or(splice.left_out.start, |(at, last)| {
+                at + last.padding + (splice.left_out.start - last.left_out.end)
+            });
+            all.push((at, splice));
+        }
+        Self(all)
+    }
+
+    /// All of some images of a file.
+    pub(crate) fn of(found: &[Found]) -> Self {
+        let mut all: Vec<Splice> = found.iter().flat_map(|found| found.splices.iter().cloned()).collect();
+        all.sort_by_key(|splice| splice.left_out.start);
+        Self::new(all)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those in a part of what comes of the file.
+    pub(crate) fn within(&self, part: Range<u64>) -> impl Iterator<Item = &Splice> {
+        self.0.iter().filter(move |(at, _)| part.contains(at)).map(|(_, splice)| splice)
+    }
+
+    /// The byte of the file that is a byte of what comes of it; of padding the first that is left out.
+    pub(crate) fn file_byte(&self, at: u64) -> u64 {
+        match self.before(at) {
+            None => at,
+            Some((start, splice)) if at - start < splice.padding => splice.left_out.start,
+            Some((start, splice)) => splice.left_out.end + (at - start - splice.padding),
+        }
+    }
+
+    /// The byte of what comes of the file that is a byte of it; of one that is left out the byte where it would stand.
+    pub(crate) fn place(&self, at: u64) -> u64 {
+        let number = self.0.partition_point(|(_, splice)| splice.left_out.end <= at);
+        match self.0.get(number) {
+            Some((start, splice)) if splice.left_out.start <= at => *start,
+            _ => self.0[..number]
+                .last()
+                .map_or(at, |(start, last)| start + last.padding + (at - last.left_out.end)),
+        }
+    }
+
+    fn before(&self, at: u64) -> Option<&(u64, Splice)> {
+        self.0[..self.0.partition_point(|(start, _)| *start <= at)].last()
+    }
+
+    /// The first byte behind one that is not of the same file bytes or of the same padding.
+    fn end(&self, at: u64) -> u64 {
+        match self.before(at) {
+            Some((start, splice)) if at - start < splice.padding => start + splice.padding,
+            _ => {
+                self.0.get(self.0.partition_point(|(start, _)| *start <= at)).map_or(u64::MAX, |next| next.0)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Splices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: Vec<String> = self
+            .0
+            .iter()
+            .filter_map(|(_, splice)| splice.finding())
+            .map(|(at, what)| format!("at byte {at} ({at:#x}) {what}"))
+            .collect();
+        f.write_str(&all.join("; "))
+    }
+}
+
+impl<S: Store> Spliced<S> {
+    pub(crate) const fn new(inner: S, splices: Splices) -> Self {
+        Self { inner, splices }
+    }
+}
+
+impl<S: Store> Store for Spliced<S> {
+    fn size_bytes(&self) -> u64 {
+        let size = self.inner.size_bytes();
+        self.splices.0.last().map_or(size, |(at, last)| at + last.padding + (size - last.left_out.end))
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        let (mut at, mut rest) = (offset, buf);
+        while !rest.is_empty() {
+            let len = usize::try_from(self.splices.end(at) - at).unwrap_or(usize::MAX).min(rest.len());
+            let (piece, behind) = rest.split_at_mut(len);
+            match self.splices.before(at) {
+                Some((start, splice)) if at - start < splice.padding => splice.read(at - start, piece),
+                _ => self.inner.read_at(self.splices.file_byte(at), piece)?,
+            }
+            (at, rest) = (at + len as u64, behind);
+        }
+        Ok(())
+    }
+
+    fn write_at(&mut self, offset: u64, _: &[u8]) -> Result<(), StoreError> {
+        let reason = "bytes are missing in the file, or too many".to_owned();
+        Err(StoreError { action: "writing", offset, reason })
+    }
+}
