@@ -13,7 +13,7 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 from __future__ import annotations
 
 from ._device import BlockDevice, Geometry, Mtd, SpiBus
-from ._error import Error
+from ._error import Error, MissingFile
 from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
 from ._measured import Advice, Answer, Fit, FitRow, Point, Probe, advise, fit, probe
 from ._studies import (
@@ -63,6 +63,7 @@ __all__ = [
     "Geometry",
     "Image",
     "ImageInfo",
+    "MissingFile",
     "Mtd",
     "Papers",
     "Parts",

@@ -14,8 +14,17 @@ Path = Union[str, "os.PathLike[str]"]
 Overrides = Mapping[str, Value]
 
 
-def override(key: str, value: Value) -> str:
-    """One override as ``--set`` takes it, ``key=value``."""
+def fspath(argument: str, path: Path) -> str:
+    """A path as a text; `argument` is its name."""
+    if isinstance(path, (str, os.PathLike)):
+        return os.fspath(path)
+    raise TypeError(f"{argument}: expected a str or a path, got {path!r}")
+
+
+def override(argument: str, key: str, value: Value) -> str:
+    """One override as ``--set`` takes it, ``key=value``; `argument` is the name of the mapping."""
+    if not isinstance(key, str):
+        raise TypeError(f"{argument}: expected keys such as 'bus.clock_hz', got {key!r}")
     if "=" in key:
         raise Error(f"{key!r} is no key", "keys are like `bus.clock_hz`; the value stands behind the colon")
     return f"{key}={_text(key, value)}"
@@ -39,7 +48,7 @@ def overrides(changes: Optional[Overrides]) -> list[str]:
     """All overrides as ``--set`` takes them."""
     if changes is not None and not isinstance(changes, Mapping):
         raise TypeError(f"set: expected a mapping such as {{'bus.clock_hz': 50e6}}, got {changes!r}")
-    return [override(key, value) for key, value in (changes or {}).items()]
+    return [override("set", key, value) for key, value in (changes or {}).items()]
 
 
 def named(
@@ -52,7 +61,7 @@ def named(
 ) -> dict[str, Any]:
     """A setup as the native module takes it."""
     return {
-        "setup": os.fspath(setup),
+        "setup": fspath("setup", setup),
         "set": overrides(changes),
         "corner": corner,
         "seed": seed,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, TypeVar
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, named, overrides
+from ._arguments import Overrides, Path, fspath, named, overrides
 from ._error import Error
 from ._studies import Span
 
@@ -303,7 +302,7 @@ class BlockDevice:
     sector_bytes = 512
 
     def __init__(self, card: Path, set: Optional[Overrides] = None, *, seed: int = 0) -> None:
-        self._native = native.NativeCard(os.fspath(card), overrides(set), seed)
+        self._native = native.NativeCard(fspath("card", card), overrides(set), seed)
         self.size_bytes = self._native.size_bytes()
 
     @property

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Path
+from ._arguments import Path, fspath
 from ._error import Error
 from ._result import Result, row
 
@@ -140,7 +140,7 @@ class Edit:
 
     def put(self, source: Path, path: Union[str, bytes]) -> None:
         """Copy a file or directory of the host to `path`, as ``cp -a`` does."""
-        self._add("put", path, os.fspath(source))
+        self._add("put", path, fspath("source", source))
 
     def remove(self, path: Union[str, bytes], *, recursive: bool = False) -> None:
         """Remove a file; with `recursive` a directory with all that it holds."""
@@ -237,7 +237,7 @@ class Image:
         offset: Optional[int] = None,
         peb_size: Optional[int] = None,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = fspath("path", path)
         self._selection = (volume, offset, peb_size)
         self._native = native.NativeImage(self.path, *self._selection)
 
@@ -289,8 +289,8 @@ class Image:
         """
         image = {
             "format": format,
-            "part": None if part is None else os.fspath(part),
-            "setup": None if setup is None else os.fspath(setup),
+            "part": None if part is None else fspath("part", part),
+            "setup": None if setup is None else fspath("setup", setup),
             "sizes": sizes,
             "compress": compress,
             "volume": volume,
@@ -298,7 +298,7 @@ class Image:
             "owner": owner,
             "latest": latest,
         }
-        data = json.loads(native.build_image(os.fspath(source), os.fspath(output), image))
+        data = json.loads(native.build_image(fspath("source", source), fspath("output", output), image))
         return Built(data, data["losses"])
 
     def edit(self, output: Optional[Path] = None, *, recover: bool = False, grow: bool = False) -> Edit:
@@ -318,7 +318,7 @@ class Image:
         >>> with Image("rootfs.ubi").edit() as edit:  # doctest: +SKIP
         ...     edit.put("hostname", "/etc/hostname")
         """
-        return Edit(self, {"output": None if output is None else os.fspath(output), "recover": recover, "grow": grow})
+        return Edit(self, {"output": None if output is None else fspath("output", output), "recover": recover, "grow": grow})
 
     def _change(self, options: dict[str, Any], changes: list[dict[str, Any]]) -> ImageInfo:
         volume, offset, peb_size = self._selection
@@ -397,5 +397,5 @@ class Image:
         owner : bool
             Set owners, as far as the user may.
         """
-        data = json.loads(self._native.extract(os.fspath(target), owner))
+        data = json.loads(self._native.extract(fspath("target", target), owner))
         return Extracted(data, data["losses"])

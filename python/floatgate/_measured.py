@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, overrides
+from ._arguments import Overrides, Path, fspath, overrides
 from ._error import Error
 from ._plot import Plotted, bars
 from ._result import Result, row
@@ -64,7 +64,7 @@ class Probe(Plotted[Answer]):
         for answer in self.rows:
             if answer.question == question:
                 return answer
-        raise KeyError(question)
+        raise KeyError(f"{question!r}; there are {', '.join(answer.question for answer in self.rows)}")
 
     def _title(self) -> str:
         return self.target
@@ -175,7 +175,7 @@ def probe(
     >>> answers["fake"].value
     'wraps'
     """
-    name = os.fspath(target)
+    name = fspath("target", target)
     if not os.path.exists(name) or name.endswith(".toml"):
         data = json.loads(native.probe_card(name, overrides(set), write, noise, seed))
     elif write or set:
@@ -258,7 +258,7 @@ def advise(
     probed = json.dumps(target.to_dict()) if isinstance(target, Probe) else None
     if probed is not None and set:
         raise Error("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
-    name = target.target if isinstance(target, Probe) else os.fspath(target)
+    name = target.target if isinstance(target, Probe) else fspath("target", target)
     printed = native.advise_on(
         name, probed, overrides(set), write_bytes_per_day, partition_bytes, years, temperature_c, seed
     )
@@ -290,7 +290,7 @@ def fit(
     >>> fit("imx6-mx30lf2g18ac", "page read 227 us")["page read"].fitted
     True
     """
-    name = os.fspath(setup)
+    name = fspath("setup", setup)
     is_file = "/" in name or name.endswith(".toml")
     text = results.encode() if isinstance(results, str) else results
     base = os.path.abspath(name) if is_file else name

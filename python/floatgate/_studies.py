@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, named, overrides
+from ._arguments import Overrides, Path, fspath, named, overrides
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
 
@@ -590,7 +589,7 @@ def papers(table: Path = "", *, seed: int = 0) -> Papers:
     seed : int
         Seed of the chips in the rows on endurance.
     """
-    data = json.loads(native.compare_papers(os.fspath(table), seed))
+    data = json.loads(native.compare_papers(fspath("table", table), seed))
     return Papers(data, [row(PaperRow, entry) for entry in data["rows"]])
 
 
@@ -634,7 +633,7 @@ def endurance(
         "erase_only": erase_only,
         "interleave": interleave,
     }
-    name = None if chip is None else os.fspath(chip)
+    name = None if chip is None else fspath("chip", chip)
     data = json.loads(native.wear_out(name, overrides(set), wear))
     return Endurance({"chips": data}, [row(EnduranceRow, report) for report in data])
 
@@ -774,7 +773,7 @@ def powercut(
         "faults": faults,
         "size": size,
     }
-    data = json.loads(native.cut_power(os.fspath(setup), overrides(set), seed, campaign))
+    data = json.loads(native.cut_power(fspath("setup", setup), overrides(set), seed, campaign))
     return Powercut(data, [row(CutRow, step) for step in data["by_step"]])
 
 
@@ -804,7 +803,7 @@ def ecc(
         Uncorrectable codewords per bit read that are acceptable.
     """
     storage = {"years": years, "temperature": temperature, "reads": reads, "uber": uber}
-    data = json.loads(native.advise_ecc(os.fspath(chip), overrides(set), list(codes), storage))
+    data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), list(codes), storage))
     return Ecc(data, [row(CodeRow, code) for code in data["codes"]])
 
 
@@ -829,5 +828,5 @@ def card(
     requests : int
         Most requests of a test.
     """
-    data = json.loads(native.card_speed(os.fspath(name), overrides(set), list(sizes), requests, seed))
+    data = json.loads(native.card_speed(fspath("name", name), overrides(set), list(sizes), requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, override, overrides
+from ._arguments import Overrides, Path, fspath, override, overrides
 from ._error import Error
 from ._result import Tabular
 
@@ -91,6 +91,11 @@ class Table(Tabular):
         return self._results.counts()[1]
 
     @property
+    def screened(self) -> int:
+        """Number of designs that missed a condition of the screen; which one is in the column ``refused``."""
+        return self._results.counts()[2]
+
+    @property
     def pareto(self) -> list[dict[str, Any]]:
         """The rows on the Pareto front of the objectives."""
         return [row for row in self if row["pareto"]]
@@ -99,7 +104,8 @@ class Table(Tabular):
     def sensitivity(self) -> list[dict[str, Any]]:
         """Share of each objective's variance that follows from each key alone, 0 to 1 (first-order Sobol index).
 
-        Dicts with ``objective``, ``key`` and ``share``, the largest share of each objective first.
+        Dicts with ``objective``, ``key`` and ``share``, the largest share of each objective first, and what is left in the last one, of which
+        the key is ``interactions and rest``. The shares of an objective add up to 1.
         """
         found: list[dict[str, Any]] = json.loads(self._results.sensitivity())
         return found
@@ -131,7 +137,7 @@ class Table(Tabular):
 
         Equal tables give equal bytes, those of ``floatgate sweep``.
         """
-        self._results.write(os.fspath(path))
+        self._results.write(fspath("path", path))
 
     def to_parquet(self, path: Path) -> None:
         """As `write`, to a name that ends in ``.parquet``."""
@@ -210,33 +216,41 @@ def sweep(
     Raises
     ------
     Error
-        A key or name is unknown, or all designs are refused. One that is refused is a row.
+        A key or name is unknown, or all designs are refused. One that is refused or screened out is a row.
+    TypeError
+        An argument is of another type.
     """
+    if chunk is not None and not isinstance(chunk, int):
+        raise TypeError(f"chunk: expected an int, got {chunk!r}")
     if chunk is not None and chunk < 1:
         raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
+    if not (executor is None or hasattr(executor, "submit") or hasattr(executor, "get_executor")):
+        raise TypeError(f"executor: expected a concurrent.futures.Executor or a client of Dask, got {executor!r}")
     kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
-    named_tests = _strings(tests)
+    named_tests = _strings("tests", tests)
     if kind != measure:
-        named_tests += _strings(measure)
+        named_tests += _strings("measure", measure)
         if not named_tests:
             raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
+    output = None if output is None else fspath("output", output)
+    checkpoint = None if checkpoint is None else fspath("checkpoint", checkpoint)
     if output is not None and checkpoint is not None and os.path.realpath(output) == os.path.realpath(checkpoint):
-        raise Error(f"{os.fspath(checkpoint)}: the output would replace the checkpoint", "name two files")
+        raise Error(f"{checkpoint}: the output would replace the checkpoint", "name two files")
     spec = {
-        "setup": os.fspath(setup),
+        "setup": fspath("setup", setup),
         "set": overrides(set),
         "measure": kind,
         "tests": named_tests,
-        "options": _plain("options", {**(options or {}), **more_options}),
+        "options": _plain("options", {**_mapping("options", options or {}), **more_options}),
         "seed": _plain("seed", seed),
-        "screen": _strings(screen),
-        "constraints": _strings(constraints),
-        "objectives": {"maximise": _strings(maximise), "minimise": _strings(minimise)},
+        "screen": _strings("screen", screen),
+        "constraints": _strings("constraints", constraints),
+        "objectives": {"maximise": _strings("maximise", maximise), "minimise": _strings("minimise", minimise)},
         **_space(space),
-        **({"sample": _plain("sample", sample)} if sample is not None else {}),
+        **({"sample": _plain("sample", _mapping("sample", sample))} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
     }
-    results = native.NativeSweep(json.dumps(spec), None if checkpoint is None else os.fspath(checkpoint))
+    results = native.NativeSweep(json.dumps(spec), checkpoint, output)
     size = chunk or CHUNKS.get(kind, 1)
     if executor is None:
         cores = os.cpu_count() or 1
@@ -251,9 +265,18 @@ def sweep(
     return table
 
 
-def _strings(texts: Union[str, Sequence[str]]) -> list[str]:
+def _strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
     """A list of texts, or of the one text that stands in its place."""
-    return [texts] if isinstance(texts, str) else list(texts)
+    all_texts = [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, Iterable) else [texts]
+    if wrong := [text for text in all_texts if not isinstance(text, str)]:
+        raise TypeError(f"{argument}: expected a str or a sequence of them, got {wrong[0]!r}")
+    return all_texts
+
+
+def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{argument}: expected a mapping, got {value!r}")
+    return value
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -268,28 +291,49 @@ def _plain(name: str, value: Any) -> Any:
     raise Error(f"{name}: {value!r} is no value", "give a str, a bool, an int, a finite float, or a list or dict of these")
 
 
-def _axis(key: str, values: Any) -> Any:
+def _axis(argument: str, key: str, values: Any) -> Any:
     if isinstance(values, Mapping):
-        return _plain(key, values)
+        return {end: _end(key, end, value) for end, value in values.items()}
     if isinstance(values, range) and values and values.step > 0:
-        return {"from": values[0], "to": values[-1], "step": values.step}
-    return [_value(key, value) for value in ([values] if isinstance(values, (str, int, float)) else values)]
+        return {end: _end(key, end, value) for end, value in (("from", values[0]), ("to", values[-1]), ("step", values.step))}
+    if not isinstance(values, (str, int, float, Iterable)):
+        raise TypeError(f"{argument}: {key}: expected values or a range such as {{'from': 1, 'to': 9}}, got {values!r}")
+    return [_value(argument, key, value) for value in ([values] if isinstance(values, (str, int, float)) else values)]
 
 
-def _value(key: str, value: Any) -> Any:
-    override(key, value)
-    return _plain(key, value)
+def _end(key: str, end: str, value: Any) -> Any:
+    """The end of a range, of which very large ones are no integers any more."""
+    value = _plain(f"{key}.{end}", value)
+    if isinstance(value, int) and not _has_64_bits(value):
+        raise ValueError(f"{key}.{end}: {value} is beyond 64 bits: write it as a float")
+    return value
+
+
+def _value(argument: str, key: str, value: Any) -> Any:
+    override(argument, key, value)
+    value = _plain(key, value)
+    # What TOML has no number for is told by the setup, which refuses the design.
+    return value if not isinstance(value, int) or _has_64_bits(value) else str(value)
+
+
+def _has_64_bits(value: int) -> bool:
+    return -(2**63) <= value < 2**63
 
 
 def _space(space: Space) -> dict[str, Any]:
     if isinstance(space, Mapping):
-        return {"space": {key: _axis(key, values) for key, values in space.items()}}
-    return {"designs": [{key: _value(key, value) for key, value in design.items()} for design in space]}
+        return {"space": {key: _axis("space", key, values) for key, values in space.items()}}
+    designs = list(space) if isinstance(space, Iterable) else [space]
+    if wrong := [design for design in designs if not isinstance(design, Mapping)]:
+        help = "; rows of a DataFrame are `frame.to_dict('records')`" if hasattr(space, "to_dict") else ""
+        raise TypeError(f"space: expected a mapping of keys to values, or mappings, one a design, got {wrong[0]!r}{help}")
+    return {"designs": [{key: _value("space", key, value) for key, value in design.items()} for design in designs]}
 
 
 def _population(population: Mapping[str, Any]) -> dict[str, Any]:
-    vary = {key: _axis(key, values) for key, values in population.get("vary", {}).items()}
-    return {**_plain("population", {key: value for key, value in population.items() if key != "vary"}), "vary": vary}
+    vary = _mapping("population.vary", _mapping("population", population).get("vary", {}))
+    axes = {key: _axis("population.vary", key, values) for key, values in vary.items()}
+    return {**_plain("population", {key: value for key, value in population.items() if key != "vary"}), "vary": axes}
 
 
 def _spread(results: native.NativeSweep, executor: Any, size: int) -> None:

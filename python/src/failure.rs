@@ -1,18 +1,27 @@
 //! Errors of the libraries as `floatgate.Error`.
 
 use floatgate_image::help::Help;
-use floatgate_lab::config::ConfigError;
+use floatgate_lab::config::{ConfigError, Problem};
 use pyo3::prelude::*;
+use std::path::Path;
 
 /// Message and advice of what becomes a `floatgate.Error`; made without the interpreter.
 pub(crate) struct Failure {
     message: String,
     help: Option<String>,
+    /// A file that a caller has named is not there.
+    is_of_missing_file: bool,
 }
 
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
-        Self { message: message.to_string(), help }
+        Self { message: message.to_string(), help, is_of_missing_file: false }
+    }
+
+    /// An error about a file of the caller's.
+    pub(crate) fn of_file(path: &Path, error: impl std::fmt::Display, help: Option<String>) -> Self {
+        let is_of_missing_file = matches!(path.try_exists(), Ok(false));
+        Self { is_of_missing_file, ..Self::new(format!("{}: {error}", path.display()), help) }
     }
 
     /// An error with its advice.
@@ -28,7 +37,9 @@ impl From<floatgate_lab::Error> for Failure {
         let place = error.config().and_then(ConfigError::place);
         let place = place.filter(|place| !place.source.name().starts_with("--"));
         let place = place.map_or_else(String::new, |place| format!("{place}: "));
-        Self::new(format!("{place}{error}"), error.help())
+        let problem = error.config().map(ConfigError::problem);
+        let is_of_missing_file = problem == Some(Problem::MissingFile);
+        Self { is_of_missing_file, ..Self::new(format!("{place}{error}"), error.help()) }
     }
 }
 
@@ -53,7 +64,8 @@ impl From<serde_json::Error> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         Python::attach(|py| {
-            let error = py.import("floatgate._error").and_then(|module| module.getattr("Error"));
+            let name = if failure.is_of_missing_file { "MissingFile" } else { "Error" };
+            let error = py.import("floatgate._error").and_then(|module| module.getattr(name));
             error
                 .and_then(|error| error.call1((failure.message, failure.help)))
                 .map_or_else(|error| error, Self::from_value)

@@ -29,7 +29,7 @@ pub(crate) struct NativeImage {
 impl NativeImage {
     fn failure(&self, error: impl Into<ImageError>) -> Failure {
         let error = error.into();
-        Failure::new(format!("{}: {error}", self.path.display()), Some(error.help()))
+        Failure::of_file(&self.path, &error, Some(error.help()))
     }
 
     fn failure_at(&self, path: &[u8], error: impl Into<ImageError>) -> Failure {
@@ -80,8 +80,7 @@ impl NativeImage {
     ) -> PyResult<Self> {
         let selection = Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() };
         let image = py.detach(|| Image::open_sized(&path, Access::Read, peb_size));
-        let image = image
-            .map_err(|error| Failure::new(format!("{}: {error}", path.display()), Some(error.help())))?;
+        let image = image.map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
     }
 

@@ -114,7 +114,7 @@ pub(crate) fn build_image(
         let options = image.options()?;
         let metadata = std::fs::metadata(&source).map_err(|error| {
             let help = "name a directory or a tar".to_owned();
-            Failure::new(format!("{}: {error}", source.display()), Some(help))
+            Failure::of_file(&source, error, Some(help))
         })?;
         let files =
             if metadata.is_dir() { Source::Directory(source.clone()) } else { Source::Tar(source.clone()) };
@@ -196,7 +196,7 @@ pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -
         };
         let all = |editor: &mut Editor<'_>| changes.iter().try_for_each(|change| change.make(editor));
         let (_, edited) = edit(&path, &options, &all)
-            .map_err(|error| Failure::new(format!("{}: {error}", path.display()), Some(error.help())))?;
+            .map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
         Ok(serde_json::to_string(&edited)?)
     })
 }

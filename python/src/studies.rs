@@ -427,7 +427,7 @@ pub(crate) fn advise_on(
 #[pyfunction]
 pub(crate) fn probe_device(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let failed = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()), None);
+        let failed = |why: &dyn std::fmt::Display| Failure::of_file(&path, why, None);
         let users = holders(&path).map_err(|error| failed(&error))?;
         if !users.is_empty() {
             let help = "end that first; nothing was read or written".to_owned();

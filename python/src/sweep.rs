@@ -7,17 +7,39 @@ use floatgate_image::output::Output;
 use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-fn evaluator(spec: &Spec) -> Result<Arc<Evaluator>, Failure> {
-    Ok(Arc::new(Evaluator::new(Arc::new(library().clone()), spec)?))
+/// A sweep as a worker needs it, which may be in another folder.
+#[derive(Deserialize, Serialize)]
+struct Head {
+    /// Folder of the client, from which its paths start.
+    folder: Option<String>,
+    spec: Spec,
+}
+
+impl Head {
+    fn new(spec: Spec) -> Self {
+        let folder = std::env::current_dir().ok().and_then(|folder| folder.to_str().map(str::to_owned));
+        Self { folder, spec }
+    }
+
+    fn evaluator(&self) -> Result<Arc<Evaluator>, Failure> {
+        let library = library().clone();
+        let library = match &self.folder {
+            Some(folder) => library.in_folder(Path::new(folder)),
+            None => library,
+        };
+        Ok(Arc::new(Evaluator::new(Arc::new(library), &self.spec)?))
+    }
 }
 
 /// A sweep with what is measured of it.
 #[pyclass(frozen)]
 pub(crate) struct NativeSweep {
+    head: String,
     evaluator: Arc<Evaluator>,
     results: Mutex<Results>,
 }
@@ -30,14 +52,21 @@ impl NativeSweep {
 
 #[pymethods]
 impl NativeSweep {
-    /// A sweep from its specification in JSON, or the rest of it after a checkpoint.
+    /// A sweep from its specification in JSON, or the rest of it after a checkpoint. An output that could not be written at its end is refused.
     #[new]
-    fn new(py: Python<'_>, spec: &str, checkpoint: Option<PathBuf>) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        spec: &str,
+        checkpoint: Option<PathBuf>,
+        output: Option<PathBuf>,
+    ) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
+            output.as_deref().map(Format::of).transpose()?;
             let spec = Spec::from_json(spec)?;
-            let evaluator = evaluator(&spec)?;
+            let head = Head::new(spec.head());
+            let evaluator = head.evaluator()?;
             let results = Mutex::new(Results::new(&evaluator, &spec, checkpoint.as_deref())?);
-            Ok(Self { evaluator, results })
+            Ok(Self { head: serde_json::to_string(&head)?, evaluator, results })
         })?)
     }
 
@@ -50,8 +79,8 @@ impl NativeSweep {
     }
 
     /// Everything that a worker needs beside the designs.
-    fn head(&self) -> PyResult<String> {
-        Ok(serde_json::to_string(self.evaluator.spec()).map_err(Failure::from)?)
+    fn head(&self) -> &str {
+        &self.head
     }
 
     /// Designs from `first` on, for a worker.
@@ -156,7 +185,7 @@ pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResu
     let evaluator = match found {
         Some(evaluator) => evaluator,
         None => {
-            let made = evaluator(&Spec::from_json(&head).map_err(Failure::from)?)?;
+            let made = serde_json::from_str::<Head>(&head).map_err(Failure::from)?.evaluator()?;
             *known() = Some((head, Arc::clone(&made)));
             made
         }

@@ -214,6 +214,88 @@ def test_one_absurd_value_costs_its_row(tmp_path: Path) -> None:
         assert floatgate.sweep(SETUP, space, "page read", threads, chunk=1) == expected
 
 
+def test_what_is_of_another_type_is_named() -> None:
+    frame = pandas.DataFrame({"bus.clock_hz": [1e7, 2e7]})
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("set: expected keys .* got 5", {"set": {5: "x"}}),
+        ("space: expected .* got None", {"space": None}),
+        (r"space: expected .* got 'bus.clock_hz'.*to_dict\('records'\)", {"space": frame}),
+        ("space: expected keys .* got 5", {"space": {5: [1]}}),
+        ("space: expected keys .* got 5", {"space": [{5: 1}]}),
+        ("space: bus.mode: expected .* got None", {"space": {"bus.mode": None}}),
+        ("executor: expected .* got 5", {"executor": 5}),
+        ("setup: expected .* got 5", {"setup": 5}),
+        ("tests: expected .* got 5", {"tests": 5}),
+        ("measure: expected .* got 5", {"measure": 5}),
+        ("constraints: expected .* got 5", {"constraints": [5]}),
+        ("options: expected .* got 5", {"options": 5}),
+        ("sample: expected .* got 5", {"sample": 5}),
+        ("population: expected .* got 5", {"population": 5}),
+        ("population.vary: expected .* got 5", {"population": {"members": 3, "vary": 5}}),
+        ("chunk: expected .* got 'x'", {"chunk": "x"}),
+        ("output: expected .* got 5", {"output": 5}),
+        ("checkpoint: expected .* got 5", {"checkpoint": 5}),
+    ]
+    for said, arguments in wrong:
+        with pytest.raises(TypeError, match=f"^{said}"):
+            floatgate.sweep(**{"setup": SETUP, "space": SPACE, **arguments})
+    designs: list[dict[str, Any]] = frame.to_dict("records")  # type: ignore[assignment,unused-ignore]
+    assert len(floatgate.sweep(SETUP, designs, "page read")) == 2
+
+
+def test_integers_beyond_64_bits_cost_their_rows() -> None:
+    for large in (2**63, 2**64 - 1, 2**64, 10**30):
+        listed: list[dict[str, Any]] = [{"bus.clock_hz": 25_000_000}, {"bus.clock_hz": large}]
+        grid: dict[str, Any] = {"bus.clock_hz": [25_000_000, large]}
+        for table in (floatgate.sweep(SETUP, grid, "page read"), floatgate.sweep(SETUP, listed, "page read")):
+            assert [why is None for why in table["refused"]] == [True, False]
+        with pytest.raises(ValueError, match=f"^bus.clock_hz.to: {large} is beyond 64 bits"):
+            ends: dict[str, Any] = {"bus.clock_hz": {"from": 1, "to": large}}
+            floatgate.sweep(SETUP, ends, "page read", sample={"random": 3})
+
+
+def test_designs_that_all_miss_the_screen_are_rows() -> None:
+    table = floatgate.sweep(SETUP, {"bus.clock_hz": [10e6, 50e6]}, "page read", screen="page read KiB/s > 1e9")
+    assert (len(table), table.screened, table.refused, table.feasible) == (2, 2, 0, 0)
+
+
+def test_shares_add_up_to_one() -> None:
+    table = floatgate.sweep(SETUP, {**SPACE, "bus.mode": ["1S-1S-8S", "1S-8S-8S"]}, maximise="page read KiB/s")
+    assert sum(row["share"] for row in table.sensitivity) == pytest.approx(1.0)
+    assert table.sensitivity[-1]["key"] == "interactions and rest"
+
+
+def test_workers_in_another_folder_find_the_files_of_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = tmp_path / "board.toml"
+    setup.write_text(f"base = '{SETUP}'\n")
+    monkeypatch.chdir(tmp_path)
+    expected = floatgate.sweep("./board.toml", SPACE, "page read")
+    with ProcessPoolExecutor(1, get_context("spawn"), os.chdir, ("/",)) as elsewhere:
+        assert floatgate.sweep("./board.toml", SPACE, "page read", executor=elsewhere) == expected
+
+
+def test_a_missing_file_is_no_file_for_python_either(tmp_path: Path) -> None:
+    import errno
+
+    nosuch = tmp_path / "nosuch.toml"
+    for use in (
+        lambda: floatgate.speed(nosuch),
+        lambda: floatgate.sweep(nosuch, SPACE),
+        lambda: floatgate.Image(nosuch),
+        lambda: floatgate.Image.build(nosuch, tmp_path / "a.ubi", part="mx30lf2g18ac"),
+        lambda: floatgate.probe(nosuch),
+        lambda: floatgate.papers(nosuch),
+        lambda: floatgate.card(nosuch),
+    ):
+        with pytest.raises(FileNotFoundError, match="nosuch.toml") as caught:
+            use()
+        assert isinstance(caught.value, floatgate.Error)
+        assert caught.value.errno == errno.ENOENT
+        assert caught.value.help
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert (again.message, again.help, again.errno) == (caught.value.message, caught.value.help, errno.ENOENT)
+
+
 def test_a_value_that_json_does_not_have_is_named() -> None:
     for wrong in (
         {"options": {"blocks": None}},

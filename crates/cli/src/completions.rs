@@ -10,6 +10,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{CompleteEnv, Shells};
 use floatgate_lab::catalogue;
 use floatgate_lab::config::{self, Kind, Library};
+use floatgate_lab::papers::{self, Paper};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -93,6 +94,8 @@ enum Names {
     Parts,
     /// Profiles of controllers or hosts.
     Profiles(Kind),
+    /// Papers and their tables, or files.
+    Papers,
     /// Keys of setups with what follows them, `=` or nothing.
     Keys(&'static str),
 }
@@ -103,6 +106,7 @@ impl Names {
         Some(match (command, id) {
             ("setups", "name") | (_, "setup") | ("report", "inputs") => Self::Setups,
             ("parts", "name") => Self::Parts,
+            ("papers", "table") => Self::Papers,
             ("controllers", "name") => Self::Profiles(Kind::Controller),
             ("hosts", "name") => Self::Profiles(Kind::Host),
             (_, "host") => Self::Profiles(Kind::CardHost),
@@ -132,6 +136,7 @@ impl Names {
             Self::Profiles(kind) => {
                 library.names(kind).map(|name| (name.to_owned(), String::new())).collect()
             }
+            Self::Papers => papers::built_in().unwrap_or_default().iter().flat_map(paper_names).collect(),
             Self::Keys(end) => {
                 config::keys().into_iter().map(|key| (key.key + end, key.meaning.clone())).collect()
             }
@@ -139,8 +144,15 @@ impl Names {
     }
 
     const fn may_be_file(self) -> bool {
-        matches!(self, Self::Setups | Self::Chips | Self::Cards)
+        matches!(self, Self::Setups | Self::Chips | Self::Cards | Self::Papers)
     }
+}
+
+/// A paper and its tables.
+fn paper_names(paper: &Paper) -> Vec<(String, String)> {
+    let tables = paper.tables.iter();
+    let tables = tables.map(|table| (format!("{}/{}", paper.paper, table.name), table.title.clone()));
+    std::iter::once((paper.paper.clone(), paper.title.clone())).chain(tables).collect()
 }
 
 /// True for the kinds of managed flash.

@@ -3,8 +3,11 @@
 use crate::common::{Failure, Outcome};
 use crate::wrap;
 use floatgate_image::output::Output;
+use floatgate_image::words;
 use floatgate_lab::csv;
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::{CharEscape, Formatter};
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +52,8 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
 pub(crate) fn tell(text: &str) {
     let limit = columns_of(io::stderr().is_terminal());
-    let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(text, limit));
+    let text = harmless(text, colour_of_stderr());
+    let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));
     let _ = io::stderr().lock().write_all(fitted.as_bytes());
 }
 
@@ -77,10 +81,9 @@ impl ReportFormat {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if !self.is_for_programs() {
-            let text = text();
+            let text = harmless(&LineEnds::of(value).map_err(bug)?.joined(text()), colour());
             return print(&columns().map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
-        let bug = |error| Failure::new(error, "this is a bug in floatgate: please report it");
         if self.json {
             return print(&serde_json::to_string_pretty(value).map_err(bug)?);
         }
@@ -101,6 +104,91 @@ impl ReportFormat {
 
     pub(crate) const fn is_for_programs(self) -> bool {
         self.json || self.csv
+    }
+}
+
+fn bug(error: serde_json::Error) -> Failure {
+    Failure::new(error, "this is a bug in floatgate: please report it")
+}
+
+/// A text for people: what stands in it may be a name or a title of anybody's, and a terminal obeys control characters. Ends of lines stay, and
+/// colours where there are some.
+fn harmless(text: &str, has_colours: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let kept = match c {
+            '\n' => 1,
+            '\u{1B}' if has_colours => colour_sequence(rest).unwrap_or(0),
+            _ => 0,
+        };
+        out.push_str(&rest[..kept]);
+        if kept == 0 {
+            out.push(words::shown(c));
+        }
+        rest = &rest[kept.max(c.len_utf8())..];
+    }
+    out
+}
+
+/// Length of a sequence that sets colours (`ESC [ 31 m`) at the start of a text.
+fn colour_sequence(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\u{1B}[")?;
+    let end = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    parameters[end..].starts_with('m').then_some("\u{1B}[".len() + end + 1)
+}
+
+/// Texts in a result that have ends of lines, found as it becomes JSON. In a report for people each stays on its line, so that none looks like a
+/// line of the report.
+#[derive(Default)]
+struct LineEnds {
+    text: String,
+    found: Vec<String>,
+}
+
+impl LineEnds {
+    fn of(value: &impl Serialize) -> serde_json::Result<Self> {
+        let mut all = Self::default();
+        value.serialize(&mut Serializer::with_formatter(io::sink(), &mut all))?;
+        Ok(all)
+    }
+
+    fn joined(&self, report: String) -> String {
+        self.found.iter().fold(report, |report, text| report.replace(text, &text.replace(['\n', '\r'], " ")))
+    }
+}
+
+impl Formatter for &mut LineEnds {
+    fn begin_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        self.text.clear();
+        Ok(())
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(&mut self, _: &mut W, fragment: &str) -> io::Result<()> {
+        self.text.push_str(fragment);
+        Ok(())
+    }
+
+    fn write_char_escape<W: ?Sized + Write>(&mut self, _: &mut W, escape: CharEscape) -> io::Result<()> {
+        self.text.push(match escape {
+            CharEscape::Quote => '"',
+            CharEscape::ReverseSolidus => '\\',
+            CharEscape::Solidus => '/',
+            CharEscape::Backspace => '\u{8}',
+            CharEscape::FormFeed => '\u{C}',
+            CharEscape::LineFeed => '\n',
+            CharEscape::CarriageReturn => '\r',
+            CharEscape::Tab => '\t',
+            CharEscape::AsciiControl(byte) => char::from(byte),
+        });
+        Ok(())
+    }
+
+    fn end_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+        if self.text.contains('\n') && !self.text.trim().is_empty() {
+            self.found.push(self.text.clone());
+        }
+        Ok(())
     }
 }
 

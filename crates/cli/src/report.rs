@@ -18,7 +18,7 @@ const MOST: u64 = 256 << 20;
   floatgate report am62a-w35n01jw imx6-mx30lf2g18ac stm32-n25q128a -o boards.html
   floatgate report am62a-w35n01jw --set bus.mode=1-1-8 --title 'Commands on one line' -o - > four.html
 
-The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed, card replay, and the catalogues: parts, setups, controllers, hosts.")]
+The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, keystore, card info, speed, replay, run, compare, powercut and amplification, and the catalogues: parts, setups, controllers, hosts.")]
 pub(crate) struct Args {
     /// Setups (names, or TOML files), and results of commands (files with the extension json or csv)
     #[arg(required = true, value_name = "SETUP|RESULT")]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, default_value = "Flash storage report")]
     title: String,
 
-    /// Override any field of the setups: --set bus.clock_hz=80e6
+    /// Override any field of the setups, not of results: --set bus.clock_hz=80e6
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
@@ -46,22 +46,48 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut output = Output::stream(&args.output, &inputs)?;
     let library = Library::built_in();
     let sets = Override::parse_all(&args.set)?;
+    if !sets.is_empty() && inputs.iter().all(|path| Input::of(path) != Input::Setup) {
+        return Err(Failure::new(
+            "--set: there is no setup whose fields it could change",
+            "name a setup, or set the fields where the results are measured: `floatgate speed SETUP --set ... --json`",
+        ));
+    }
     let options = RigOptions { seed: args.seed, ..RigOptions::default() };
     let mut report = Report::new(&args.title, &command_line());
     for path in inputs {
         let name = path.display().to_string();
-        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
-        match extension.as_deref() {
-            Some("json") => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
-            Some("csv") => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
-            Some("parquet") => return Err(parquet(&name)),
-            _ => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
+        match Input::of(path) {
+            Input::Json => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
+            Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
+            Input::Parquet => return Err(parquet(&name)),
+            Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
         }
     }
     let page = report.html().map_err(Failure::from)?;
     output.write_all(page.as_bytes()).map_err(|error| output.failed(error))?;
     common::finish(output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An input by the extension of its name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Input {
+    Setup,
+    Json,
+    Csv,
+    Parquet,
+}
+
+impl Input {
+    fn of(path: &Path) -> Self {
+        let extension = path.extension().map(|extension| extension.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("json") => Self::Json,
+            Some("csv") => Self::Csv,
+            Some("parquet") => Self::Parquet,
+            _ => Self::Setup,
+        }
+    }
 }
 
 /// Refuses a Parquet file.

@@ -17,7 +17,7 @@ use std::path::PathBuf;
   floatgate speed am62a-w35n01jw --set driver.continuous=true --pages 1,2,4,8,16,32,64
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D --plot modes.svg
   floatgate speed am62a-w35n01jw --sweep bus.clock_hz=10e6..50e6:10e6 --sort page-read
-  floatgate speed am62a-w35n01jw --sweep chip=@spi-nand --keep-going --csv
+  floatgate speed memory-bus-s29gl128p --sweep chip=@parallel-nor --keep-going --csv
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
   floatgate speed imx6-mx30lf2g18ac --fs ubifs --set filesystem.compression=none
   floatgate speed my-board.toml --json
@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=V1,V2,...")]
     pub(crate) sweep: Vec<String>,
 
-    /// Measure the other combinations of a sweep when one is refused, and print the reason in its row
+    /// Measure the other combinations of a sweep when one is refused, and print the reason in its row; the exit status is 1 then
     #[arg(long, requires = "sweep")]
     pub(crate) keep_going: bool,
 

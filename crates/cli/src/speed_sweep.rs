@@ -1,6 +1,7 @@
 //! `floatgate speed --sweep`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::output;
 use crate::speed::Args;
 use crate::table::Table;
 use clap::builder::PossibleValuesParser;
@@ -11,6 +12,7 @@ use floatgate_lab::speed::{Latency, Measured};
 use floatgate_lab::speed_run::{self, SpeedRun, Swept};
 use serde::Serialize;
 use serde_json::{Map, Value};
+use std::process::ExitCode;
 
 /// One combination: what was measured, or why it is refused.
 #[derive(Serialize)]
@@ -88,9 +90,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if args.format.csv {
         let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
-        return args.format.finish(&lines, "", String::new);
+        args.format.print(&lines, "", String::new)?;
+    } else {
+        args.format.print(&rows, "", || text(&rows, &args.sweep, columns, by))?;
     }
-    args.format.finish(&rows, "", || text(&rows, &args.sweep, columns, by))
+    Ok(tell_refused(&rows))
+}
+
+/// Counts the combinations that cannot be had; the exit status is 1 when there are some, as that of `floatgate sweep`.
+fn tell_refused(rows: &[Row]) -> ExitCode {
+    let mut reasons = rows.iter().filter_map(|row| row.refused.as_ref());
+    let Some(first) = reasons.next() else { return ExitCode::SUCCESS };
+    let (refused, all) = (1 + reasons.count(), common::count(rows.len(), "combination"));
+    output::tell(&format!("{refused} of {all} cannot be had (`refused`), the first because: {first}"));
+    ExitCode::FAILURE
 }
 
 impl Row {

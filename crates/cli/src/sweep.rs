@@ -71,7 +71,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
     let inputs: Vec<&Path> = [&args.spec].into_iter().chain(&args.checkpoint).map(PathBuf::as_path).collect();
     let mut output = Output::stream(&args.output, &inputs)?;
-    let evaluator = Evaluator::new(Arc::new(Library::built_in()), &spec)?;
+    // Paths in a file start from its folder.
+    let library = Library::built_in().in_folder(args.spec.parent().unwrap_or(Path::new("")));
+    let evaluator = Evaluator::new(Arc::new(library), &spec)?;
     let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
     let bar = bar(&results);
     let outcome = sweep::run(&evaluator, &mut results, |done| bar.set_position(done as u64));
@@ -88,8 +90,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Err(other) => return Err(Failure::new(other, "name another output")),
     }
     common::finish(output)?;
-    let (refused, Some(first)) = results.refused() else { return Ok(ExitCode::SUCCESS) };
     let designs = common::count(results.designs(), "design");
+    if let (screened, Some(first)) = results.screened() {
+        tell(&format!("{screened} of {designs} miss `screen` (column `refused`), the first: {first}"));
+    }
+    let (refused, Some(first)) = results.refused() else { return Ok(ExitCode::SUCCESS) };
     tell(&format!("{refused} of {designs} cannot be had (column `refused`), the first because: {first}"));
     Ok(ExitCode::FAILURE)
 }

@@ -34,7 +34,7 @@ impl Help for OutputError {
                 "the disk is full: a file that had this name before is unchanged; name a place with more room"
             }
             Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
-            Self::Host { .. } => "name a file in a folder that you can write to",
+            Self::Host { .. } | Self::NoFolder { .. } => "name a file in a folder that you can write to",
         };
         text.to_owned()
     }

@@ -37,6 +37,14 @@ pub enum OutputError {
     /// A directory has the name.
     #[error("{} is a folder", .0.display())]
     Folder(PathBuf),
+    /// The folder of the name does not exist.
+    #[error("{}: there is no folder {}", .path.display(), .folder.display())]
+    NoFolder {
+        /// The output.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The name is a symbolic link whose target does not exist.
     #[error("{} is a symbolic link to a file that does not exist", .0.display())]
     Dangling(PathBuf),
@@ -166,6 +174,9 @@ impl Output {
         let replaced = if lock { lock_shared(path, &target)? } else { None };
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
+        if std::fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Err(OutputError::NoFolder { path: path.to_owned(), folder: folder.to_owned() });
+        }
         let old = std::fs::metadata(&target).ok();
         let (temporary, file) = Temporary::new(folder, old.as_ref()).map_err(OutputError::host(path))?;
         Ok(Self {
@@ -335,6 +346,11 @@ struct Temporary {
     has_name: bool,
 }
 
+/// The error without the name of a temporary file, which is not the one that a user asked for.
+fn without_path(error: io::Error) -> io::Error {
+    if error.raw_os_error().is_some() { error } else { error.kind().into() }
+}
+
 /// Names of temporary files.
 fn names<'n>() -> tempfile::Builder<'n, 'n> {
     let mut names = tempfile::Builder::new();
@@ -365,7 +381,8 @@ impl Temporary {
     fn with_name(folder: &Path) -> io::Result<(Self, File)> {
         let mut unfinished = unfinished();
         let permissions = std::fs::Permissions::from_mode(NEW_FILE_MODE);
-        let (file, path) = names().permissions(permissions).tempfile_in(folder)?.into_parts();
+        let made = names().permissions(permissions).tempfile_in(folder).map_err(without_path);
+        let (file, path) = made?.into_parts();
         let path = path.to_path_buf();
         unfinished.insert(path.clone());
         Ok((Self { path, folder: folder.to_owned(), has_name: true }, file))
@@ -384,7 +401,7 @@ impl Temporary {
             use rustix::fs::{AtFlags, CWD, linkat};
             Ok(linkat(CWD, &self.path, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
         };
-        let ((), name) = names().make_in(&self.folder, link)?.into_parts();
+        let ((), name) = names().make_in(&self.folder, link).map_err(without_path)?.into_parts();
         std::fs::rename(&name, target).inspect_err(|_| {
             let _ = std::fs::remove_file(&name);
         })

@@ -21,6 +21,17 @@ pub fn measure(n: f64, singular: &str) -> String {
     format!("{n} {}", noun(if n == 1.0 { 1 } else { 0 }, singular))
 }
 
+/// A character of a text of anybody's as people may see it: no control character, which a terminal would obey, and no mark that reverses the
+/// order of letters.
+pub fn shown(c: char) -> char {
+    match c {
+        '\n' | '\t' => ' ',
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{count, measure};

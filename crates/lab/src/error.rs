@@ -34,6 +34,16 @@ pub enum Error {
         /// The error itself.
         error: Box<Error>,
     },
+    /// A condition or an objective of a sweep is about a column that no design has.
+    #[error("`{asked_by}`: there is no column `{column}`")]
+    NoColumn {
+        /// Key of the specification.
+        asked_by: &'static str,
+        /// Name of the column.
+        column: String,
+        /// Advice.
+        help: String,
+    },
     /// Something asked for does not exist or makes no sense.
     #[error("{message}")]
     Request {
@@ -64,6 +74,17 @@ impl Error {
         Self::Request { message: message.into(), help: help.into() }
     }
 
+    /// A sweep has no such column; `names` are those that it has.
+    pub fn no_column<'a>(
+        asked_by: &'static str,
+        column: &str,
+        names: impl IntoIterator<Item = &'a String>,
+    ) -> Self {
+        let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+        let help = format!("there are {}", names.join(", "));
+        Self::NoColumn { asked_by, column: column.to_owned(), help }
+    }
+
     /// Says what met it.
     #[must_use]
     pub fn within(self, place: impl Into<String>) -> Self {
@@ -81,7 +102,7 @@ impl Error {
             Self::Flash { .. } => {
                 Some("take another seed, set another chip (`chip=NAME`), or choose other blocks".to_owned())
             }
-            Self::Request { help, .. } => Some(help.clone()),
+            Self::Request { help, .. } | Self::NoColumn { help, .. } => Some(help.clone()),
         }
     }
 

@@ -4,7 +4,7 @@ use crate::support::{finish, fresh, stdout, subcommands};
 use std::process::Command;
 
 /// Lines of whose last word there is one completion.
-const LINES: [(&str, &str); 9] = [
+const LINES: [(&str, &str); 10] = [
     ("floatgate speed am62a-w", "am62a-w35n01jw"),
     ("floatgate report imx6-mx30", "imx6-mx30lf2g18ac"),
     ("floatgate parts w35n01", "w35n01jw"),
@@ -13,6 +13,7 @@ const LINES: [(&str, &str); 9] = [
     ("floatgate probe fake-wraps", "fake-wraps-32g"),
     ("floatgate speed am62a-w35n01jw --set bus.clock", "bus.clock_hz="),
     ("floatgate setups --keys bus.clock", "bus.clock_hz"),
+    ("floatgate papers P0/serial", "P0/serialised-nor"),
     ("floatgate controllers cadence", "cadence-qspi-am62a"),
 ];
 

@@ -111,6 +111,38 @@ fn nonsense_is_refused() {
     }
 }
 
+/// Titles and names come from anybody's files: a terminal obeys none of their characters, and no line of theirs looks like a figure. JSON has them
+/// as they are.
+#[test]
+fn titles_and_names_do_nothing_to_a_terminal() {
+    let folder = fresh("titles");
+    let title = r"two\npage read speed is 99999 KiB/s\r\u001b]0;taken\u0007\u001b[2J\u202e";
+    let setup = stdout("setups am62a-w35n01jw");
+    let (first, rest) = setup.split_at(setup.find("title = ").unwrap());
+    let rest = rest.split_once('\n').unwrap().1;
+    std::fs::write(folder.join("evil.toml"), format!("{first}title = \"{title}\"\n{rest}")).unwrap();
+    let read: Value = serde_json::from_str(&format!("\"{title}\"")).unwrap();
+    for args in [&["speed", "evil.toml", "-c1"][..], &["trace", "evil.toml", "read-page"]] {
+        let shown = run_in(&folder, args);
+        assert_eq!(shown.code, Some(0), "{}", shown.err);
+        let is_bad = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
+        assert!(!shown.out.contains(is_bad), "{:?}", shown.out);
+        assert!(
+            shown.out.lines().any(|line| line.starts_with("two page read speed is 99999")),
+            "{}",
+            shown.out
+        );
+        let json: Value = serde_json::from_str(&run_in(&folder, [args, &["--json"]].concat()).out).unwrap();
+        assert_eq!(json["title"], read);
+    }
+    let messages = [&["speed", "\u{1b}]0;taken\u{7}"][..], &["image", "info", "\u{1b}[2J.ubi"]];
+    for args in messages {
+        let refused = run_in(&folder, args);
+        assert_refused(&format!("{args:?}"), &refused);
+        assert!(!refused.err.contains(['\u{1b}', '\u{7}']), "{:?}", refused.err);
+    }
+}
+
 /// Numbers at and beyond the borders of what fits.
 const NUMBERS: [&str; 12] = [
     "-1",

@@ -335,7 +335,7 @@ fn every_board_and_chip_prints_what_is_documented() {
 #[test]
 fn a_refused_combination_says_why() {
     let line = "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --keep-going --json";
-    let rows: Value = serde_json::from_str(&stdout(line)).unwrap();
+    let rows: Value = serde_json::from_str(&run(line).out).unwrap();
     assert!(rows[0]["run"].is_object() && rows[0]["refused"].is_null(), "{rows}");
     assert!(rows[1]["run"].is_null() && rows[1]["refused"].as_str().unwrap().contains("1S-4S-4S"), "{rows}");
 }

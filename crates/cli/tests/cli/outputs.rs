@@ -75,6 +75,18 @@ fn a_limit_on_the_size_of_files_leaves_the_old_file() {
     }
 }
 
+/// The message names what is missing, and not a temporary file.
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let (folder, names) = folder("outputs-no-folder");
+    for line in COMMANDS {
+        let run = run_with(&folder, &line.replace("OUT", "nodir/OUT"), "x");
+        assert_eq!(run.code, Some(2), "{line}: {}{}", run.out, run.err);
+        assert!(run.err.contains("nodir") && !run.err.contains(".tmp"), "{line}: {}", run.err);
+        assert_eq!(image_build::names(&folder), names, "{line}");
+    }
+}
+
 #[test]
 fn a_full_device_stays_a_device() {
     let (folder, mut names) = folder("outputs-device");

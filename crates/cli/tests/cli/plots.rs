@@ -108,7 +108,7 @@ fn a_picture_of_a_sweep_has_every_row() {
     let sweep =
         ["--sweep", "chip=w35n01jw,w25n01jw", "--set", "bus.mode=8D-8D-8D", "--keep-going", "-c1", "--plot"];
     let args: Vec<&str> = ["speed", "am62a-w35n01jw"].into_iter().chain(sweep).collect();
-    assert_eq!(plot(&folder, &args, "x.svg").code, Some(0));
+    assert_eq!(plot(&folder, &args, "x.svg").code, Some(1));
     let svg = std::fs::read_to_string(folder.join("x.svg")).unwrap();
     assert!(svg.contains("\nchip=w25n01jw\n") && svg.contains("refused: "), "{svg}");
     let chips = ["speed", "imx6-mx30lf2g18ac", "--sweep", "chip=mx30lf2g18ac,k9f1g08u0d", "-c1", "--plot"];

@@ -1,6 +1,6 @@
 //! Sweeps: what is refused, what is best, and why rows are equal.
 
-use crate::support::{assert_refused, finish, floatgate, fresh, run, stdout};
+use crate::support::{assert_refused, finish, floatgate, fresh, run, run_in, stdout};
 use std::path::Path;
 
 #[test]
@@ -10,7 +10,9 @@ fn a_refused_value_ends_a_sweep_unless_it_is_to_keep_going() {
     assert_refused(sweep, &refused);
     assert!(refused.err.contains("--keep-going"), "{}", refused.err);
     let kept = run(&format!("{sweep} --keep-going"));
-    assert_eq!(kept.code, Some(0), "{}", kept.err);
+    // As `floatgate sweep` exits.
+    assert_eq!(kept.code, Some(1), "{}", kept.err);
+    assert!(kept.err.contains("1 of 2 combinations cannot be had"), "{}", kept.err);
     assert!(
         kept.out.lines().any(|line| line.starts_with("bus.mode=8D-8D-8D") && line.contains("reset")),
         "{}",
@@ -152,6 +154,63 @@ fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
     assert!(std::fs::read(folder.join("out.parquet")).unwrap().starts_with(b"PAR1"));
 }
 
+/// What a specification names is beside it, wherever the command runs; names of the catalogue come first.
+#[test]
+fn paths_in_a_specification_start_from_its_folder() {
+    let (folder, spec) =
+        spec("sweep-paths", "setup = './board.toml'\n[space]\nchip = ['w35n01jw', './chip.toml']\n");
+    std::fs::write(folder.join("board.toml"), stdout("setups am62a-w35n01jw")).unwrap();
+    std::fs::write(folder.join("chip.toml"), stdout("parts w25n02jw --toml")).unwrap();
+    let out = folder.join("out.csv");
+    let swept = run(&format!("sweep {spec} -o {}", out.display()));
+    assert_eq!(swept.code, Some(0), "{}", swept.err);
+    let csv = std::fs::read_to_string(&out).unwrap();
+    assert!(csv.contains("\n./chip.toml,"), "{csv}");
+    let from_inside = run_in(&folder, ["sweep", "designs.toml", "-o", "inside.csv"]);
+    assert_eq!(from_inside.code, Some(0), "{}", from_inside.err);
+    assert_eq!(std::fs::read_to_string(folder.join("inside.csv")).unwrap(), csv);
+}
+
+#[test]
+fn screened_designs_are_rows_and_no_failure() {
+    let (folder, spec) = spec(
+        "sweep-screen",
+        &format!("screen = ['erase KiB/s > 1e9']\n{}", DESIGNS.replace("'8x'", "'1-8-8'")),
+    );
+    let out = folder.join("out.csv");
+    let swept = run(&format!("sweep {spec} -o {}", out.display()));
+    assert_eq!(swept.code, Some(0), "{}", swept.err);
+    assert!(swept.err.contains("4 of 4 designs miss `screen`"), "{}", swept.err);
+    assert_eq!(std::fs::read_to_string(&out).unwrap().matches("screened out: erase").count(), 4);
+}
+
+/// A checkpoint for which the disk has no room any more is no reason to remove it: the sweep goes on from it.
+#[test]
+fn a_sweep_goes_on_when_there_is_room_again() {
+    let (folder, spec) =
+        spec("sweep-full", &DESIGNS.replace("[10e6, 25e6]", "{ from = 10e6, to = 40e6, step = 20e3 }"));
+    let line = format!("sweep {spec} -o out.csv --checkpoint designs.part");
+    let script = format!("ulimit -f 200; exec {} {line}", env!("CARGO_BIN_EXE_floatgate"));
+    let full = finish(
+        std::process::Command::new("bash")
+            .args(["-c", &script])
+            .env("RAYON_NUM_THREADS", "1")
+            .current_dir(&folder),
+    );
+    assert_refused("a full disk", &full);
+    assert!(full.err.contains("designs.part: File too large"), "{}", full.err);
+    assert!(full.err.contains("make room") && !full.err.contains("remove"), "{}", full.err);
+    let kept = std::fs::read(folder.join("designs.part")).unwrap();
+    let whole = kept.iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
+    assert!(kept[..whole].iter().filter(|&&byte| byte == b'\n').count() > 1, "nothing was measured");
+    let sweep = |args: &[&str]| run_in(&folder, [&["sweep", &spec, "-o"], args].concat());
+    assert_eq!(sweep(&["out.csv", "--checkpoint", "designs.part"]).code, Some(1));
+    assert!(std::fs::read(folder.join("designs.part")).unwrap().starts_with(&kept[..whole]));
+    assert_eq!(sweep(&["other.csv"]).code, Some(1));
+    let [out, other] = ["out.csv", "other.csv"].map(|name| std::fs::read(folder.join(name)).unwrap());
+    assert!(out == other);
+}
+
 /// Of the files of a sweep a report takes CSV and JSON, and says what to do with Parquet.
 #[test]
 fn a_report_takes_what_a_sweep_wrote() {
@@ -170,6 +229,30 @@ fn a_report_takes_what_a_sweep_wrote() {
             assert!(page.contains("page read KiB/s") && page.contains("8x"), "{extension}");
         }
     }
+}
+
+/// A report is of every command that has JSON of a few rows; fields that are set belong to setups.
+#[test]
+fn a_report_takes_results_of_all_commands() {
+    let folder = fresh("report-results");
+    for (name, line) in [
+        ("advise.json", "advise kingston-class-10 --json"),
+        ("info.json", "card info kingston-class-10 --json"),
+        ("compare.json", "card compare kingston-class-10 --json"),
+        ("powercut.json", "card powercut kingston-class-10 --cuts 3 --json"),
+        ("amplification.json", "card amplification --json"),
+        ("keystore.json", "keystore --json"),
+    ] {
+        std::fs::write(folder.join(name), stdout(line)).unwrap();
+        let report = run_in(&folder, ["report", name, "-o", "report.html"]);
+        assert_eq!(report.code, Some(0), "{name}: {}", report.err);
+    }
+    let set = ["report", "advise.json", "-o", "-", "--set", "bus.mode=1-1-1"];
+    let refused = run_in(&folder, set);
+    assert_refused("--set without a setup", &refused);
+    assert!(refused.err.contains("there is no setup"), "{}", refused.err);
+    let both = run_in(&folder, [&["report", "am62a-w35n01jw"][..], &set[1..]].concat());
+    assert_eq!(both.code, Some(0), "{}", both.err);
 }
 
 #[test]

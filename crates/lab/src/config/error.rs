@@ -10,7 +10,9 @@ use std::ops::Range;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Problem {
-    /// A file that is not there, or not a text.
+    /// A file that is not there.
+    MissingFile,
+    /// A file that cannot be read, or is no text.
     Unreadable,
     /// Not TOML.
     Syntax,

@@ -81,6 +81,8 @@ pub struct Library {
     texts: BTreeMap<(Kind, String), Cow<'static, str>>,
     /// A value derived once from all texts; shared by clones.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
+    /// Folder from which paths start that no file names; the working directory without one.
+    folder: Option<PathBuf>,
 }
 
 impl Library {
@@ -105,7 +107,7 @@ impl Library {
                 Some(((kind, name.to_lowercase()), Cow::Borrowed(file.contents_utf8()?)))
             })
         });
-        Self { texts: texts.collect(), digest: Arc::default() }
+        Self { texts: texts.collect(), ..Self::default() }
     }
 
     /// Adds a text, or replaces it.
@@ -113,6 +115,13 @@ impl Library {
     pub fn with(mut self, kind: Kind, name: &str, text: impl Into<Cow<'static, str>>) -> Self {
         self.texts.insert((kind, name.to_lowercase()), text.into());
         self.digest = Arc::default();
+        self
+    }
+
+    /// Reads paths that no file names, such as those of arguments, from this folder on.
+    #[must_use]
+    pub fn in_folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
         self
     }
 
@@ -140,7 +149,8 @@ impl Library {
     }
 
     /// The text that `name` stands for: a built-in one, or, when it has a path separator or ends in `.toml`, a file.
-    /// Paths start from the folder of the file that names them (`by`), else from the working directory.
+    /// Paths start from the folder of the file that names them (`by`), else from that of [`in_folder`](Self::in_folder) or the working
+    /// directory.
     ///
     /// # Errors
     /// An unknown name, with the nearest; a file that cannot be read.
@@ -153,12 +163,19 @@ impl Library {
         let name = name.as_ref();
         let outcome = match name.to_str() {
             Some(name) if !is_path(name) => self.find(kind, name),
-            _ => Source::read(&locate(name, by)),
+            _ => Source::read(&self.locate(name, by)),
         };
         outcome.map_err(|error| match by {
             Some(origin) if error.place().is_none() => error.at(origin.value_place()),
             _ => error,
         })
+    }
+
+    fn locate(&self, name: &Path, by: Option<&Origin>) -> PathBuf {
+        match by.and_then(|origin| origin.source.folder()).or(self.folder.as_deref()) {
+            Some(folder) => folder.join(name),
+            None => name.to_owned(),
+        }
     }
 
     fn find(&self, kind: Kind, name: &str) -> Result<Arc<Source>, ConfigError> {
@@ -194,11 +211,4 @@ impl Library {
 /// True when a name means a file. One that is not UTF-8 always does.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
-}
-
-fn locate(name: &Path, by: Option<&Origin>) -> PathBuf {
-    match by.and_then(|origin| origin.source.folder()) {
-        Some(folder) => folder.join(name),
-        None => name.to_owned(),
-    }
 }

@@ -76,16 +76,16 @@ impl Source {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ConfigError {
-    let (reason, help) = match error.kind() {
+    let (problem, reason, help) = match error.kind() {
         std::io::ErrorKind::NotFound => {
             let help = "a path is relative to the folder of the file that names it, or to the current folder; names of the \
                         catalogue have no `/` and no `.toml`";
-            ("there is no such file".to_owned(), help)
+            (Problem::MissingFile, "there is no such file".to_owned(), help)
         }
-        _ => (error.to_string(), "name a TOML file that you can read"),
+        _ => (Problem::Unreadable, error.to_string(), "name a TOML file that you can read"),
     };
     let message = format!("cannot read `{}`: {reason}", path.display());
-    ConfigError::new(Problem::Unreadable, message).help(help)
+    ConfigError::new(problem, message).help(help)
 }
 
 fn check_text<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, ConfigError> {

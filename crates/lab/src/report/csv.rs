@@ -10,6 +10,8 @@ const HELP: &str = "give a CSV file as floatgate prints it: a header line, and r
 /// A section with the rows of a CSV file (RFC 4180, also with line feeds alone).
 pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
     let refuse = |message: String| Error::asked(format!("{name}: {message}"), HELP);
+    // A byte order mark, as spreadsheets write it.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut records = records(text).map_err(refuse)?.into_iter();
     let columns = records.next().ok_or_else(|| refuse("an empty file".to_owned()))?;
     if columns.iter().any(|column| column.trim().is_empty()) {
@@ -40,9 +42,12 @@ pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
 }
 
 fn cell(field: &str) -> Cell {
-    match field.parse::<f64>() {
-        Ok(number) if number.is_finite() => Cell::Number(number),
-        _ if field.is_empty() => Cell::Empty,
-        _ => Cell::Text(plain(field)),
+    let digits = field.trim_start_matches(['+', '-']);
+    // What has zeros before its digits is a name, such as a serial number.
+    let is_name = digits.starts_with('0') && digits[1..].starts_with(|c: char| c.is_ascii_digit());
+    match Cell::of_number(field).filter(|_| !is_name) {
+        Some(cell) => cell,
+        None if field.is_empty() => Cell::Empty,
+        None => Cell::Text(plain(field)),
     }
 }

@@ -1,5 +1,6 @@
 //! Contents of a report, before they are HTML.
 
+use floatgate_image::words;
 use floatgate_mtd::Phase;
 use std::collections::BTreeSet;
 
@@ -84,6 +85,13 @@ pub(super) enum Cell {
 }
 
 impl Cell {
+    /// A number as it was written; a text where a float has not all its digits (from 2^53 on), as may be in a seed.
+    pub(super) fn of_number(text: &str) -> Option<Self> {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
+        let is_exact = number.abs() < 9_007_199_254_740_992.0 || text.contains(['.', 'e', 'E']);
+        Some(if is_exact { Self::Number(number) } else { Self::Text(text.to_owned()) })
+    }
+
     /// True for a cell that tells nothing: empty, 0, `false` or an empty text.
     pub(super) fn is_void(&self) -> bool {
         match self {
@@ -195,14 +203,7 @@ pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
 
 /// A text without control characters and without marks that reverse the order of letters.
 pub(super) fn plain(text: &str) -> String {
-    let is_mark =
-        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let shown = |c: char| match c {
-        '\n' | '\t' => ' ',
-        c if c.is_control() || is_mark(c) => '\u{fffd}',
-        c => c,
-    };
-    text.chars().map(shown).collect()
+    text.chars().map(words::shown).collect()
 }
 
 /// A key of the JSON as a heading: `exact_kib_s` becomes `exact (KiB/s)`.

@@ -112,9 +112,12 @@
     // Two columns that are to be equal have no front: the line shows where they are.
     const named = data.dataset.plot.split(",").map((name) => names.indexOf(name));
     const equal = named.includes(-1) ? null : named;
-    const firstX = equal?.[0] ?? objectives.find((at) => better(at) === "less") ?? objectives[0] ?? by.find((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)) ?? by.find((at) => !speeds.includes(at) && varies(at)) ?? by[0];
-    const x = choose("Across", firstX);
-    const y = choose("Up", equal?.[1] ?? objectives.find((at) => at !== firstX) ?? speeds.find((at) => at !== firstX) ?? by.find((at) => at !== firstX));
+    // An objective alone goes up, and what it may depend on across.
+    const costs = [...objectives.filter((at) => better(at) === "less"), ...objectives, ...by.filter((at) => /wear|cost|cycles/i.test(names[at]) && varies(at)), ...by.filter((at) => !speeds.includes(at) && varies(at)), ...by];
+    const gains = [...objectives.filter((at) => better(at) === "more"), ...objectives, ...speeds, ...by.filter((at) => at !== costs[0]), ...by];
+    const firstY = equal?.[1] ?? gains[0];
+    const x = choose("Across", equal?.[0] ?? costs.find((at) => at !== firstY));
+    const y = choose("Up", firstY);
     // Rows that miss a constraint are no part of the front.
     const feasible = names.indexOf("feasible");
     const counts = (row) => feasible < 0 || /^(true|1)$/.test(row.cells[feasible].textContent.trim());
@@ -143,7 +146,13 @@
       // The front last, so that no other dot covers it.
       points.sort((a, b) => best.has(a) - best.has(b));
       // Ticks such as 20M, where all digits would touch those of the next.
-      const scale = (values) => ({ grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~g" } : { zero: false, tickFormat: values.some((v) => Math.abs(v) >= 1e5) ? "~s" : undefined }) });
+      // Equal values get some room on both sides, or no tick would have a place.
+      const room = (values) => {
+        const [least, most] = [Math.min, Math.max].map((end) => values.reduce((a, b) => end(a, b)));
+        const by = Math.abs(most) / 10 || 1;
+        return least < most ? {} : { domain: isEqual ? [least / 2, most * 2] : [least - by, most + by] };
+      };
+      const scale = (values) => ({ ...room(values), grid: true, nice: true, ...(isEqual ? { type: "log", tickFormat: "~g" } : { zero: false, tickFormat: values.some((v) => Math.abs(v) >= 1e5) ? "~s" : undefined }) });
       const chart = picture(canvas, caption.textContent, "group", (width) => ({
         height: Math.max(240, Math.min(460, width * 0.6)), marginLeft: 64, marginBottom: 42, inset: 6, r: { type: "identity" },
         x: { ...scale(points.map((p) => p.x)), label: names[ax], labelAnchor: "center", labelArrow: "none", labelOffset: 38, ticks: width / 110 },

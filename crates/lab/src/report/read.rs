@@ -6,7 +6,7 @@ use floatgate_mtd::Phase;
 use serde_json::{Map, Value};
 
 /// Help for JSON that cannot be shown.
-pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, ecc advise, card speed or replay, parts, setups, controllers or hosts";
+pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, card info, speed, replay, run, compare, powercut or amplification, keystore, parts, setups, controllers or hosts";
 
 /// A kind of result: the command that prints it, keys by which it is known, and the lists that become tables.
 struct Kind {
@@ -15,7 +15,7 @@ struct Kind {
     tables: &'static [(&'static str, &'static str)],
 }
 
-const KINDS: [Kind; 16] = [
+const KINDS: [Kind; 20] = [
     Kind {
         command: "sweep",
         keys: &["measure", "designs", "rows"],
@@ -53,6 +53,11 @@ const KINDS: [Kind; 16] = [
         keys: &["flash", "workloads", "by_step"],
         tables: &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")],
     },
+    Kind {
+        command: "card powercut",
+        keys: &["card", "recovery_cuts", "failures"],
+        tables: &[("failures", "Failures")],
+    },
     Kind { command: "age", keys: &["runs"], tables: &[("runs", "Runs")] },
     Kind {
         command: "keystore",
@@ -70,6 +75,13 @@ const KINDS: [Kind; 16] = [
     },
     Kind { command: "ecc advise", keys: &["use", "codes"], tables: &[("codes", "Codes")] },
     Kind { command: "probe", keys: &["answers"], tables: &[("answers", "Answers")] },
+    Kind { command: "advise", keys: &["target", "points"], tables: &[("points", "Advice")] },
+    Kind { command: "card info", keys: &["card", "registers"], tables: &[("registers", "Registers")] },
+    Kind {
+        command: "card compare",
+        keys: &["cells", "cards"],
+        tables: &[("cards", "Advice for each card"), ("cells", "Cards, filesystems and workloads")],
+    },
     Kind {
         command: "parts",
         keys: &["maker", "kind", "source"],
@@ -79,7 +91,7 @@ const KINDS: [Kind; 16] = [
 ];
 
 /// Results that are lists: the command, and the keys that each row has.
-const LISTS: [(&str, &[&str]); 8] = [
+const LISTS: [(&str, &[&str]); 9] = [
     ("setups", &["name", "title", "chip", "kind"]),
     ("setups, keys", &["section", "key", "meaning"]),
     ("parts", &["part", "maker", "lowest_confidence"]),
@@ -87,6 +99,7 @@ const LISTS: [(&str, &[&str]); 8] = [
     ("parts, values that are not sure", &["field", "value", "confidence"]),
     ("controllers or hosts", &["name", "title", "lowest_confidence"]),
     ("endurance", &["nominal_cycles", "life"]),
+    ("card run", &["filesystem", "workload", "verdict"]),
     ("card amplification", &["collector", "over_provisioning_percent"]),
 ];
 
@@ -231,11 +244,12 @@ fn cell(value: &Value) -> Cell {
     match value {
         Value::Null | Value::Object(_) => Cell::Empty,
         Value::Bool(truth) => Cell::Text(truth.to_string()),
-        Value::Number(number) => number.as_f64().filter(|n| n.is_finite()).map_or(Cell::Empty, Cell::Number),
+        Value::Number(number) => Cell::of_number(&number.to_string()).unwrap_or_default(),
         Value::String(text) => Cell::Text(plain(text)),
         Value::Array(list) => {
             let texts: Vec<String> = list.iter().map(|item| shown(&cell(item))).collect();
-            Cell::Text(texts.join(" "))
+            let has_sentences = texts.iter().any(|text| text.contains(' '));
+            Cell::Text(texts.join(if has_sentences { "; " } else { " " }))
         }
     }
 }

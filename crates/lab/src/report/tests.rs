@@ -85,6 +85,43 @@ fn what_is_no_result_is_refused_with_its_name() {
     assert_eq!(report.sections.len(), 1, "what is refused is not added");
 }
 
+/// What looks like a number and is a name stays as it is written, and numbers keep all their digits.
+#[test]
+fn a_csv_keeps_its_texts() {
+    let mut report = Report::new("", "");
+    let text = "\u{feff}serial,seed,speed\n0123,9007199254740993,1e3\n00,18446744073709551615,0.5\n";
+    report.add_csv("a.csv", text).unwrap();
+    let table = &report.sections[0].tables[0];
+    assert_eq!(table.columns, ["serial", "seed", "speed"]);
+    assert_eq!(table.numeric(), [false, false, true]);
+    let page = report.html().unwrap();
+    for text in [">0123<", ">00<", ">9007199254740993<", ">18446744073709551615<", ">1000<", ">0.5<"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let rows = r#"[{"nominal_cycles": 9007199254740993, "life": 1.5}]"#;
+    report.add_json("a.json", rows).unwrap();
+    assert!(report.html().unwrap().contains("9007199254740993"));
+}
+
+#[test]
+fn advice_and_registers_are_tables() {
+    let mut report = Report::new("", "");
+    let advice = json!({
+        "target": "card", "title": "a card", "capacity_bytes": 5,
+        "points": [{ "topic": "mkfs", "advice": "do", "commands": ["mkfs -F x", "mount y"], "rests_on": [], "would_change": [] }],
+    });
+    report.add_json("advise.json", &advice.to_string()).unwrap();
+    let info = json!({
+        "card": "X", "title": "a card", "registers": [{ "name": "cid", "text": "0a0b" }],
+        "identity": { "oem": "XY", "year": 2016 }, "sd": null, "capacity_bytes": 5,
+    });
+    report.add_json("info.json", &info.to_string()).unwrap();
+    let page = report.html().unwrap();
+    for text in ["mkfs -F x; mount y", "0a0b", "identity.oem", "2016"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
 #[test]
 fn rows_of_an_object_have_their_keys() {
     let probe = json!({

@@ -12,13 +12,20 @@ use std::collections::BTreeMap;
 /// Bins of a range when the variance is divided.
 const BINS: usize = 16;
 
+/// In place of a key: what no key explains alone.
+const REST: &str = "interactions and rest";
+
 /// Share of an objective's variance that follows from one key: the first-order Sobol index, estimated as the variance of the
-/// means of the designs with the same value (of ranges: in the same of 16 bins) over the variance of all designs.
+/// means of the designs with the same value (of ranges: in the same of 16 bins) over the variance of all designs. The shares of an objective
+/// add up to 1 with that of [`REST`].
+///
+/// Means of few designs differ by chance, too: of designs that are drawn at random this is taken off, as by Kelley's epsilon squared (1935).
+/// Where keys vary together, as in designs that are listed or refused, the same variance follows from several: their shares are scaled down to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// Column of the objective.
     pub objective: String,
-    /// Key of the setup.
+    /// Key of the setup, or `interactions and rest`: what keys do together, and what follows from none of them.
     pub key: String,
     /// Share of the variance, 0 to 1.
     pub share: f64,
@@ -41,6 +48,8 @@ pub(super) struct Analysis {
     front: Front,
     axes: Vec<AxisBins>,
     keys: Vec<(String, KeyType)>,
+    /// The designs are a sample of the space.
+    is_sample: bool,
 }
 
 /// Number of designs without figures, and the reason of the first.
@@ -82,6 +91,12 @@ impl Spread {
         self.count += 1.0;
         self.sum += value;
         self.squares += value * value;
+    }
+
+    /// True when values differ by more than the last digits of a float.
+    fn varies(&self) -> bool {
+        let mean = self.origin + self.sum / self.count;
+        self.count > 0.0 && self.variation() > 1e-12 * mean * mean * self.count
     }
 
     /// Sum of the squares of the distances from the mean.
@@ -141,6 +156,7 @@ impl Analysis {
             front: Front::default(),
             axes,
             keys: space.key_types().map(|(key, of)| (key.to_owned(), of)).collect(),
+            is_sample: spec.sample.is_some(),
         }
     }
 
@@ -217,23 +233,26 @@ impl Analysis {
         if self.measured == 0 {
             return Ok(());
         }
-        let is_known = |column: &str| {
-            self.figures.iter().any(|name| name == column)
-                || self
-                    .keys
-                    .iter()
-                    .any(|(key, of)| key == column && matches!(of, KeyType::Integer | KeyType::Number))
-        };
-        let wanted = spec.constraints.iter().map(|one| one.column.as_str());
-        let unknown = wanted
-            .chain(self.objectives.iter().map(|one| one.column.as_str()))
-            .find(|column| !is_known(column));
-        unknown.map_or(Ok(()), |column| {
-            Err(Error::asked(
-                format!("there is no column `{column}`"),
-                format!("there are {}", self.figures.join(", ")),
-            ))
-        })
+        let constraints = spec.constraints.iter().map(|one| ("constraints", one.column.as_str()));
+        let objectives = self.objectives.iter().map(|one| ("objectives", one.column.as_str()));
+        constraints.chain(objectives).try_for_each(|(asked_by, column)| self.check_column(asked_by, column))
+    }
+
+    fn check_column(&self, asked_by: &'static str, column: &str) -> Result<(), Error> {
+        let is_numeric = |of: KeyType| matches!(of, KeyType::Integer | KeyType::Number);
+        let keys = self.keys.iter().filter(|(_, of)| is_numeric(*of)).map(|(key, _)| key);
+        let numeric = self.figures.iter().chain(keys);
+        if numeric.clone().any(|name| name == column) {
+            return Ok(());
+        }
+        let mut others = self.keys.iter().map(|(key, _)| key).chain(&self.texts);
+        if others.any(|name| name == column) {
+            return Err(Error::asked(
+                format!("`{asked_by}`: the column `{column}` has texts, which have no order"),
+                "name a figure or a key with numbers; which texts a key has is said in `space`",
+            ));
+        }
+        Err(Error::no_column(asked_by, column, numeric))
     }
 
     /// Number of designs on the front.
@@ -248,28 +267,34 @@ impl Analysis {
         all
     }
 
-    /// Sensitivities of the objectives, the largest of each first.
+    /// Sensitivities of the objectives, the largest of each first, and what is left at its end.
     pub(super) fn sensitivity(&self) -> Vec<Sensitivity> {
-        let mut all = Vec::new();
-        for Objective { column, spread, bins, .. } in &self.objectives {
-            let whole = spread.variation();
-            let mean = spread.origin + spread.sum / spread.count;
-            if spread.count == 0.0 || whole <= 1e-12 * mean * mean * spread.count {
-                continue;
-            }
-            let share = |bins: &BTreeMap<usize, Spread>| {
-                let within: f64 = bins.values().map(Spread::variation).sum();
-                (1.0 - within / whole).clamp(0.0, 1.0)
-            };
-            let keys = self.keys.iter().map(|(key, _)| key.clone());
-            let mut of_objective: Vec<Sensitivity> = keys
-                .zip(bins)
-                .map(|(key, bins)| Sensitivity { objective: column.clone(), key, share: share(bins) })
-                .collect();
-            of_objective.sort_by(|a, b| b.share.total_cmp(&a.share));
-            all.extend(of_objective);
-        }
+        let varies = |objective: &&Objective| objective.spread.varies();
+        self.objectives.iter().filter(varies).flat_map(|objective| self.sensitivity_of(objective)).collect()
+    }
+
+    fn sensitivity_of(&self, Objective { column, spread, bins, .. }: &Objective) -> Vec<Sensitivity> {
+        let shares: Vec<f64> = bins.iter().map(|bins| self.share(spread, bins)).collect();
+        let sum: f64 = shares.iter().sum();
+        let row =
+            |key: &str, share: f64| Sensitivity { objective: column.clone(), key: key.to_owned(), share };
+        let keys = self.keys.iter().zip(&shares);
+        let mut all: Vec<Sensitivity> =
+            keys.map(|((key, _), share)| row(key, share / sum.max(1.0))).collect();
+        all.sort_by(|a, b| b.share.total_cmp(&a.share));
+        all.push(row(REST, (1.0 - sum).max(0.0)));
         all
+    }
+
+    /// Share of the variation that is between the bins of a key.
+    fn share(&self, whole: &Spread, bins: &BTreeMap<usize, Spread>) -> f64 {
+        let within: f64 = bins.values().map(Spread::variation).sum();
+        // As many designs as bins say nothing about chance.
+        let by_chance = match whole.count - bins.len() as f64 {
+            free if self.is_sample && free > 0.0 => (whole.count - 1.0) / free,
+            _ => 1.0,
+        };
+        (1.0 - within * by_chance / whole.variation()).clamp(0.0, 1.0)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ impl Checkpoint {
     /// # Errors
     /// A file that cannot be opened, is no checkpoint, belongs to another sweep, or is in use.
     pub(super) fn open(path: &Path, subject: &str) -> Result<Self, Error> {
-        let failed = |error: io::Error| refuse(path, &error.to_string());
+        let failed = |error: io::Error| unusable(path, &error);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -126,18 +126,33 @@ impl Checkpoint {
 
     fn append_text(&mut self, text: &str) -> Result<(), Error> {
         let written = self.file.seek(SeekFrom::End(0)).and_then(|_| self.file.write_all(text.as_bytes()));
-        written.map_err(|error| self.failed(&error.to_string()))
+        written.map_err(|error| match &self.path {
+            Some(path) => unusable(path, &error),
+            None => no_room(&error.to_string()),
+        })
     }
 
-    fn failed(&self, why: &str) -> Error {
-        match &self.path {
-            Some(path) => refuse(path, why),
-            None => Error::asked(
-                format!("a temporary file in {}: {why}", std::env::temp_dir().display()),
-                "set TMPDIR to a folder with room, or name a checkpoint",
-            ),
-        }
+    fn damaged(&self, why: &str) -> Error {
+        self.path.as_deref().map_or_else(|| no_room(why), |path| refuse(path, why))
     }
+}
+
+/// The host refuses to read or to write a checkpoint. What is in it is whole up to a line that is cut off with the next start.
+fn unusable(path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::asked(
+            format!("{}: {error}", path.display()),
+            "make room and start the same sweep again: it goes on from this checkpoint, which has all that is measured so far",
+        ),
+        _ => refuse(path, &error.to_string()),
+    }
+}
+
+fn no_room(why: &str) -> Error {
+    Error::asked(
+        format!("a temporary file in {}: {why}", std::env::temp_dir().display()),
+        "set TMPDIR to a folder with room, or name a checkpoint",
+    )
 }
 
 fn refuse(path: &Path, why: &str) -> Error {
@@ -179,9 +194,11 @@ impl Iterator for Batches<'_> {
             Ok(0) => None,
             Ok(_) => {
                 let batch = Batch::from_line(self.line.trim_end());
-                Some(batch.ok_or_else(|| self.checkpoint.failed(&format!("line {} is damaged", self.number))))
+                Some(
+                    batch.ok_or_else(|| self.checkpoint.damaged(&format!("line {} is damaged", self.number))),
+                )
             }
-            Err(error) => Some(Err(self.checkpoint.failed(&error.to_string()))),
+            Err(error) => Some(Err(self.checkpoint.damaged(&error.to_string()))),
         }
     }
 }

@@ -168,14 +168,14 @@ impl Evaluator {
         let speed = Measure::new(MeasureKind::Speed, &toml::Table::new(), &[])?;
         let found = speed.run(of, Some(&self.config(of, speed.corner())?), &self.screen_tests)?;
         for wanted in &self.spec.screen {
-            let value = found
-                .figures
-                .iter()
-                .find(|(name, _)| *name == wanted.column)
-                .map(|(_, figure)| figure.mean());
-            if !wanted.holds(value) {
-                let value = value.map_or_else(|| "missing".to_owned(), |value| format!("{value:.1}"));
-                let message = format!("{SCREENED}{} is {value}, and `{wanted}` is asked for", wanted.column);
+            let Some((_, figure)) = found.figures.iter().find(|(name, _)| *name == wanted.column) else {
+                let names = found.figures.iter().map(|(name, _)| name);
+                return Err(Error::no_column("screen", &wanted.column, names));
+            };
+            let value = figure.mean();
+            if !wanted.holds(Some(value)) {
+                let message =
+                    format!("{SCREENED}{} is {value:.1}, and `{wanted}` is asked for", wanted.column);
                 return Err(Error::asked(message, "change `screen`"));
             }
         }
@@ -237,9 +237,12 @@ impl Evaluator {
     }
 }
 
-/// True when no value of a design can be the reason of an error: a key that nothing asks for, or the files of the setup. A design that
-/// names files of its own has other keys than the next one.
+/// True when no value of a design can be the reason of an error: a column that is none, a key that nothing asks for, or the files of the
+/// setup. A design that names files of its own has other keys than the next one.
 fn is_of_all_designs(error: &Error, own: &[&Override]) -> bool {
+    if matches!(error, Error::NoColumn { .. }) {
+        return true;
+    }
     let names_files = |set: &&Override| set.names_a_base() || set.keys() == [SETUP];
     let is_of_a_value = |problem| matches!(problem, Problem::WrongValue | Problem::MissingKey);
     error.config().is_some_and(|error| !is_of_a_value(error.problem())) && !own.iter().any(names_files)

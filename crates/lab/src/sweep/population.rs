@@ -20,47 +20,52 @@ struct Summary {
 }
 
 /// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
-/// Each wave runs on all threads; its size does not depend on their number.
+/// Each wave runs on all threads; its size does not depend on their number. The first member comes alone where a rule may stop the design,
+/// as it tells whether the rule is about a figure.
 ///
 /// # Errors
-/// The first error of a member.
+/// The first error of a member; a rule about something else.
 pub(super) fn measure(
     population: &Population,
     constraints: &[Constraint],
     member: impl Fn(u32) -> Result<Found, Error> + Sync,
 ) -> Result<Record, Error> {
     let mut all: Vec<Found> = Vec::new();
+    if let Some(stop) = &population.stop {
+        let first = member(0)?;
+        check_column(stop, &first)?;
+        all.push(first);
+    }
+    let mut to = 0_u32;
     loop {
-        let from = all.len() as u32;
-        let to = population.members.min(from.saturating_add(population.least));
-        let wave: Result<Vec<Found>, Error> = (from..to).into_par_iter().map(&member).collect();
+        to = population.members.min(to.saturating_add(population.least));
+        let wave: Result<Vec<Found>, Error> = (all.len() as u32..to).into_par_iter().map(&member).collect();
         all.extend(wave?);
         let summaries = summaries(&all);
-        if to == population.members || is_enough(population.stop.as_ref(), constraints, &summaries)? {
+        if to == population.members || is_enough(population.stop.as_ref(), constraints, &summaries) {
             return Ok(record(&summaries, all));
         }
     }
 }
 
-fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summary]) -> Result<bool, Error> {
+fn check_column(stop: &Stop, first: &Found) -> Result<(), Error> {
+    let names = || first.figures.iter().map(|(name, _)| name);
+    if names().any(|name| *name == stop.column) {
+        return Ok(());
+    }
+    Err(Error::no_column("population.stop.column", &stop.column, names()))
+}
+
+fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summary]) -> bool {
     let find = |column: &str| summaries.iter().find(|summary| summary.name == column);
     let is_pruned = |one: &Constraint| {
         find(&one.column).and_then(|summary| summary.interval).is_some_and(|i| one.is_missed_by(i))
     };
     if constraints.iter().any(is_pruned) {
-        return Ok(true);
+        return true;
     }
-    let Some(Stop { column, width }) = stop else { return Ok(false) };
-    match find(column) {
-        Some(summary) => Ok(summary.interval.is_some_and(|[low, high]| high - low <= *width)),
-        None => {
-            let names: Vec<&str> = summaries.iter().map(|summary| summary.name.as_str()).collect();
-            Err(Error::asked(
-                format!("`stop`: there is no column `{column}`"),
-                format!("there are {}", names.join(", ")),
-            ))
-        }
-    }
+    let interval = stop.and_then(|stop| find(&stop.column)?.interval);
+    stop.zip(interval).is_some_and(|(stop, [low, high])| high - low <= stop.width)
 }
 
 /// Figures that the first member has; those of a figure are all values, or all shares.

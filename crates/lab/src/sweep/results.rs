@@ -139,14 +139,13 @@ impl Results {
         (self.analysis.screened.count, self.analysis.screened.first.as_deref())
     }
 
-    /// Refuses a sweep of which no design was measured: its rows have no figures.
+    /// Refuses a sweep of which no design can be had: what is wrong is more likely said for all of them.
     ///
     /// # Errors
-    /// All designs are refused or screened out.
+    /// All designs are refused.
     pub fn check_measured(&self) -> Result<(), Error> {
-        let ((refused, why), (screened, missed)) = (self.refused(), self.screened());
-        match why.or(missed) {
-            Some(first) if refused + screened == self.designs() => Err(Error::asked(
+        match self.refused() {
+            (refused, Some(first)) if refused == self.designs() => Err(Error::asked(
                 format!(
                     "all {} are refused, the first because: {first}",
                     count(self.designs() as u64, "design")
@@ -157,7 +156,7 @@ impl Results {
         }
     }
 
-    /// Sensitivities of the objectives, the largest of each first.
+    /// Sensitivities of the objectives, the largest of each first, and what is left at its end.
     pub fn sensitivity(&self) -> Vec<Sensitivity> {
         self.analysis.sensitivity()
     }

@@ -9,7 +9,39 @@ use std::fmt;
 use std::ops::Range as Numbers;
 
 /// Overrides of one design by key.
-pub type Design = BTreeMap<String, toml::Value>;
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(transparent)]
+pub struct Design(BTreeMap<String, toml::Value>);
+
+impl<'de> Deserialize<'de> for Design {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let mut design = BTreeMap::new();
+        for (key, value) in BTreeMap::<String, toml::Value>::deserialize(d)? {
+            leaves(key, value, |_| false, &mut |key, value| match design.insert(key.clone(), value) {
+                Some(_) => Err(format!("`{key}` is given twice")),
+                None => Ok(()),
+            })
+            .map_err(D::Error::custom)?;
+        }
+        Ok(Self(design))
+    }
+}
+
+/// Calls `take` with each value below a key and its whole key: TOML makes tables of `bus.mode = "8S"`. A table that `is_value` is one
+/// itself.
+fn leaves(
+    key: String,
+    value: toml::Value,
+    is_value: fn(&toml::Table) -> bool,
+    take: &mut dyn FnMut(String, toml::Value) -> Result<(), String>,
+) -> Result<(), String> {
+    match value {
+        toml::Value::Table(table) if !is_value(&table) => table
+            .into_iter()
+            .try_for_each(|(inner, value)| leaves(format!("{key}.{inner}"), value, is_value, take)),
+        value => take(key, value),
+    }
+}
 
 /// Keys with their values, in the order in which they were written.
 #[derive(Clone, Debug, Default)]
@@ -68,30 +100,15 @@ impl<'de> Deserialize<'de> for Axes {
 /// TOML makes a table of.
 struct Branch(Vec<(String, Axis)>);
 
-impl Branch {
-    fn grow(&mut self, rest: String, value: toml::Value) -> Result<(), String> {
-        let axis = match value {
-            toml::Value::Array(list) => Axis::List(list),
-            toml::Value::Table(table) if RANGE.iter().any(|key| table.contains_key(*key)) => {
-                Axis::Range(Range::new(&table)?)
-            }
-            toml::Value::Table(table) => {
-                return table
-                    .into_iter()
-                    .try_for_each(|(key, value)| self.grow(format!("{rest}.{key}"), value));
-            }
-            other => return Err(format!("{other} is neither a list nor a range: write [{other}]")),
-        };
-        self.0.push((rest, axis));
-        Ok(())
-    }
-}
-
 impl<'de> Deserialize<'de> for Branch {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let mut branch = Self(Vec::new());
-        branch.grow(String::new(), toml::Value::deserialize(d)?).map_err(D::Error::custom)?;
-        Ok(branch)
+        let mut axes = Vec::new();
+        leaves(String::new(), toml::Value::deserialize(d)?, Range::is_one, &mut |rest, value| {
+            axes.push((rest, Axis::new(value)?));
+            Ok(())
+        })
+        .map_err(D::Error::custom)?;
+        Ok(Self(axes))
     }
 }
 
@@ -115,6 +132,10 @@ pub(super) struct Range {
 }
 
 impl Range {
+    fn is_one(table: &toml::Table) -> bool {
+        RANGE.iter().any(|key| table.contains_key(*key))
+    }
+
     fn new(table: &toml::Table) -> Result<Self, String> {
         if let Some(other) = table.keys().find(|key| !RANGE.contains(&key.as_str())) {
             return Err(format!("a range has no `{other}`: write {{ from = 1, to = 9, step = 2 }}"));
@@ -131,6 +152,14 @@ impl Range {
 }
 
 impl Axis {
+    fn new(value: toml::Value) -> Result<Self, String> {
+        match value {
+            toml::Value::Array(list) => Ok(Self::List(list)),
+            toml::Value::Table(table) => Range::new(&table).map(Self::Range),
+            other => Err(format!("{other} is neither a list nor a range: write [{other}]")),
+        }
+    }
+
     fn values(&self, is_grid: bool) -> Result<Values, String> {
         match self {
             Self::List(list) if list.is_empty() => Err("an empty list: the space has no design".to_owned()),
@@ -291,9 +320,9 @@ impl Space {
     pub(super) fn listed(designs: &[Design]) -> Result<Self, String> {
         let mut keys: Vec<&String> = Vec::new();
         let mut known = BTreeSet::new();
-        keys.extend(designs.iter().flat_map(BTreeMap::keys).filter(|key| known.insert(*key)));
+        keys.extend(designs.iter().flat_map(|design| design.0.keys()).filter(|key| known.insert(*key)));
         let column = |key: &&String| {
-            let values = designs.iter().map(|design| design.get(*key).map(text).transpose());
+            let values = designs.iter().map(|design| design.0.get(*key).map(text).transpose());
             Ok(((*key).clone(), Values::Each(values.collect::<Result<_, String>>()?)))
         };
         let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
