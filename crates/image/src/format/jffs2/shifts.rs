@@ -252,7 +252,7 @@ impl Layout {
         (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
     }
 
-    /// What puts all eraseblocks into their places, if the first has so many bytes before the first node.
+    /// Padding that puts all eraseblocks into their places, if the first has so many bytes before the first node.
     pub(super) fn splices(&self, nodes: &[Node], into_first: u64, endian: Endian) -> Vec<Splice> {
         let erase = self.erase_bytes;
         let mut begins = (nodes[0].at + erase - into_first) % erase;
