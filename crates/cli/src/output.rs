@@ -81,7 +81,7 @@ impl ReportFormat {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         if !self.is_for_programs() {
-            let text = harmless(&LineEnds::of(value).map_err(bug)?.joined(text()), colour());
+            let text = harmless(&OddTexts::of(value).map_err(bug)?.shown_in(text()), colour());
             return print(&columns().map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         if self.json {
@@ -138,27 +138,28 @@ fn colour_sequence(text: &str) -> Option<usize> {
     parameters[end..].starts_with('m').then_some("\u{1B}[".len() + end + 1)
 }
 
-/// Texts in a result that have ends of lines, found as it becomes JSON. In a report for people each stays on its line, so that none looks like a
-/// line of the report.
+/// Texts in a result that have control characters, found as it becomes JSON. In a report for people each is shown without them, so that no title
+/// sets a colour or looks like a line of the report.
 #[derive(Default)]
-struct LineEnds {
+struct OddTexts {
     text: String,
     found: Vec<String>,
 }
 
-impl LineEnds {
+impl OddTexts {
     fn of(value: &impl Serialize) -> serde_json::Result<Self> {
         let mut all = Self::default();
         value.serialize(&mut Serializer::with_formatter(io::sink(), &mut all))?;
         Ok(all)
     }
 
-    fn joined(&self, report: String) -> String {
-        self.found.iter().fold(report, |report, text| report.replace(text, &text.replace(['\n', '\r'], " ")))
+    fn shown_in(&self, report: String) -> String {
+        let shown = |text: &String| text.chars().map(words::shown).collect::<String>();
+        self.found.iter().fold(report, |report, text| report.replace(text, &shown(text)))
     }
 }
 
-impl Formatter for &mut LineEnds {
+impl Formatter for &mut OddTexts {
     fn begin_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
         self.text.clear();
         Ok(())
@@ -185,7 +186,8 @@ impl Formatter for &mut LineEnds {
     }
 
     fn end_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
-        if self.text.contains('\n') && !self.text.trim().is_empty() {
+        let is_odd = self.text.chars().any(|c| words::shown(c) != c);
+        if is_odd && !self.text.trim().is_empty() {
             self.found.push(self.text.clone());
         }
         Ok(())
@@ -232,4 +234,19 @@ pub(crate) fn colour_of_stderr() -> bool {
 
 fn colour_is_wanted() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_those_of_the_report_alone() {
+        let title = "a\u{1B}[31m\nb";
+        let odd = OddTexts::of(&serde_json::json!({ "title": title, "rows": [{ "name": "plain" }, "\n"] }))
+            .unwrap();
+        let report = format!("{title}: \u{1B}[31mred\u{1B}[39m\nplain\u{1B}[2J\n");
+        let shown = harmless(&odd.shown_in(report), true);
+        assert_eq!(shown, "a\u{fffd}[31m b: \u{1B}[31mred\u{1B}[39m\nplain\u{fffd}[2J\n");
+    }
 }
