@@ -46,7 +46,7 @@ pub struct Found {
     /// PEBs of a UBI device, or eraseblocks of a JFFS2, in blocks that are marked bad in the OOB of a dump.
     #[serde(skip)]
     pub bad_pebs: Vec<u32>,
-    /// Padding that puts the eraseblocks of a JFFS2 into their places that missing bytes have shifted.
+    /// Changes that put the eraseblocks of a JFFS2 into their places, which missing bytes have shifted.
     #[serde(skip)]
     pub splices: Vec<Splice>,
 }

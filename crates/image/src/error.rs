@@ -180,10 +180,9 @@ pub enum ImageError {
     /// Pages cannot be written without their ECC.
     #[error("the dump has OOB between its pages, and no ECC code fits it: it cannot be changed")]
     OobReadOnly,
-    /// A repaired dump is not clean, and pages of the old one are not what their ECC says, or not where they should be: how many of them,
-    /// and where bytes are missing.
-    #[error("no clean dump comes of what is left: {0}")]
-    DumpNotRepaired(String),
+    /// Bytes are missing in an image, or too many, in a way that no repair makes good: where, or how that shows.
+    #[error("no clean image comes of what is left: {0}")]
+    NotRepairable(String),
     /// Pages cannot be written if it is not known what was in them.
     #[error("the dump cannot be changed: {0}")]
     OobDamaged(String),

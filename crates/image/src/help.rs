@@ -172,7 +172,7 @@ impl Help for ImageError {
             Self::OobReadOnly => {
                 "`floatgate image extract` saves the files, of which `floatgate image build` makes an image; `floatgate ecc check` finds out more"
             }
-            Self::DumpNotRepaired(_) => {
+            Self::NotRepairable(_) => {
                 "take the dump again, whole; `floatgate image extract` saves what is good, of which `floatgate image build` makes an image"
             }
             Self::OobDamaged(_) => {

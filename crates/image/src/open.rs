@@ -78,7 +78,7 @@ pub struct Image {
     /// Images found in the file, with their positions.
     pub found: Vec<Found>,
     bytes: Bytes,
-    /// What puts eraseblocks into their places; [`found`](Self::found) counts with it.
+    /// Changes that put eraseblocks into their places; [`found`](Self::found) counts with them.
     pub(super) splices: Splices,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,

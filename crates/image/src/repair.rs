@@ -173,7 +173,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         return Err(ImageError::OobReadOnly);
     }
     if image.corrected.is_some() && !image.splices.is_empty() {
-        return Err(ImageError::DumpNotRepaired(image.splices.to_string()));
+        return Err(ImageError::NotRepairable(image.splices.to_string()));
     }
     let corrected_pages = copy(path, output, &image)?;
     let mut saved = Saved::default();
@@ -184,11 +184,15 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
             [_] if corrected_pages == 0 => before.outcome,
             _ => outcome_of(out, &image, found)?,
         };
-        method = method.max(mend(&image, found, outcome, output, &mut saved)?);
+        let mended = mend(&image, found, outcome, output, &mut saved).map_err(|error| match error {
+            ImageError::Occupied { .. } => not_repaired(&image, error),
+            error => error,
+        });
+        method = method.max(mended?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
     if !is_checked && check_again(out, &image, &chosen)? != Outcome::Clean {
-        return Err(not_repaired(&image));
+        return Err(not_repaired(&image, ImageError::NotRepaired));
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
@@ -214,18 +218,36 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     Ok(report)
 }
 
-/// Reason for which what came of a repair is not clean.
-fn not_repaired(image: &Image) -> ImageError {
+/// Reason for which no repair is possible, rather than that with which one failed: bytes are missing in an image, or too many.
+fn not_repaired(image: &Image, failure: ImageError) -> ImageError {
     let report = image.corrected.as_ref().and_then(|corrected| corrected.report.as_ref());
-    match report.map(|report| report.steps.uncorrectable) {
-        None | Some(0) => ImageError::NotRepaired,
-        Some(steps) => {
-            let steps = count(steps, "ECC step");
-            ImageError::DumpNotRepaired(format!(
-                "{steps} of its pages cannot be corrected, as where bytes are missing in a dump"
-            ))
+    let steps = report.map_or(0, |report| report.steps.uncorrectable);
+    match shifted_ubi(image) {
+        Some(at) => {
+            let why = format!(
+                "bytes are missing or too many before byte {at} ({at:#x}), where a UBI device goes on"
+            );
+            ImageError::NotRepairable(why)
         }
+        None if steps > 0 => {
+            let steps = count(steps, "ECC step");
+            let why =
+                format!("{steps} of its pages cannot be corrected, as where bytes are missing in a dump");
+            ImageError::NotRepairable(why)
+        }
+        None => failure,
     }
+}
+
+/// Byte of the file where PEBs of a UBI device follow others of their size, and are shifted against them.
+fn shifted_ubi(image: &Image) -> Option<u64> {
+    let peb_bytes = |found: &Found| found.block_bytes().filter(|_| found.has_volumes()).map(u64::from);
+    let is_shifted = |pair: &&[Found]| {
+        let distance = pair[1].offset - pair[0].offset;
+        peb_bytes(&pair[0])
+            .is_some_and(|peb| peb_bytes(&pair[1]) == Some(peb) && !distance.is_multiple_of(peb))
+    };
+    image.found.windows(2).find(is_shifted).map(|pair| image.file_byte(pair[1].offset))
 }
 
 /// Copies a file. Of a dump with OOB the copy is as the ECC corrects it, as far as images go; the number of such pages.

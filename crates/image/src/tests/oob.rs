@@ -235,7 +235,7 @@ fn a_dump_that_no_code_fits_is_refused() {
     assert!(matches!(outcome, Err(ImageError::OobReadOnly)), "{:?}", outcome.map(|(done, _)| done));
 }
 
-/// What cannot be repaired is refused with a reason.
+/// A dump that cannot be repaired is refused with a reason.
 #[test]
 fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
     let whole = with_oob(&image(true));
@@ -246,4 +246,16 @@ fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
             assert!(!matches!(error, ImageError::NotRepaired), "{missing} bytes at {at}: {error}");
         }
     }
+    // Without OOB what follows is found, and is another device.
+    let whole = image(true);
+    let mut refused = 0;
+    for at in [100, 5000, 70_000, 140_000, 1_000_000] {
+        let bytes = [&whole[..at], &whole[at + 1..]].concat();
+        match repaired(&bytes) {
+            Ok(_) => {}
+            Err(ImageError::NotRepairable(why)) if why.contains("a UBI device goes on") => refused += 1,
+            Err(error) => panic!("a byte at {at}: {error}"),
+        }
+    }
+    assert!(refused > 1, "{refused}");
 }

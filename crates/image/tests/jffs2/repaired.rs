@@ -62,7 +62,7 @@ fn a_clean_image_is_copied() {
     }
 }
 
-/// Whatever is damaged: the new image is clean and not shorter, holds what could be read, and what is missing is listed.
+/// For all damage: the new image is clean and not shorter, holds what could be read, and what is missing is listed.
 #[test]
 fn damaged_images_become_clean() {
     let mut random = Random(0x0DD_BA11);
@@ -365,7 +365,7 @@ fn what_follows_missing_bytes_stays() {
     assert!(mended > 10, "{mended}");
 }
 
-/// What is written over nodes is damage, be it zeros or anything else, and the new image has padding there.
+/// Bytes written over nodes are damage, be it zeros or anything else, and the new image has padding there.
 #[test]
 fn an_eraseblock_that_is_overwritten_is_damage() {
     for kind in KINDS {

@@ -60,7 +60,7 @@ pub(super) struct Scan {
     summaries: bool,
     /// Records that the node taken in last is none, or is damaged.
     faulty: bool,
-    /// Bytes that were read last and are no node: the first, and how many.
+    /// Bytes that were read last and are no node: the first byte, and how many.
     unknown: Option<(u64, u32)>,
     /// That follows a node whose header is damaged.
     is_rest: bool,

@@ -693,7 +693,7 @@ fn with_oob(nodes: &[Place], markers: &[u64], size: u64, stated: Option<u64>) ->
     Some(Found::new(offset, end.min(size) - offset, content))
 }
 
-/// Contents between two nodes.
+/// The gap between two nodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Gap {
     filled: u64,

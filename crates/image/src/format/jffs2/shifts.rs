@@ -44,7 +44,7 @@ impl Node {
     }
 }
 
-/// Where a node stands in its eraseblock.
+/// Place of a node in its eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edge {
     /// Anywhere.
@@ -252,7 +252,7 @@ impl Layout {
         (first % self.erase_bytes + self.erase_bytes - begins) % self.erase_bytes
     }
 
-    /// Padding that puts all eraseblocks into their places, if the first has so many bytes before the first node.
+    /// Changes that put all eraseblocks into their places, if the first has so many bytes before the first node.
     pub(super) fn splices(&self, nodes: &[Node], into_first: u64, endian: Endian) -> Vec<Splice> {
         let erase = self.erase_bytes;
         let mut begins = (nodes[0].at + erase - into_first) % erase;
@@ -317,7 +317,7 @@ impl Splice {
         Self { left_out, padding, nodes, endian }
     }
 
-    /// What is wrong there, with the byte of the file; nothing of a summary.
+    /// Description of the fault, with the byte of the file; nothing of a summary.
     pub(crate) fn finding(&self) -> Option<(u64, String)> {
         let left_out = self.left_out.end - self.left_out.start;
         let are = match self.padding.checked_sub(left_out) {

@@ -336,7 +336,7 @@ fn two_small_filesystems_of_one_byte_order_are_told_apart() {
     }
 }
 
-/// What is stated holds, even where nothing tells that a second filesystem begins.
+/// A stated offset holds, even where nothing tells that a second filesystem begins.
 #[test]
 fn a_stated_offset_is_obeyed_where_a_node_begins() {
     let one = of_files(ERASE as u32, Endian::Little, &[("name", b"contents".to_vec())]);

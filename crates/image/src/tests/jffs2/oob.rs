@@ -260,7 +260,7 @@ fn pages_that_cannot_be_corrected_are_repaired_and_keep_from_changing() {
     assert_eq!(kept, read(&plain, &Selection::default()).0.files.len(), "all names");
 }
 
-/// What cannot be repaired is refused with a reason.
+/// A dump that cannot be repaired is refused with a reason.
 #[test]
 fn dumps_in_which_bytes_are_missing_are_repaired_or_refused() {
     let folder = TempDir::new().unwrap();
