@@ -90,7 +90,7 @@ enum Command {
     Papers(papers::Args),
     /// Encode images for flash programmers; decode and check dumps of real chips
     Ecc(ecc::Args),
-    /// Inspect, extract, build, change and check images of UBI and UBIFS
+    /// Inspect, extract, build, change and check images of UBI, UBIFS and JFFS2
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use floatgate_image::check::{Outcome, check};
+use floatgate_image::detect::Content;
 use floatgate_image::edit::{
     Committed, EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit,
 };
@@ -378,6 +379,25 @@ fn images_can_be_changed_again_and_again() {
             let data = noise(len + 1, usize::try_from(len).unwrap() * 4);
             put(&file, &options(), "new", &data).unwrap_or_else(|error| panic!("{kind:?} {len}: {error}"));
             assert!(contents(&mut *mount(&file), "/new") == data, "{kind:?} {len}");
+        }
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+    }
+}
+
+/// Where changes leave summaries in few eraseblocks, each states the size all the same.
+#[test]
+fn changes_do_not_hide_the_size_of_eraseblocks() {
+    let with_summaries = KINDS.into_iter().filter(|kind| kind.summaries);
+    for kind in with_summaries {
+        let (_folder, file) = folder(&image(kind));
+        for round in 0..6 {
+            for (name, len) in [("data", 30_000), ("other", 70_000 - 10_000 * round)] {
+                put(&file, &options(), name, &noise(round as u64, len)).unwrap();
+                let image = Image::open(&file, Access::Read).unwrap();
+                let Content::Jffs2(shape) = &image.found[0].content else { panic!("{:?}", image.found) };
+                let size = (shape.erase_bytes, shape.erase_is_guess);
+                assert_eq!(size, (ERASE as u32, false), "{kind:?} {round} {name}");
+            }
         }
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
     }

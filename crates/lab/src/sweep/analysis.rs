@@ -17,7 +17,7 @@ const REST: &str = "interactions and rest";
 
 /// Share of an objective's variance that follows from one key: the first-order Sobol index, estimated as the variance of the
 /// means of the designs with the same value (of ranges: in the same of 16 bins) over the variance of all designs. The shares of an objective
-/// add up to 1 with that of [`REST`].
+/// add up to 1 with that of `interactions and rest`.
 ///
 /// Means of few designs differ by chance, too: of designs that are drawn at random this is taken off, as by Kelley's epsilon squared (1935).
 /// Where keys vary together, as in designs that are listed or refused, the same variance follows from several: their shares are scaled down to 1.

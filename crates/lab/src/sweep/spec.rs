@@ -185,7 +185,14 @@ impl Spec {
         };
         let space = space.map_err(|why| Error::asked(why, HELP))?;
         Measure::check_keys(self, space.keys())?;
-        Ok(space)
+        let mut varied = self.population.iter().flat_map(|population| population.vary.keys());
+        match varied.find(|key| space.keys().any(|own| own == *key)) {
+            Some(key) => Err(Error::asked(
+                format!("`{key}` is a key of the designs, and varies between members"),
+                "leave it out of one of them",
+            )),
+            None => Ok(space),
+        }
     }
 
     /// Refuses numbers that make no sense.

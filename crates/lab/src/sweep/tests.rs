@@ -223,6 +223,15 @@ fn designs_that_all_miss_the_screen_are_rows() {
     assert!(refused.check_measured().unwrap_err().to_string().contains("all 5 designs are refused"));
 }
 
+/// The value of a member would stand in the row of a design with another one.
+#[test]
+fn a_key_is_of_designs_or_of_members() {
+    let spec = "setup = 'mt29f2g08aad'\nmeasure = 'endurance'\n[space]\noptions.temperature_c = [5, 25]\n\
+                [population]\nmembers = 3\nvary.options.temperature_c = { from = 20, to = 70 }\n";
+    let error = Spec::parse("s.toml", spec).unwrap().space().err().unwrap().to_string();
+    assert!(error.contains("`options.temperature_c` is a key of the designs, and varies"), "{error}");
+}
+
 /// A column that no design has ends a sweep with the first design, and is not the reason of each.
 #[test]
 fn columns_that_are_none_are_wrong_for_all_designs() {

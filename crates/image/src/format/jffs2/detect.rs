@@ -1,10 +1,10 @@
 //! Where a JFFS2 is in a file: stretches of nodes whose headers are good.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType};
+use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
@@ -187,6 +187,8 @@ struct Stretch {
     markers: Marks,
     /// Ends of summaries, which end eraseblocks.
     summaries: Marks,
+    /// Sizes of eraseblocks that summaries state: how many do, and where the last of these ends.
+    said: BTreeMap<u64, (u32, u64)>,
     /// Nodes behind erased flash: most begin eraseblocks.
     resumed: Marks,
     /// The size of eraseblocks that was stated, if any.
@@ -212,6 +214,7 @@ impl Stretch {
             bytes: 0,
             markers: Marks::default(),
             summaries: Marks::default(),
+            said: BTreeMap::new(),
             resumed: Marks::default(),
             stated,
             marked,
@@ -249,8 +252,22 @@ impl Stretch {
         }
     }
 
-    /// The eraseblocks that were stated, or those that clean markers, summaries and nodes tell: a power of two that no node crosses.
+    /// The eraseblocks that most summaries state, unless a node crosses the end of one.
+    fn said(&self) -> Option<Eraseblocks> {
+        let (&bytes, &(_, end)) = self.said.iter().max_by_key(|(_, (count, _))| *count)?;
+        let into_first = (self.start + bytes - end % bytes) % bytes;
+        let block = |at: u64| (at - self.start + into_first) / bytes;
+        let is_whole = self.places.iter().all(|node| block(node.at) == block(node.end() - 1));
+        is_whole.then_some(Eraseblocks { bytes, into_first, is_guess: false })
+    }
+
+    /// The eraseblocks that were stated, or those that summaries, clean markers and nodes tell: a power of two that no node crosses.
     fn eraseblocks(&self) -> Eraseblocks {
+        if self.stated.is_none()
+            && let Some(said) = self.said()
+        {
+            return said;
+        }
         let told = self.markers.erase_bytes().into_iter().chain(self.summaries.erase_bytes()).min();
         let alone = self.summaries.first.filter(|_| self.summaries.count == 1);
         let alone = alone.and_then(|end| power_of_two_in(end - self.start));
@@ -660,6 +677,7 @@ impl Search {
             self.first.push(Place { at, header: *header });
         }
         self.next = at + header.padded_len();
+        let (end, said) = (at + u64::from(header.len), size_by_summary(store, at, header, endian)?);
         for last in self.last.into_iter().flatten() {
             self.stretches[last].followed.get_or_insert(at);
         }
@@ -671,15 +689,39 @@ impl Search {
             && filled <= GAP
         {
             stretch.add(at, header, Gap { filled, expected: self.expected.take() });
+            if let Some(size) = said {
+                let (count, last_end) = stretch.said.entry(size).or_default();
+                (*count, *last_end) = (*count + 1, end);
+            }
             return Ok(number);
         }
         let number = self.stretches.len();
         *last = Some(number);
         let mut stretch = Stretch::new(endian, at, self.stated);
         stretch.add(at, header, Gap::default());
+        stretch.said.extend(said.map(|size| (size, (1, end))));
         self.stretches.push(stretch);
         Ok(number)
     }
+}
+
+/// The size of eraseblocks that a summary states: the marker in its last bytes, which are those of an eraseblock, has its place there.
+fn size_by_summary(
+    store: &mut dyn Store,
+    at: u64,
+    header: &Header,
+    endian: Endian,
+) -> Result<Option<u64>, ImageError> {
+    let mut bytes = [0; SummaryMarker::SIZE];
+    let marker_at = u64::from(header.len).checked_sub(bytes.len() as u64);
+    let Some(marker_at) = marker_at.filter(|_| header.node_type == NodeType::Summary) else {
+        return Ok(None);
+    };
+    store.read_at(at + marker_at, &mut bytes).map_err(ImageError::Store)?;
+    let size = SummaryMarker::parse(&bytes, endian)
+        .map(|marker| u64::from(marker.offset) + u64::from(header.len))
+        .filter(|size| sizes().any(|possible| possible == *size));
+    Ok(size)
 }
 
 /// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.

@@ -35,7 +35,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.at + u64::from(self.len)
     }
 
