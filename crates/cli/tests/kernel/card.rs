@@ -142,9 +142,14 @@ fn what_cannot_be_made_says_why_and_a_guest_out_of_patience_where_it_was() {
     let runs: Vec<Value> = serde_json::from_slice(&failed.stdout).unwrap();
     assert_eq!(of(&runs, "verdict"), ["failed mkfs"]);
     assert!(runs[0]["message"].as_str().unwrap().contains("not sufficient for F2FS"), "{runs:?}");
-    let late = run("a1-32g", &[&small[..], &["--patience", "1"]].concat());
+    let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("endless.sh");
+    std::fs::write(&script, "while :; do :; done\n").unwrap();
+    let endless =
+        ["--set", "card.capacity_bytes=256MiB", "--fs", "ext4", "--workload", script.to_str().unwrap()];
+    let late = run("a1-32g", &[&endless[..], &["--patience", "1"]].concat());
     let said = String::from_utf8_lossy(&late.stderr);
-    assert!(said.contains("patience ran out after 1 s, during the start of the guest"), "{said}");
+    // How far a guest comes in a second is a matter of the machine.
+    assert!(said.contains("patience ran out after 1 s, during "), "{said}");
 }
 
 /// Power goes away at flushes and between them: the filesystem recovers, and what was synced is there.
