@@ -267,7 +267,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Where the bytes of a file that stays are in the content.
+    /// Range of the content that a file that stays holds.
     const fn stays(&self, number: usize) -> Range<usize> {
         let at = number * PAGE as usize % FILE as usize;
         at..at + self.file_bytes as usize

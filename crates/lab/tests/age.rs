@@ -111,7 +111,7 @@ fn years_end_where_they_should_and_passes_come_when_they_are_due() {
     assert!(often.mean.abs_diff(seldom.mean) <= seldom.mean / 50, "{often:?} {seldom:?}");
 }
 
-/// What stays and what changes follow the size of a small partition.
+/// Files that stay, and the file that is written over, are as small as a small partition needs.
 #[test]
 fn a_partition_of_a_megabyte_ages() {
     for (kind, size) in [(FilesystemKind::Jffs2, "1MiB"), (FilesystemKind::Ubifs, "4MiB")] {

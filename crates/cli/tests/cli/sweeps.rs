@@ -154,7 +154,7 @@ fn a_sweep_writes_the_same_bytes_with_any_number_of_threads() {
     assert!(std::fs::read(folder.join("out.parquet")).unwrap().starts_with(b"PAR1"));
 }
 
-/// What a specification names is beside it, wherever the command runs; names of the catalogue come first.
+/// Files that a specification names are beside it, wherever the command runs; names of the catalogue come first.
 #[test]
 fn paths_in_a_specification_start_from_its_folder() {
     let (folder, spec) =

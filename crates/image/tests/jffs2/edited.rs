@@ -384,7 +384,7 @@ fn images_can_be_changed_again_and_again() {
     }
 }
 
-/// Where changes leave summaries in few eraseblocks, each states the size all the same.
+/// Each summary states the size of eraseblocks, however few of them changes have left.
 #[test]
 fn changes_do_not_hide_the_size_of_eraseblocks() {
     let with_summaries = KINDS.into_iter().filter(|kind| kind.summaries);

@@ -85,7 +85,7 @@ fn what_is_no_result_is_refused_with_its_name() {
     assert_eq!(report.sections.len(), 1, "what is refused is not added");
 }
 
-/// What looks like a number and is a name stays as it is written, and numbers keep all their digits.
+/// Names that look like numbers, such as `0123`, stay as they are written, and numbers keep all their digits.
 #[test]
 fn a_csv_keeps_its_texts() {
     let mut report = Report::new("", "");

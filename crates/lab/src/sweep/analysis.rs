@@ -20,7 +20,7 @@ const REST: &str = "interactions and rest";
 /// add up to 1 with that of `interactions and rest`.
 ///
 /// Means of few designs differ by chance, too: of designs that are drawn at random this is taken off, as by Kelley's epsilon squared (1935).
-/// Where keys vary together, as in designs that are listed or refused, the same variance follows from several: their shares are scaled down to 1.
+/// Keys that vary together, as in designs that are listed or refused, explain the same variance: their shares are scaled down to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sensitivity {
     /// Column of the objective.

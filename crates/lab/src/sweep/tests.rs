@@ -94,7 +94,7 @@ fn shares_of_the_variance_add_up_to_all_of_it() {
     }
 }
 
-/// What a key does by chance in a sample is not its share: the clock does not follow from the mode, however few designs there are.
+/// Chance differences between the values of a key in a sample are not its share: the clock does not follow from the mode, however few designs there are.
 #[test]
 fn a_key_without_effect_has_no_share_of_a_sample() {
     let sampled = |designs: usize| {
