@@ -26,6 +26,20 @@ fn image_and_tar(folder: &TempDir) -> [std::path::PathBuf; 2] {
     [image, tar]
 }
 
+/// An image with these files, and the same in a directory.
+fn image_and_tree(folder: &TempDir, fill: impl FnOnce(&mut Ubifs<dyn Volume>)) -> [std::path::PathBuf; 2] {
+    let [image, tree] = ["image", "tree"].map(|name| folder.path().join(name));
+    let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
+    });
+    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, fill);
+    std::fs::write(&image, &bytes).unwrap();
+    let mut target = DirectoryTarget::new(&tree, false).unwrap();
+    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
+    extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
+    [image, tree]
+}
+
 fn told(report: &DiffReport) -> Vec<(&str, Presence, Vec<&str>)> {
     let differences = report.differences.iter().map(|difference| {
         let fields = difference.changes.iter().map(|change| change.field.as_str()).collect();
@@ -101,11 +115,7 @@ fn a_tar_may_say_nothing_of_the_root() {
 #[test]
 fn an_image_is_compared_with_a_directory() {
     let folder = TempDir::new().unwrap();
-    let [image, tree] = ["image", "tree"].map(|name| folder.path().join(name));
-    let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
-        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
-    });
-    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, |fs| {
+    let [image, tree] = image_and_tree(&folder, |fs| {
         let new = NewFile { kind: NewKind::Regular, permissions: 0o640, uid: 0, gid: 0 };
         let root = fs.root();
         let file = fs.create(root, b"file", &new).unwrap();
@@ -113,10 +123,6 @@ fn an_image_is_compared_with_a_directory() {
         let root = fs.root();
         fs.link(file, root, b"again").unwrap();
     });
-    std::fs::write(&image, &bytes).unwrap();
-    let mut target = DirectoryTarget::new(&tree, false).unwrap();
-    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
-    extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
     let options = DiffOptions { owners: false, ..DiffOptions::default() };
     let report = compared(&image, &tree, &options);
     assert!(report.is_same() && report.trouble.is_empty() && report.entries == 3, "{report:#?}");
@@ -135,11 +141,7 @@ fn an_image_is_compared_with_a_directory() {
 #[test]
 fn a_whole_second_is_the_same_as_any_of_its_parts() {
     let folder = TempDir::new().unwrap();
-    let [image, tree] = ["image", "tree"].map(|name| folder.path().join(name));
-    let bytes = device(&Geometry::nand_512(220), 7, |ubi| {
-        ubi.create_volume(&NewVolume::dynamic("root", 200)).unwrap();
-    });
-    let bytes = format(bytes, &Geometry::nand_512(220), 0, true, |fs| {
+    let [image, tree] = image_and_tree(&folder, |fs| {
         let new = NewFile { kind: NewKind::Regular, permissions: 0o640, uid: 0, gid: 0 };
         for (name, nanoseconds) in [(&b"whole"[..], 0), (b"part", 250_000_000)] {
             let root = fs.root();
@@ -148,10 +150,6 @@ fn a_whole_second_is_the_same_as_any_of_its_parts() {
             fs.set_attributes(file, &AttributeChanges { mtime, ..AttributeChanges::default() }).unwrap();
         }
     });
-    std::fs::write(&image, &bytes).unwrap();
-    let mut target = DirectoryTarget::new(&tree, false).unwrap();
-    let extraction = Extraction::open(&open(&bytes), &Selection::default()).unwrap();
-    extraction.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
     let touched = |name: &str, ms: u64| {
         let file = std::fs::File::options().write(true).open(tree.join(name)).unwrap();
         file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms)).unwrap();
