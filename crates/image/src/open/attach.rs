@@ -1,0 +1,277 @@
+//! Attaching the UBI device of an image.
+
+use floatgate_media::ubi::{EC_MAGIC, MAX_ERASE_COUNT, VID_MAGIC};
+use floatgate_media::{MediaError, Reason};
+use floatgate_mtd::{FlashKind, Geometry, Pairing};
+use floatgate_stack::store::Window;
+use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
+use floatgate_stack::{Store, StoreFlash, StoreMode};
+
+use super::Image;
+use super::bytes::HostRoom;
+use crate::ImageError;
+use crate::detect::{Content, Found, UbiShape};
+
+/// The program buffer that is assumed for NOR: the page of an SPI NOR chip. Parallel NOR has buffers of 32 to 1024 bytes.
+const NOR_BUFFER: u32 = 256;
+
+/// The smallest write that UBIFS has on NOR.
+const UBIFS_MIN_IO: u32 = 8;
+
+/// Most PEBs of a flash that an image is believed to be made for.
+const MOST_PEBS: u64 = 1 << 16;
+
+/// A device attached over a file.
+pub type FileUbi = Ubi<StoreFlash<Window<Box<dyn Store>>>>;
+
+impl Image {
+    /// Attaches a UBI device that was found, as it is.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn attach(&self, found: &Found) -> Result<FileUbi, ImageError> {
+        self.attach_to_read(found, false)
+    }
+
+    /// Attaches what is left of a UBI device.
+    ///
+    /// # Errors
+    /// Nothing of it is left.
+    pub fn attach_remains(&self, found: &Found) -> Result<FileUbi, ImageError> {
+        self.attach_to_read(found, true)
+    }
+
+    fn attach_to_read(&self, found: &Found, forgiving: bool) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let geometry = flash_geometry(shape, found.len);
+        let options = AttachOptions {
+            vid_header_offset: Some(shape.vid_header_offset),
+            read_only: true,
+            forgiving,
+            ..AttachOptions::default()
+        };
+        let window = Window::new(self.store()?, found.offset, found.len);
+        let (mode, bad) = (StoreMode::ReadOnly, found.bad_pebs.clone());
+        Attaching { geometry, mode, bad, options, lebs_more: 0, room: None }.attach_growing(window)
+    }
+
+    /// Attaches a UBI device as it was asked for; the place of VID headers is the image's.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn attach_as(
+        &self,
+        found: &Found,
+        mode: StoreMode,
+        options: AttachOptions,
+    ) -> Result<FileUbi, ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        let geometry = flash_geometry(shape, found.len);
+        let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
+        let store = self.store()?;
+        let is_last = found.offset + found.len >= store.size_bytes();
+        let room = if is_last { u64::MAX } else { found.len };
+        let part = Window::new(store, found.offset, room);
+        let bad = found.bad_pebs.clone();
+        Attaching { geometry, mode, bad, options, lebs_more: 0, room: self.room.clone() }.attach_growing(part)
+    }
+
+    /// Attaches a UBI device to change what is in its volumes, and nothing else.
+    ///
+    /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
+    /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
+    pub(super) fn attach_for_writing(
+        &self,
+        found: &Found,
+        recover: bool,
+    ) -> Result<(Attaching, FileUbi), ImageError> {
+        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
+            return Err(ImageError::Nothing);
+        };
+        self.require_pages(found)?;
+        let store = self.store()?;
+        let pebs = Pebs::read(&*store, found, shape)?;
+        let options = AttachOptions {
+            vid_header_offset: Some(shape.vid_header_offset),
+            wear_threshold: u32::try_from(MAX_ERASE_COUNT).unwrap_or(u32::MAX),
+            after_power_cut: recover,
+            autoresize: false,
+            // Nothing goes bad in a file.
+            max_bad_per_1024: 0,
+            ..AttachOptions::default()
+        };
+        let part = Window::new(store, found.offset, u64::MAX);
+        let mut attaching = Attaching {
+            geometry: flash_geometry(shape, pebs.bytes),
+            mode: StoreMode::WriteThrough,
+            bad: pebs.blank.iter().chain(&found.bad_pebs).copied().collect(),
+            options,
+            lebs_more: 0,
+            room: self.room.clone(),
+        };
+        // What has no headers amid the others is a bad block, more likely than not, if it is not needed.
+        let outcome = match attaching.attach(part) {
+            Err((fault, part)) if missing_pebs(&fault, attaching.good_pebs()).is_some() => {
+                attaching.bad.clone_from(&found.bad_pebs);
+                attaching.attach_growing(part)
+            }
+            outcome => outcome.map_err(|(fault, _)| ImageError::Attach(fault)),
+        };
+        Ok((attaching, outcome?))
+    }
+}
+
+/// The PEBs of a device, as far as they have headers.
+struct Pebs {
+    /// Bytes up to the end of the last one.
+    bytes: u64,
+    /// Those without, before the last one.
+    blank: Vec<u32>,
+}
+
+impl Pebs {
+    fn read(store: &dyn Store, found: &Found, shape: &UbiShape) -> Result<Self, ImageError> {
+        let peb = u64::from(shape.peb_bytes);
+        if !found.len.is_multiple_of(peb) {
+            return Err(ImageError::Truncated("the file ends within an eraseblock".to_owned()));
+        }
+        let (mut bytes, mut blank) = (0, Vec::new());
+        for pnum in 0..found.len / peb {
+            let start = found.offset + pnum * peb;
+            let mut has_header = false;
+            for at in [start, start + u64::from(shape.vid_header_offset)] {
+                let mut magic = [0; 4];
+                store.read_at(at, &mut magic).map_err(ImageError::Store)?;
+                has_header |= magic == EC_MAGIC || magic == VID_MAGIC;
+            }
+            if has_header {
+                bytes = (pnum + 1) * peb;
+            } else {
+                blank.push(u32::try_from(pnum).unwrap_or(u32::MAX));
+            }
+        }
+        blank.retain(|&pnum| u64::from(pnum) < bytes / peb);
+        Ok(Self { bytes, blank })
+    }
+}
+
+/// State of attaching a device.
+pub(super) struct Attaching {
+    geometry: Geometry,
+    mode: StoreMode,
+    /// PEBs that are bad.
+    bad: Vec<u32>,
+    options: AttachOptions,
+    /// LEBs that a volume will get afterwards.
+    pub(super) lebs_more: u32,
+    room: Option<HostRoom>,
+}
+
+/// The part of a file that a device is in.
+type Part = Window<Box<dyn Store>>;
+
+impl Attaching {
+    /// PEBs that are not bad.
+    fn good_pebs(&self) -> u32 {
+        self.geometry.blocks().saturating_sub(self.bad.len() as u32)
+    }
+
+    fn attach(&self, part: Part) -> Result<FileUbi, (AttachFault, Part)> {
+        let flash = StoreFlash::new(part, self.geometry.clone(), self.mode);
+        let flash = flash.with_bad_blocks(self.bad.iter().copied());
+        Ubi::attach(flash, &self.options).map_err(|refused| (refused.fault, refused.mtd.into_store()))
+    }
+
+    /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
+    pub(super) fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
+        for _ in 0..4 {
+            let (missing, back) = match self.attach(part) {
+                Ok(ubi) => match u64::from(self.lebs_more.saturating_sub(ubi.info().available_lebs)) {
+                    0 => return Ok(ubi),
+                    missing => (missing, ubi.into_mtd().into_store()),
+                },
+                Err((fault, back)) => {
+                    let missing = missing_pebs(&fault, self.good_pebs());
+                    let missing = missing.filter(|&missing| missing <= MOST_PEBS);
+                    (missing.ok_or(ImageError::Attach(fault))?, back)
+                }
+            };
+            part = back;
+            let more = missing.saturating_mul(u64::from(self.geometry.erase_bytes));
+            if self.mode != StoreMode::ReadOnly {
+                require_erased(&mut part, self.geometry.size_bytes, more, missing)?;
+            }
+            if let Some(room) = &self.room {
+                room.reserve(part.start().saturating_add(self.geometry.size_bytes).saturating_add(more))?;
+            }
+            self.geometry.size_bytes = self.geometry.size_bytes.saturating_add(more);
+        }
+        self.attach(part).map_err(|(fault, _)| ImageError::Attach(fault))
+    }
+}
+
+/// PEBs that a device with so many good ones lacks for its volumes, if that is why it was refused.
+fn missing_pebs(fault: &AttachFault, pebs: u32) -> Option<u64> {
+    match fault {
+        AttachFault::Ubi(UbiError::NoSpace { need, available }) => {
+            Some(need.saturating_sub(u64::from(*available)))
+        }
+        // One volume alone is larger than what there is. The number is not to be believed without limit.
+        AttachFault::VolumeTable(MediaError { reason: Reason::TooFewPebs { reserved }, .. })
+            if u64::from(*reserved) <= MOST_PEBS =>
+        {
+            Some(u64::from(reserved.saturating_sub(pebs)))
+        }
+        _ => None,
+    }
+}
+
+/// Makes sure that what a device grows over is erased, or behind the end of the file.
+fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<(), ImageError> {
+    let end = start.saturating_add(len).min(window.size_bytes());
+    let mut piece = vec![0; 1 << 16];
+    let mut at = start;
+    while at < end {
+        let part = usize::try_from(end - at).unwrap_or(usize::MAX).min(piece.len());
+        window.read_at(at, &mut piece[..part]).map_err(ImageError::Store)?;
+        if piece[..part].iter().any(|&byte| byte != 0xFF) {
+            return Err(ImageError::Occupied { pebs, offset: window.start() + at });
+        }
+        at += part as u64;
+    }
+    Ok(())
+}
+
+/// The largest write of a UBIFS without UBI, as far as its smallest one tells.
+pub(crate) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
+    if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes }
+}
+
+/// The flash that a UBI device was made for, as far as its headers tell.
+pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
+    let min_io = shape.min_io_bytes;
+    let is_nor = min_io < 256;
+    Geometry {
+        kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
+        size_bytes: len.next_multiple_of(u64::from(shape.peb_bytes)),
+        erase_bytes: shape.peb_bytes,
+        write_bytes: min_io,
+        buffer_bytes: if is_nor { NOR_BUFFER } else { min_io },
+        sub_page_bytes: sub_page_bytes(shape, min_io),
+        oob_bytes: 0,
+        oob_free_bytes: 0,
+        ecc_strength: 0,
+        ecc_step_bytes: 0,
+        bitflip_threshold: 0,
+        pairing: Pairing::NONE,
+    }
+}
+
+fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {
+    let vid = shape.vid_header_offset;
+    if vid.is_power_of_two() && vid < min_io { vid } else { min_io }
+}
