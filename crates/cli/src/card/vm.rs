@@ -10,7 +10,7 @@ use floatgate_image::mount::{Clock, MountError, MountedDevice, Unmounter, VhostD
 use floatgate_lab::card::run::{CardRun, FILESYSTEMS, UML_INIT, WORKLOADS, Workbench};
 use floatgate_mtd::Instant;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use std::{env, fs, io};
 
 /// Judge of the tests: it makes QEMU's guest and boots it.
@@ -58,7 +59,7 @@ impl VmKind {
     /// Programs and packages, as `program:package`.
     pub(super) const fn needs(self) -> &'static str {
         match self {
-            Self::Uml => "linux:user-mode-linux modprobe:kmod timeout:coreutils",
+            Self::Uml => "linux:user-mode-linux modprobe:kmod",
             Self::Qemu => {
                 "qemu-system-x86_64:qemu-system-x86 busybox:busybox-static nanddump:mtd-utils depmod:kmod cpio:cpio"
             }
@@ -78,8 +79,11 @@ pub(super) struct Guest<'a> {
     pub(super) is_interrupted: Arc<AtomicBool>,
 }
 
-/// Status of `timeout` when it has ended a program, and when it had to kill it and itself with it, as a shell has that.
+/// Status of the judge when it has ended QEMU, and of a guest that was killed, as a shell has that.
 const OUT_OF_PATIENCE: [i32; 2] = [124, 128 + 9];
+
+/// Time between two looks at whether a guest has ended.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Guest<'_> {
     /// Serves the card to the guest until that has ended. Of a guest that was ended from outside, or by its own failure, the runs so far are returned,
@@ -184,15 +188,15 @@ impl Guest<'_> {
         fs::create_dir_all(&modules).map_err(|error| host(&modules, &error))?;
         let modules = modules.join("modules");
         symlink(UML_MODULES, &modules).map_err(|error| host(&modules, &error))?;
-        let mut linux = Command::new("timeout");
-        linux.args(["--kill-after=5", &self.patience_s.to_string(), "linux"]);
+        let mut linux = Command::new("linux");
         linux.args("mem=512M root=/dev/root rootfstype=hostfs rootflags=/ ro quiet panic=-1".split(' '));
         linux.args("con=null con0=null,fd:1 ssl=null".split(' '));
         linux.arg(format!("virtio_uml.device={}:2", socket.display()));
         linux.arg(format!("init={}", init.display()));
         let child = self.start(linux, endings)?;
+        let patience = Duration::from_secs(self.patience_s.into());
         let ended = std::thread::spawn(move || {
-            let status = reap(child);
+            let status = reap(child, patience);
             // A guest that never came leaves nothing to serve.
             drop(stopper);
             status
@@ -211,7 +215,8 @@ impl Guest<'_> {
         let unmounter = mounted.unmounter();
         let child = self.start(self.judge()?, endings)?;
         let ended = std::thread::spawn(move || {
-            let status = reap(child);
+            // The judge has the patience.
+            let status = reap(child, Duration::MAX);
             unmount(unmounter);
             status
         });
@@ -244,11 +249,17 @@ fn group_of(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
-/// Waits for the end of a program, and ends what is left of its process group: User Mode Linux that is killed leaves the processes of its guest.
-fn reap(mut child: Child) -> io::Result<ExitStatus> {
+/// Waits for the end of a program, kills it when patience runs out, and ends what is left of its process group: User Mode Linux that is killed
+/// leaves the processes of its guest.
+fn reap(mut child: Child, patience: Duration) -> io::Result<ExitStatus> {
     let group = group_of(&child);
     // Until it is waited for, its number is that of no other group.
-    let _ = waitid(Id::Pid(group), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
+    let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+    let mut left = patience;
+    while waitid(Id::Pid(group), flags) == Ok(WaitStatus::StillAlive) && !left.is_zero() {
+        std::thread::sleep(PAUSE);
+        left = left.saturating_sub(PAUSE);
+    }
     let _ = killpg(group, Signal::SIGKILL);
     child.wait()
 }
@@ -284,7 +295,7 @@ fn unmount(mut unmounter: Unmounter) {
         if matches!(unmounter.unmount(), Ok(true)) {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -292,27 +303,39 @@ fn unmount(mut unmounter: Unmounter) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn nothing_of_a_process_group_outlives_its_first_process() {
+    /// A shell in a process group of its own that starts `sleep` and goes on; what is left of it when it has been waited for.
+    fn left_of(script: &str, patience: Duration) -> (ExitStatus, bool) {
         let folder = tempfile::tempdir().unwrap();
         let number = folder.path().join("number");
+        let script = format!("sleep 600 & echo $! >\"$0\"; {script}");
         let mut shell = Command::new("sh");
-        shell.args(["-c", "sleep 600 & echo $! >\"$0\"; exit 3"]).arg(&number).process_group(0);
-        let status = reap(shell.stdin(Stdio::null()).spawn().unwrap()).unwrap();
-        assert_eq!(status.code(), Some(3));
+        shell.args(["-c", &script]).arg(&number).process_group(0);
+        let status = reap(shell.stdin(Stdio::null()).spawn().unwrap(), patience).unwrap();
         let left = fs::read_to_string(&number).unwrap();
         // A killed process takes a moment, and is a zombie until init has noticed.
         let is_gone = || {
             let state = fs::read_to_string(format!("/proc/{}/stat", left.trim())).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
-        let wait = || std::thread::sleep(std::time::Duration::from_millis(10));
-        assert!(
-            (0..500).any(|_| is_gone() || {
+        let wait = || std::thread::sleep(Duration::from_millis(10));
+        let is_left = !(0..500).any(|_| {
+            is_gone() || {
                 wait();
                 false
-            }),
-            "process {left} is left"
-        );
+            }
+        });
+        (status, is_left)
+    }
+
+    #[test]
+    fn nothing_of_a_process_group_outlives_its_first_process() {
+        let (status, is_left) = left_of("exit 3", Duration::MAX);
+        assert_eq!((status.code(), is_left), (Some(3), false));
+    }
+
+    #[test]
+    fn nothing_of_a_process_group_outlives_the_patience() {
+        let (status, is_left) = left_of("wait", Duration::from_secs(2));
+        assert_eq!((status.signal(), is_left), (Some(9), false));
     }
 }

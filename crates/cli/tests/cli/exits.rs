@@ -153,12 +153,6 @@ fn papers_exits_with_1_when_a_row_has_another_residual_than_stated() {
     }
 }
 
-#[test]
-fn the_published_tables_come_out() {
-    let run = run("papers --summary");
-    assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{}", run.out);
-}
-
 /// A paper that is wrong, and what the message must name.
 const WRONG_PAPERS: [(&str, &str, &str); 11] = [
     ("page read", "page raed", "mine/reads/page"),

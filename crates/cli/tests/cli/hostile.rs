@@ -330,7 +330,7 @@ fn the_catalogue_has_no_part_that_a_suitable_setup_refuses() {
     for (kind, setup) in kinds {
         for part in crate::support::names(&format!("parts --kind {kind}"), "part") {
             let chip = format!("chip={part}");
-            let run = run_in(&folder, ["speed", setup, "-c", "2", "--set", &chip]);
+            let run = run_in(&folder, ["speed", setup, "-c", "1", "--set", &chip]);
             assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{part} on {setup}");
         }
     }

@@ -1,6 +1,6 @@
 //! `--json` is what docs/json.md says, key by key and type by type, in both directions.
 
-use crate::support::{dump_files, names, run, scratch, stdout};
+use crate::support::{PAPERS_JSON, dump_files, names, run, scratch, stdout};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -233,7 +233,8 @@ const LINES: &[(&str, &str)] = &[
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
     ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),
-    ("papers", "papers --json"),
+    ("papers", "papers P1/space --json"),
+    ("papers", "papers P3 --json"),
     ("papers --refit", "papers boards --refit --json"),
     ("powercut", "powercut imx6-mx30lf2g18ac --cuts 20 --json"),
     ("speed", "speed imx6-mx30lf2g18ac --fs ubifs --json"),
@@ -342,7 +343,7 @@ fn a_refused_combination_says_why() {
 
 #[test]
 fn the_kinds_of_rows_are_three_and_the_summary_counts_them() {
-    let report: Value = serde_json::from_str(&run("papers --json").out).unwrap();
+    let report: Value = serde_json::from_str(&PAPERS_JSON).unwrap();
     let rows = report["rows"].as_array().unwrap();
     let (ranges, figures): (Vec<&Value>, Vec<&Value>) =
         rows.iter().partition(|row| row["published_min"].is_number());

@@ -1,6 +1,8 @@
 //! Where output goes, and what is in it.
 
-use crate::support::{commands, dump_files, finish, floatgate, fresh, run_in, stdout, subcommands};
+use crate::support::{
+    PAPERS, PAPERS_JSON, commands, dump_files, finish, floatgate, fresh, run_in, stdout, subcommands,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -87,7 +89,7 @@ fn lines_fit_into_the_columns_and_break_between_words() {
 
 #[test]
 fn no_line_ends_in_a_fraction_of_nothing() {
-    let papers = stdout("papers");
+    let papers = &*PAPERS;
     assert!(!papers.contains("-0.0 %") && !papers.contains("+0.0 %"), "zero has no sign");
     for line in LINES {
         let out = stdout(line);
@@ -110,7 +112,6 @@ fn a_plot_is_told_on_stderr_and_results_stay_on_stdout() {
 fn every_command_ends_quietly_when_its_reader_goes_away() {
     let lines = [
         "trace am62a-w35n01jw write-block --json",
-        "papers --json",
         "completions bash",
         "parts --json",
         "speed am62a-w35n01jw -C",
@@ -348,8 +349,8 @@ fn numbers(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_pipe_gets_one_line_for_each_row() {
-    let rows: Value = serde_json::from_str(&stdout("papers --json")).unwrap();
-    let text = stdout("papers");
+    let rows: Value = serde_json::from_str(&PAPERS_JSON).unwrap();
+    let text = &*PAPERS;
     for row in rows["rows"].as_array().unwrap() {
         let (name, setup) = (row["row"].as_str().unwrap(), row["setup"].as_str().unwrap());
         assert!(

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// What a run of the binary left behind.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,6 +56,10 @@ pub(crate) fn stdout(line: &str) -> String {
     assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "floatgate {line}");
     run.out
 }
+
+/// All published tables, as text and as JSON: they take seconds, and several tests look at them.
+pub(crate) static PAPERS: LazyLock<String> = LazyLock::new(|| stdout("papers"));
+pub(crate) static PAPERS_JSON: LazyLock<String> = LazyLock::new(|| stdout("papers --json"));
 
 /// A folder for one test.
 pub(crate) fn scratch(name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn run(card: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
@@ -150,6 +150,61 @@ fn what_cannot_be_made_says_why_and_a_guest_out_of_patience_where_it_was() {
     let said = String::from_utf8_lossy(&late.stderr);
     // How far a guest comes in a second is a matter of the machine.
     assert!(said.contains("patience ran out after 1 s, during "), "{said}");
+}
+
+/// Processes of User Mode Linux whose card is in a folder.
+fn guests_in(folder: &Path) -> usize {
+    let mark = format!("virtio_uml.device={}", folder.display());
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(&mark)).count()
+}
+
+/// Waits until there are some, or none.
+fn wait_for(folder: &Path, is_there: bool) {
+    for _ in 0..3000 {
+        if (guests_in(folder) > 0) == is_there {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("{} processes of the guest", guests_in(folder));
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn a_guest_that_is_ended_leaves_no_process() {
+    if !has_uml() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let guest = |patience: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+        command.args([
+            "card",
+            "run",
+            "a1-32g",
+            "--vm",
+            "uml",
+            "--set",
+            "card.capacity_bytes=256MiB",
+            "--json",
+        ]);
+        command.args(["--fs", "ext4", "--workload", "create", "--patience", patience]);
+        command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    };
+    let late = guest("1").wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&late.stderr);
+    assert!(said.contains("patience ran out after 1 s"), "{said}");
+    wait_for(folder.path(), false);
+
+    let interrupted = guest("5400");
+    wait_for(folder.path(), true);
+    let terminate = Command::new("kill").arg(interrupted.id().to_string()).status().unwrap();
+    assert!(terminate.success());
+    let ended = interrupted.wait_with_output().unwrap();
+    assert!(!ended.status.success());
+    wait_for(folder.path(), false);
 }
 
 /// Power goes away at flushes and between them: the filesystem recovers, and what was synced is there.
