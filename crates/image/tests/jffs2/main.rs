@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod built;
+mod contradicting;
 mod dumped;
 mod edited;
+mod mutated;
 mod repaired;
 mod shifted;
 

@@ -101,7 +101,7 @@ impl Scan {
             has_marked: false,
             has_gap: false,
             tail_from: u64::MAX,
-            strict: is_live,
+            strict: is_live && !options.stable,
             summaries: !options.ignores_summaries,
             trusts_markers: is_live && !options.stable,
             faulty: false,
@@ -426,6 +426,9 @@ impl Scan {
     }
 
     fn inode(&mut self, inode: u32, version: u32, at: u64, len: u32) {
+        if inode == 0 {
+            return self.note(Fault::NoNumber.at(at));
+        }
         self.counts.inode_nodes += 1;
         self.highest_inode = self.highest_inode.max(inode);
         self.place(at, len, Owner::Inode(inode));
@@ -449,6 +452,9 @@ impl Scan {
     }
 
     fn dirent(&mut self, parent: u32, name: &[u8], (named, time): (Named, Option<u32>), len: u32) {
+        if parent == 0 {
+            return self.note(Fault::NoNumber.at(u64::from(named.at)));
+        }
         self.counts.dirent_nodes += 1;
         self.highest_inode = self.highest_inode.max(parent).max(named.inode);
         self.place(u64::from(named.at), len, Owner::Dirent(parent));
