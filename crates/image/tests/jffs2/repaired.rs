@@ -12,7 +12,7 @@ use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{ERASE, KINDS, image, image_with_removed, noise};
+use super::edited::{ERASE, KINDS, image, image_of_small_files, image_with_removed, noise};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -400,5 +400,29 @@ fn a_directory_whose_name_is_overwritten_is_damage() {
         let names = listing(&mut *mounted(&new));
         let lost = names.keys().find(|path| path.starts_with("/lost-") && path.ends_with("/text"));
         assert!(contents(&mut *mounted(&new), lost.unwrap()) == text(), "{kind:?}: {names:?}");
+    }
+}
+
+/// It is damage of one image, not two of them: what was in its place is lost.
+#[test]
+fn an_eraseblock_that_is_overwritten_by_a_copy_of_another_one_is_damage() {
+    for kind in KINDS {
+        let whole = image_of_small_files(kind);
+        let before = listing(&mut *mounted(&whole));
+        let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE + 1;
+        for (from, to) in (0..used).flat_map(|from| (0..used).map(move |to| (from, to))) {
+            let name = format!("{kind:?}: {to} is a copy of {from}");
+            let mut bytes = whole.clone();
+            bytes.copy_within(from * ERASE..(from + 1) * ERASE, to * ERASE);
+            assert_eq!(open(&bytes).unwrap().found.len(), 1, "{name}");
+            let Ok((report, new)) = repaired(&name, &bytes) else {
+                // All names of the root directory were in the first one.
+                assert_eq!(to, 0, "{name}");
+                continue;
+            };
+            let after = listing(&mut *mounted(&new));
+            let differs = before.iter().any(|(path, data)| after.get(path).is_some_and(|now| now != data));
+            assert!(!differs || !report.losses.is_empty(), "{name}");
+        }
     }
 }

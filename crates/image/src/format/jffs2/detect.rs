@@ -315,8 +315,20 @@ impl Stretch {
         same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
     }
 
-    /// Refuses a stated size of eraseblocks that nodes contradict.
+    /// Refuses a stated size of eraseblocks that nodes contradict: they cross no end of one, and clean markers stand at none but the beginning.
     fn require_stated(&self) -> Result<(), ImageError> {
+        if let (Some(stated), Some(first)) = (self.stated, self.markers.first) {
+            let mut markers = self.places.iter().filter(|node| node.edge == Edge::Begins).map(|node| node.at);
+            if let Some(at) = markers.find(|at| !(at - first).is_multiple_of(stated))
+                && self.layout_of(stated).is_none()
+            {
+                let why = format!(
+                    "the clean marker at byte {at} ({at:#x}) is {} bytes behind the one at byte {first} ({first:#x}), and each begins an eraseblock",
+                    at - first
+                );
+                return Err(ImageError::PebSize { stated, why });
+            }
+        }
         match (self.stated, self.first.crossing) {
             (Some(stated), Some(at))
                 if self.grids().all(|grid| grid.crossing.is_some()) && self.layout_of(stated).is_none() =>
@@ -462,20 +474,21 @@ impl Rivals {
     /// The same of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
     /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
     fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<(u64, u64)> {
-        let mut by_distance: HashMap<u64, (usize, u64)> = HashMap::new();
-        for pair in self.pairs.iter().filter(|pair| pair.is_copy) {
-            let (count, first) = by_distance.entry(pair.second - pair.first).or_insert((0, pair.second));
-            *count += 1;
-            *first = pair.second.min(*first);
+        let mut by_distance: HashMap<u64, (usize, u64, u64)> = HashMap::new();
+        for Pair { first, second, .. } in self.pairs.iter().copied().filter(|pair| pair.is_copy) {
+            let (count, from, to) = by_distance.entry(second - first).or_insert((0, second, second));
+            (*count, *from, *to) = (*count + 1, second.min(*from), second.max(*to));
         }
-        let (count, border) = by_distance.into_values().max()?;
+        let (count, border, end) = by_distance.into_values().max()?;
         let before = self.before(border);
         let after = self.nodes.len() - before;
         let is_rival = |pair: &&Pair| !pair.is_copy && pair.first < border && pair.second >= border;
         let changed = self.pairs.iter().filter(is_rival).count();
         let (last, _) = self.with_last(border)?;
         let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
-        let is_copy = is_apart && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
+        // That of one eraseblock over another has most of the nodes, if they are short, but none of what the others hold.
+        let is_all = 2 * (end - border) > last - start;
+        let is_copy = is_apart && is_all && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
         is_copy.then_some((last, border))
     }
 }
