@@ -74,49 +74,46 @@ pub(crate) fn image_with_removed(kind: Kind) -> Vec<u8> {
 
 /// A JFFS2 with so many small files in its first eraseblock, and a large one in all others.
 pub(crate) fn image_of_small_files(kind: Kind) -> Vec<u8> {
-    let mut fs = empty(kind);
-    let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
-    for number in 0..60 {
-        let file = fs.create(1, format!("file{number}").as_bytes(), &new).unwrap();
-        fs.write(file, 0, b"small").unwrap();
-    }
-    let file = fs.create(1, b"data", &new).unwrap();
-    fs.write(file, 0, &noise(1, 60_000)).unwrap();
-    whole(fs)
+    filled(kind, |fs| {
+        for number in 0..60 {
+            let file = fs.create(1, format!("file{number}").as_bytes(), &REGULAR).unwrap();
+            fs.write(file, 0, b"small").unwrap();
+        }
+        let file = fs.create(1, b"data", &REGULAR).unwrap();
+        fs.write(file, 0, &noise(1, 60_000)).unwrap();
+    })
 }
 
-type MadeFs = Jffs2<StoreFlash<Vec<u8>>>;
+pub(crate) const REGULAR: NewFile<'_> =
+    NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
 
-fn empty(kind: Kind) -> MadeFs {
+/// The image of a filesystem that `fill` has put something into, with all of its partition.
+pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<u8> {
     let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand), StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     fs.set_time(NOW);
-    fs
-}
-
-/// The image with all of its partition.
-fn whole(fs: MadeFs) -> Vec<u8> {
+    fill(&mut fs);
     let mut bytes = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
     bytes.resize(BLOCKS * ERASE, 0xFF);
     bytes
 }
 
 fn made(kind: Kind, removes: bool) -> Vec<u8> {
-    let mut fs = empty(kind);
-    let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
-    let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
-    for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
-        let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
-        fs.write(file, 0, &data).unwrap();
-    }
-    if removes {
-        let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
-        fs.write(gone, 0, b"gone").unwrap();
-        fs.unlink(1, b"gone").unwrap();
-    }
-    whole(fs)
+    filled(kind, |fs| {
+        let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+        let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
+        for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
+            let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
+            fs.write(file, 0, &data).unwrap();
+        }
+        if removes {
+            let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
+            fs.write(gone, 0, b"gone").unwrap();
+            fs.unlink(1, b"gone").unwrap();
+        }
+    })
 }
 
 /// A folder with an image in a file.
@@ -144,7 +141,12 @@ fn change(
 }
 
 /// Puts one file into the root directory.
-fn put(image: &Path, options: &EditOptions, name: &str, data: &[u8]) -> Result<Committed, EditError> {
+pub(crate) fn put(
+    image: &Path,
+    options: &EditOptions,
+    name: &str,
+    data: &[u8],
+) -> Result<Committed, EditError> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join(name);
     fs::write(&source, data).unwrap();

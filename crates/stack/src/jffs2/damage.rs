@@ -43,6 +43,9 @@ pub enum Fault {
         /// Version in the summary.
         version: u32,
     },
+    /// The summary of its eraseblock does not list it: it may be of another eraseblock.
+    #[error("the summary of the eraseblock does not list the node")]
+    NotInSummary,
     /// The inode of a name is not there.
     #[error("name {name:?} of inode {inode}, which is not there")]
     NoInode {

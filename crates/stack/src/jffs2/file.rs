@@ -73,8 +73,15 @@ pub(super) struct Useless {
 
 impl Useless {
     fn damaged(&mut self, at: u32, fault: Fault) {
+        self.damaged_unless(false, at, fault);
+    }
+
+    /// Takes a damaged node in, whose fault is not told where newer ones have replaced it.
+    fn damaged_unless(&mut self, is_replaced: bool, at: u32, fault: Fault) {
         self.places.push(at);
-        self.damage.push(fault.at(u64::from(at)));
+        if !is_replaced {
+            self.damage.push(fault.at(u64::from(at)));
+        }
     }
 }
 
@@ -93,13 +100,14 @@ impl File {
     ) -> Result<(Self, Useless), Error> {
         let mut all = BTreeMap::new();
         let mut useless = Useless::default();
+        let mut damaged_heads = Vec::new();
         for node in refs {
             match read_node(flash, endian, number, *node)? {
                 Ok(Some(inode)) => {
                     all.insert(*node, FileNode::new(node.at, inode));
                 }
                 Ok(None) => useless.places.push(node.at),
-                Err(fault) => useless.damaged(node.at, fault),
+                Err(fault) => damaged_heads.push((*node, fault)),
             }
         }
         let is_like = |node: &FileNode| node.inode.file_type() == named;
@@ -120,6 +128,9 @@ impl File {
             }
             let Some((node, fault)) = damaged else {
                 useless.places.extend(covered);
+                for (node, fault) in damaged_heads {
+                    useless.damaged_unless(file.replaces(node), node.at, fault);
+                }
                 if !checked {
                     useless.damage.extend(file.rivals(&all));
                 }
@@ -128,6 +139,15 @@ impl File {
             all.remove(&node);
             useless.damaged(node.at, fault);
         }
+    }
+
+    /// True when newer nodes say all that there is of the file.
+    fn replaces(&self, node: NodeRef) -> bool {
+        let is_older = self.nodes.first_key_value().is_some_and(|(oldest, _)| node < *oldest);
+        let size = self.newest().map_or(0, |newest| u64::from(newest.inode.file_bytes));
+        let is_regular =
+            self.newest().is_some_and(|newest| newest.inode.file_type() == Some(FileType::Regular));
+        is_older && (!is_regular || self.gaps(size).is_empty())
     }
 
     /// Nodes that say something else than the next one of their version, where one of the two holds something: nobody can tell which one

@@ -15,6 +15,7 @@
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
+//! - A mount for reading looks for nodes that the summary of their eraseblock does not list: it is of another one where bytes are missing.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
 

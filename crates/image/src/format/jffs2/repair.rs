@@ -599,7 +599,11 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
         if header.node_type == NodeType::CleanMarker {
             marker = header.len;
         }
-        let Some(entry) = entry(&header, node, endian, offset) else { continue };
+        // No eraseblock has 4 GiB.
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let is_good = Body::parse(&header, node, endian).is_ok();
+        let entry = Entry::of_node(&header, node, offset, endian).filter(|_| is_good);
+        let Some(entry) = entry else { continue };
         let from = list.len();
         list.resize(from + entry.size(), 0);
         entry.emit(endian, &mut list[from..]);
@@ -610,24 +614,6 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
     }
     let at = u32::try_from(at).unwrap_or(u32::MAX);
     emit_summary((count, &list), marker, at, endian, out);
-}
-
-/// The record of a node in a summary.
-fn entry<'n>(header: &Header, node: &'n [u8], endian: Endian, offset: usize) -> Option<Entry<'n>> {
-    let (offset, len) = (u32::try_from(offset).ok()?, header.len);
-    if header.obsolete {
-        return None;
-    }
-    Some(match Body::parse(header, node, endian).ok()? {
-        Body::Inode(Inode { inode, version, .. }) => Entry::Inode { inode, version, offset, len },
-        Body::Dirent(DirentNode { dirent, name }) => {
-            let Dirent { parent, version, inode, dirent_type, .. } = dirent;
-            Entry::Dirent { parent, version, inode, dirent_type, offset, len, name }
-        }
-        Body::Xattr(node) => Entry::Xattr { xid: node.xattr.xid, version: node.xattr.version, offset, len },
-        Body::Xref(_) => Entry::Xref { offset },
-        Body::Summary | Body::Other => return None,
-    })
 }
 
 /// Writes names again that are damaged, as the summary lists them: a mount has believed it.
@@ -647,14 +633,20 @@ fn restore_names(block: &mut [u8], endian: Endian) {
             _ => None,
         })
         .collect();
+    let good: Vec<Range<usize>> = pieces(block, endian)
+        .filter_map(|(at, piece)| match piece {
+            Piece::Node(header, node) => {
+                Body::parse(&header, node, endian).is_ok().then_some(at..at + node.len())
+            }
+            _ => None,
+        })
+        .collect();
     for (offset, dirent, name) in listed {
         let node = DirentNode { dirent, name: &name };
         let place = offset as usize..(offset as usize).saturating_add(node.size());
-        let Some(bytes) = block.get_mut(place) else { continue };
-        let is_good = Header::parse(bytes, endian).is_ok() && DirentNode::parse(bytes, endian).is_ok();
-        if !is_good {
-            node.emit(endian, bytes);
-        }
+        let is_good = good.iter().any(|good| good.start < place.end && place.start < good.end);
+        let Some(bytes) = block.get_mut(place).filter(|_| !is_good) else { continue };
+        node.emit(endian, bytes);
     }
 }
 
