@@ -1,6 +1,7 @@
 //! Detection of the contents of a file: UBI, a bare UBIFS, JFFS2, with OOB between the pages or without, at its start or somewhere inside.
 
 use floatgate_media::crc;
+use floatgate_media::jffs2::Header;
 use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VidHeader};
 use floatgate_media::ubifs::{Frame, MIN_LEB_BYTES, NODE_MAGIC, Node, Superblock};
 use floatgate_stack::store::Store;
@@ -268,6 +269,9 @@ fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<V
     Ok(found)
 }
 
+/// Bytes of the shortest image: two nodes of a JFFS2, of which one may be no more than a header.
+const IMAGE_MIN: u64 = 2 * Header::SIZE as u64;
+
 /// Error for a file in which nothing was found.
 ///
 /// # Errors
@@ -278,7 +282,7 @@ pub(crate) fn explain(store: &mut dyn Store) -> Result<ImageError, ImageError> {
         return Ok(ImageError::Empty);
     }
     if let Some(byte) = blank(store, size)? {
-        return Ok(ImageError::Blank(byte));
+        return Ok(if size < IMAGE_MIN { ImageError::TooShort(size) } else { ImageError::Blank(byte) });
     }
     let hits = search_all(store, size)?;
     if let Some((offset, superblock)) = hits.superblocks.first() {

@@ -14,6 +14,11 @@ use super::format::ubi::dump::{of_ec, of_peb, of_vid, state};
 use super::format::ubifs::dump::{node_at, of_inode, of_node, of_path, places_of};
 use super::open::Selection;
 use super::{Image, ImageError};
+use crate::words::count;
+
+/// Selections that JFFS2 does not have, in messages.
+pub(crate) const A_LEB: &str = "a LEB";
+pub(crate) const AN_AREA: &str = "an area";
 
 /// Selection of what to dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +154,11 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     };
     let store = image.store()?;
     if place >= store.size_bytes() {
-        return Err(ImageError::NoNode(format!("the file ends before byte {at}")));
+        let size = image.file_byte(store.size_bytes());
+        return Err(ImageError::NoNode(format!(
+            "there is no byte {at}: the file has {}",
+            count(size, "byte")
+        )));
     }
     let mut bytes = vec![0; 1 << 17];
     store.read_at(place, &mut bytes).map_err(ImageError::Store)?;

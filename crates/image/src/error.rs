@@ -33,6 +33,9 @@ pub enum ImageError {
     /// The file has no bytes.
     #[error("the file is empty")]
     Empty,
+    /// The file has too few bytes for an image.
+    #[error("the file has {}, fewer than any image", count(*.0, "byte"))]
+    TooShort(u64),
     /// All bytes are the same.
     #[error("every byte of the file is {0:#04x}")]
     Blank(u8),
@@ -133,6 +136,9 @@ pub enum ImageError {
     /// Nothing stands where a dump was asked for.
     #[error("{0}")]
     NoNode(String),
+    /// A moment of which no node is there.
+    #[error("{0}")]
+    NoMoment(String),
     /// No node of a JFFS2 was written before an earlier moment.
     #[error("no node that is still on the flash is as old as that")]
     NothingThatOld,

@@ -5,6 +5,7 @@ use std::io;
 use crate::ImageError;
 use crate::build::BuildError;
 use crate::content::OVERLAY_MARK;
+use crate::dump::{A_LEB, AN_AREA};
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
 #[cfg(feature = "mount")]
@@ -30,8 +31,13 @@ impl Help for OutputError {
             Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
             Self::NoStream => "name a file; ./- is one with that name",
             Self::Terminal => "name a file, or pipe the output into a command",
-            Self::Host { error, .. } if error.kind() == io::ErrorKind::StorageFull => {
+            Self::Host { error, .. }
+                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
+            {
                 "the disk is full: a file that had this name before is unchanged; name a place with more room"
+            }
+            Self::Host { error, .. } if error.kind() == io::ErrorKind::FileTooLarge => {
+                "no file can become that large there (`ulimit -f`, or the disk's filesystem): a file that had this name before is unchanged"
             }
             Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
             Self::Host { .. } | Self::NoFolder { .. } => "name a file in a folder that you can write to",
@@ -65,7 +71,10 @@ impl Help for ImageError {
                 "the image is unchanged: make room on the disk, or put the image where there is more"
             }
             Self::Write(_) => "nothing more can be written to the output",
-            Self::NoNode(_) => "`floatgate image check` lists places; `floatgate image ls` files",
+            Self::NoNode(_) => {
+                "`floatgate image check` lists places of damage, `floatgate image ls` files, `floatgate image dump --nodes` all nodes of a JFFS2"
+            }
+            Self::TooShort(_) => "name a file with an image or a dump in it",
             Self::Nothing => {
                 "`floatgate ecc check` finds out how a NAND dump is protected; other formats are not known yet"
             }
@@ -95,10 +104,16 @@ impl Help for ImageError {
             Self::Ubifs(ubifs::Error::SignedSuperblock) => {
                 "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
             }
-            Self::NothingThatOld | Self::Ubifs(ubifs::Error::NothingThatOld) => {
+            Self::NothingThatOld | Self::NoMoment(_) | Self::Ubifs(ubifs::Error::NothingThatOld) => {
                 "`floatgate image ls --history` lists the moments of which nodes are left"
             }
             Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            Self::Filesystem(fs::Error::IsDirectory) => {
+                "`floatgate image ls` lists what is in it, `floatgate image extract` saves it with all files"
+            }
+            Self::Filesystem(fs::Error::Invalid(_)) => {
+                "`floatgate image stat` shows what it is, and where a link leads"
+            }
             // Linux refuses these only when it mounts for writing.
             Self::Ubifs(ubifs::Error::Node {
                 lnum: 0,
@@ -130,6 +145,9 @@ impl Help for ImageError {
                 "`floatgate image ls --history` lists moments, without authentication"
             }
             Self::NotJffs2(_) => "--area, --leb, --inode and --path show nodes of UBIFS",
+            Self::NotForJffs2(A_LEB | AN_AREA) => {
+                "--peb shows the nodes of an eraseblock, --at the one at a byte of the file, --inode or --path those of a file, --nodes all"
+            }
             Self::NotForJffs2(_) => {
                 "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"
             }

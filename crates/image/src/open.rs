@@ -196,7 +196,13 @@ impl Image {
         if found.is_empty() {
             return Err(ImageError::Nothing);
         }
-        let (plain, splices, mut found) = spliced(Arc::clone(&data), found, access, detect)?;
+        // No repair of a dump with OOB puts bytes back that are missing.
+        let shifted = |error| match error {
+            ImageError::Shifted(why) => ImageError::NotRepairable(why),
+            error => error,
+        };
+        let (plain, splices, mut found) =
+            spliced(Arc::clone(&data), found, access, detect).map_err(shifted)?;
         for found in &mut found {
             *found = jffs2::write::with_free(&store, found, |found| corrected.bad_pebs(found))?;
         }

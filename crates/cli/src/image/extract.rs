@@ -8,7 +8,7 @@ use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
 use floatgate_image::history::At;
-use floatgate_image::output::Output;
+use floatgate_image::output::{Output, OutputError};
 use indicatif::ProgressBar;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ impl Args {
             self.tar(extraction, &limits, &progress)
         } else {
             let target = DirectoryTarget::new(&self.target, !self.no_owner);
-            let mut target = target.map_err(|error| unwritable(&self.target, &error))?;
+            let mut target = target.map_err(|error| unwritable(&self.target, error))?;
             extraction.run(&mut target, &limits, &progress).map_err(|error| {
                 let left = format!("; what was extracted until then is in {}", self.target.display());
                 self.failed(&error, &left)
@@ -129,7 +129,7 @@ impl Args {
         let extracted =
             extraction.run(&mut target, limits, progress).map_err(|error| self.failed(&error, ""))?;
         let out = target.finish().and_then(|out| Ok(out.into_inner()?));
-        out.map_err(|error| unwritable(&self.target, &error))?.finish()?;
+        out.map_err(|error| unwritable(&self.target, error))?.finish()?;
         Ok(extracted)
     }
 
@@ -184,6 +184,6 @@ pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
     }
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()), "name a place that you can write to")
+fn unwritable(path: &Path, error: std::io::Error) -> Failure {
+    OutputError::Host { path: path.to_owned(), error }.into()
 }

@@ -8,6 +8,7 @@ use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use super::*;
 use crate::ImageError;
 use crate::extract::Extractions;
+use crate::help::Help as _;
 use crate::history::{At, Change, Revision, history};
 
 /// A change of a filesystem.
@@ -229,6 +230,8 @@ fn moments_that_are_none_are_refused() {
     for (inode, number) in [(0, 0), (2, 99), (77, 1), (u32::MAX, u32::MAX)] {
         assert!(matches!(of(&bytes, version(inode, number)), Some(text) if text.contains("no node")));
     }
+    let error = Extractions::open_at(&open(&bytes), &Selection::default(), version(2, 99)).err().unwrap();
+    assert!(error.help().contains("ls --history"), "{}", error.help());
 }
 
 /// Losses to garbage collection are told as far as they can be.

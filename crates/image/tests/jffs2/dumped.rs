@@ -1,6 +1,7 @@
 //! Nodes that are shown.
 
 use floatgate_image::dump::{Area, Dumped, Wanted, dump};
+use floatgate_image::help::Help as _;
 use floatgate_image::info::info;
 use floatgate_image::{ImageError, Selection};
 
@@ -49,6 +50,28 @@ fn nodes_of_a_file_are_shown_by_path_inode_block_and_place() {
     let missing = Wanted::Path { path: b"/none".to_vec(), block: None, entry: false };
     assert!(matches!(dumped(bytes, &missing), Err(ImageError::NoNode(_))));
     assert!(matches!(dumped(bytes, &Wanted::Area(Area::Master)), Err(ImageError::NotForJffs2(_))));
+}
+
+/// What is not there is told, with what is.
+#[test]
+fn nodes_that_are_not_there_are_told() {
+    let bytes = IMAGES[0].1;
+    let end = bytes.len() as u64;
+    let refused = |wanted: &Wanted| {
+        let error = dumped(bytes, wanted).unwrap_err();
+        (error.to_string(), error.help())
+    };
+    for (wanted, told) in [
+        (Wanted::At(end), format!("there is no byte {end}: the file has {end} bytes")),
+        (Wanted::Peb(1000), "there is no eraseblock 1000: the image has 1 eraseblock".to_owned()),
+        (Wanted::Inode { inode: 999, block: None }, "there is no node of inode 999".to_owned()),
+    ] {
+        let (message, help) = refused(&wanted);
+        assert_eq!(message, told);
+        assert!(help.contains("dump --nodes"), "{help}");
+    }
+    let (_, help) = refused(&Wanted::Leb { lnum: 3, offset: 0 });
+    assert!(help.contains("--peb") && help.contains("--nodes"), "{help}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ use super::{IMAGES, Random, contents, text};
 
 pub(crate) const ERASE: usize = 16 << 10;
 const BLOCKS: usize = 40;
-const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
+pub(crate) const NOW: Timestamp = Timestamp { seconds: 1_700_000_000, nanoseconds: 0 };
 
 /// How an image is made.
 #[derive(Clone, Copy, Debug)]
@@ -72,26 +72,48 @@ pub(crate) fn image_with_removed(kind: Kind) -> Vec<u8> {
     made(kind, true)
 }
 
-fn made(kind: Kind, removes: bool) -> Vec<u8> {
+/// A JFFS2 with so many small files in its first eraseblock, and a large one in all others.
+pub(crate) fn image_of_small_files(kind: Kind) -> Vec<u8> {
+    filled(kind, |fs| {
+        for number in 0..60 {
+            let file = fs.create(1, format!("file{number}").as_bytes(), &REGULAR).unwrap();
+            fs.write(file, 0, b"small").unwrap();
+        }
+        let file = fs.create(1, b"data", &REGULAR).unwrap();
+        fs.write(file, 0, &noise(1, 60_000)).unwrap();
+    })
+}
+
+pub(crate) const REGULAR: NewFile<'_> =
+    NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+
+/// The image of a filesystem that `fill` has put something into, with all of its partition.
+pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<u8> {
     let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand), StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     fs.set_time(NOW);
-    let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
-    let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
-    for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
-        let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
-        fs.write(file, 0, &data).unwrap();
-    }
-    if removes {
-        let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
-        fs.write(gone, 0, b"gone").unwrap();
-        fs.unlink(1, b"gone").unwrap();
-    }
+    fill(&mut fs);
     let mut bytes = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
     bytes.resize(BLOCKS * ERASE, 0xFF);
     bytes
+}
+
+fn made(kind: Kind, removes: bool) -> Vec<u8> {
+    filled(kind, |fs| {
+        let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+        let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
+        for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
+            let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
+            fs.write(file, 0, &data).unwrap();
+        }
+        if removes {
+            let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();
+            fs.write(gone, 0, b"gone").unwrap();
+            fs.unlink(1, b"gone").unwrap();
+        }
+    })
 }
 
 /// A folder with an image in a file.
@@ -119,7 +141,12 @@ fn change(
 }
 
 /// Puts one file into the root directory.
-fn put(image: &Path, options: &EditOptions, name: &str, data: &[u8]) -> Result<Committed, EditError> {
+pub(crate) fn put(
+    image: &Path,
+    options: &EditOptions,
+    name: &str,
+    data: &[u8],
+) -> Result<Committed, EditError> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join(name);
     fs::write(&source, data).unwrap();
@@ -258,6 +285,20 @@ fn changes_are_no_losses() {
         for round in 0..120 {
             put(&file, &options(), "file", &noise(round + 1, 20_000)).unwrap();
             assert_eq!(outcome(&file), Outcome::Clean, "{kind:?} {round}");
+        }
+    }
+}
+
+/// Its names stay on the flash longer than the nodes that removed them, and its own name says that it was removed.
+#[test]
+fn a_directory_that_was_removed_is_not_told() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        change(&file, &options(), |editor| editor.remove(&path("/dir"), true)).unwrap();
+        for round in 0..12 {
+            put(&file, &options(), "file", &noise(round + 1, 9000)).unwrap();
+            let report = check(&Image::open(&file, Access::Read).unwrap(), &Selection::default()).unwrap();
+            assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()), "{kind:?} {round}");
         }
     }
 }

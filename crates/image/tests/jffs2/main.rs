@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod built;
+mod contradicting;
 mod dumped;
 mod edited;
+mod mutated;
 mod repaired;
 mod shifted;
 
@@ -195,6 +197,8 @@ fn refused(bytes: &[u8]) -> (String, String) {
 
 #[test]
 fn other_contents_and_swapped_bytes_are_told() {
+    let (message, help) = refused(&[7]);
+    assert!(message.contains("the file has 1 byte") && help.contains("name a file"), "{message}: {help}");
     let image = IMAGES[0].1;
     for (group, tool) in [(2, "dd conv=swab"), (4, "--reverse-bytes=4")] {
         let swapped: Vec<u8> =

@@ -12,7 +12,7 @@ use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{ERASE, KINDS, image, image_with_removed, noise};
+use super::edited::{ERASE, KINDS, REGULAR, filled, image, image_of_small_files, image_with_removed, noise};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -400,5 +400,84 @@ fn a_directory_whose_name_is_overwritten_is_damage() {
         let names = listing(&mut *mounted(&new));
         let lost = names.keys().find(|path| path.starts_with("/lost-") && path.ends_with("/text"));
         assert!(contents(&mut *mounted(&new), lost.unwrap()) == text(), "{kind:?}: {names:?}");
+    }
+}
+
+/// It is damage of one image, not two of them: what was in its place is lost.
+#[test]
+fn an_eraseblock_that_is_overwritten_by_a_copy_of_another_one_is_damage() {
+    for kind in KINDS {
+        let whole = image_of_small_files(kind);
+        let before = listing(&mut *mounted(&whole));
+        let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE + 1;
+        for (from, to) in (0..used).flat_map(|from| (0..used).map(move |to| (from, to))) {
+            let name = format!("{kind:?}: {to} is a copy of {from}");
+            let mut bytes = whole.clone();
+            bytes.copy_within(from * ERASE..(from + 1) * ERASE, to * ERASE);
+            assert_eq!(open(&bytes).unwrap().found.len(), 1, "{name}");
+            let Ok((report, new)) = repaired(&name, &bytes) else {
+                // All names of the root directory were in the first one.
+                assert_eq!(to, 0, "{name}");
+                continue;
+            };
+            let after = listing(&mut *mounted(&new));
+            let differs = before.iter().any(|(path, data)| after.get(path).is_some_and(|now| now != data));
+            assert!(!differs || !report.losses.is_empty(), "{name}");
+        }
+    }
+}
+
+/// Where an image is chosen by its place, others in the file stay as they are, damaged or not. It may begin at any byte.
+#[test]
+fn of_several_images_the_one_that_is_chosen_is_repaired() {
+    let (little, big) = (IMAGES[0].1, IMAGES[1].1);
+    let damaged = |whole: &[u8], endian| {
+        let mut bytes = whole.to_vec();
+        let inode = mounted(whole).resolve(b"/link").unwrap();
+        bytes[place_of(whole, endian, inode) + 30] ^= 1;
+        bytes
+    };
+    let first = damaged(little, Endian::Little);
+    let between = noise(3, 70_001 - first.len());
+    let file = [first, between, damaged(big, Endian::Big)].concat();
+    let folder = tempfile::tempdir().unwrap();
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    fs::write(&old, &file).unwrap();
+    for offset in [0, 70_001] {
+        let chosen = |offset| Selection { offset: Some(offset), ..Selection::default() };
+        let report = repair(&old, &new, &chosen(offset)).unwrap();
+        assert_eq!((report.method, report.outcome), (Method::Mended, Repaired::WithLosses), "{offset}");
+        let outcome =
+            |offset| check(&Image::open(&new, Access::Read).unwrap(), &chosen(offset)).unwrap().outcome;
+        assert_eq!(outcome(offset), Outcome::Clean, "{offset}");
+        assert_eq!(outcome(70_001 - offset), Outcome::Damaged, "{offset}");
+        let now = fs::read(&new).unwrap();
+        let (others, others_now) =
+            if offset == 0 { (&file[70_001..], &now[70_001..]) } else { (&file[..70_001], &now[..70_001]) };
+        assert!(others == others_now, "{offset}");
+    }
+}
+
+/// A damaged node that newer ones have replaced is of no use, whether a summary lists it or not.
+#[test]
+fn damage_of_what_was_replaced_is_not_told() {
+    for kind in KINDS {
+        let mut bytes = filled(kind, |fs| {
+            let file = fs.create(1, b"data", &REGULAR).unwrap();
+            for seed in 1..3 {
+                fs.write(file, 0, &noise(seed, 40_000)).unwrap();
+            }
+        });
+        let inode = mounted(&bytes).resolve(b"/data").unwrap();
+        let first = place_of(&bytes, kind.endian, inode);
+        let is_data = |(at, header): &(usize, Header)| *at > first && header.len > 4000;
+        let of_data = nodes(&bytes, kind.endian).into_iter().find(is_data).unwrap().0;
+        // Without a summary a mount looks at the fields of all nodes, and tells all damage of them.
+        bytes[of_data + 4000] ^= 1;
+        if kind.summaries {
+            bytes[first + 30] ^= 1;
+        }
+        let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+        assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()), "{kind:?}");
     }
 }

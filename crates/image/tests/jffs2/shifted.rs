@@ -135,9 +135,7 @@ fn what_follows_missing_bytes_is_read_and_repaired() {
         let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap();
         let all = listing(&mut *mounted(&whole));
         for round in 0..14 {
-            // A summary lists what was in an eraseblock before as many bytes were lost.
-            let whole_block = if summaries { 20_000 } else { ERASE };
-            let bytes = [1, 13, 700, 5000, whole_block, ERASE + 13, 700][round % 7];
+            let bytes = [1, 13, 700, 5000, ERASE, ERASE + 13, 700][round % 7];
             let at = 600 + random.below(used - bytes - 600);
             let name = format!("{endian:?} {summaries} {markers}: {bytes} bytes at {at}");
             let (cut, inserted) = if round % 4 == 3 { (0, bytes) } else { (bytes, 0) };

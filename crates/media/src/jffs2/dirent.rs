@@ -44,6 +44,17 @@ impl Dirent {
         check_crc("dirent", NODE_CRC_AT, dirent.node_crc, &bytes[..NODE_CRC_AT])?;
         Ok(dirent)
     }
+
+    /// Writes the fields with their CRC over those of a node; its header and its name stay.
+    ///
+    /// # Panics
+    ///
+    /// `node` is shorter than the fields.
+    pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
+        endian.put(self, node, 0);
+        let node_crc = crc::jffs2(&node[..NODE_CRC_AT]);
+        endian.put(&node_crc, node, NODE_CRC_AT);
+    }
 }
 
 /// A dirent node with its name.
@@ -86,11 +97,8 @@ impl DirentNode<'_> {
         rest.copy_from_slice(self.name);
         assert!(self.name.len() <= usize::from(u8::MAX));
         let name_len = self.name.len() as u8;
-        let mut dirent = Dirent { name_len, name_crc: crc::jffs2(self.name), node_crc: 0, ..self.dirent };
-        endian.put(&dirent, head, 0);
         Header::new(NodeType::Dirent, self.size() as u32).emit(endian, head);
-        dirent.node_crc = crc::jffs2(&head[..NODE_CRC_AT]);
-        endian.put(&dirent.node_crc, head, NODE_CRC_AT);
+        Dirent { name_len, name_crc: crc::jffs2(self.name), ..self.dirent }.emit_fields(endian, head);
     }
 }
 

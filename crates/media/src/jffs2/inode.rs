@@ -97,11 +97,19 @@ impl Inode {
         rest.copy_from_slice(data);
         // A node is shorter than an eraseblock.
         let len = (Self::SIZE + data.len()) as u32;
-        let mut inode = Self { data_crc: crc::jffs2(data), node_crc: 0, ..*self };
-        endian.put(&inode, head, 0);
         Header::new(NodeType::Inode, len).emit(endian, head);
-        inode.node_crc = crc::jffs2(&head[..DATA_CRC_AT]);
-        endian.put(&inode.node_crc, head, NODE_CRC_AT);
+        Self { data_crc: crc::jffs2(data), ..*self }.emit_fields(endian, head);
+    }
+
+    /// Writes the fields with their CRC over those of a node; its header and its data stay.
+    ///
+    /// # Panics
+    ///
+    /// `node` is shorter than the fields.
+    pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
+        endian.put(self, node, 0);
+        let node_crc = crc::jffs2(&node[..DATA_CRC_AT]);
+        endian.put(&node_crc, node, NODE_CRC_AT);
     }
 
     /// Checks the CRC of the data.

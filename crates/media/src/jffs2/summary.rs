@@ -2,7 +2,7 @@
 //! `docs/spec/jffs2.md#summary`.
 
 use super::header::{NodeType, check_crc};
-use super::{Endian, Header};
+use super::{Dirent, DirentNode, Endian, Header, Inode, Xattr, XattrNode, Xref};
 use crate::crc;
 use crate::error::{MediaError, Reason};
 use crate::wire::{layout, span};
@@ -84,7 +84,7 @@ layout! {
 }
 
 /// A node, as a summary lists it. Offsets count from the beginning of the eraseblock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry<'a> {
     /// An inode node.
     Inode {
@@ -130,6 +130,33 @@ pub enum Entry<'a> {
         /// First byte of the node.
         offset: u32,
     },
+}
+
+impl<'a> Entry<'a> {
+    /// The entry of a node at a byte of its eraseblock; nothing of what summaries do not list, or of a node whose CRCs are wrong, but for that of
+    /// its data.
+    #[must_use]
+    pub fn of_node(header: &Header, node: &'a [u8], offset: u32, endian: Endian) -> Option<Self> {
+        let len = header.len;
+        match header.node_type {
+            _ if header.obsolete => None,
+            NodeType::Inode => {
+                let Inode { inode, version, .. } = Inode::parse(node, endian).ok()?;
+                Some(Self::Inode { inode, version, offset, len })
+            }
+            NodeType::Dirent => {
+                let DirentNode { dirent, name } = DirentNode::parse(node, endian).ok()?;
+                let Dirent { parent, version, inode, dirent_type, .. } = dirent;
+                Some(Self::Dirent { parent, version, inode, dirent_type, offset, len, name })
+            }
+            NodeType::Xattr => {
+                let Xattr { xid, version, .. } = XattrNode::parse(node, endian).ok()?.xattr;
+                Some(Self::Xattr { xid, version, offset, len })
+            }
+            NodeType::Xref => Xref::parse(node, endian).ok().map(|_| Self::Xref { offset }),
+            _ => None,
+        }
+    }
 }
 
 impl Entry<'_> {

@@ -409,6 +409,11 @@ impl Blocks {
         nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
     }
 
+    /// Owners of all nodes that are on the flash, whether they count or not.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Owner> {
+        self.list.iter().flat_map(|block| &block.nodes).map(|node| node.owner)
+    }
+
     /// Descriptions of sums that do not add up.
     pub(super) fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();

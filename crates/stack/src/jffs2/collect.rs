@@ -1,7 +1,7 @@
 //! Garbage collection: live nodes of an eraseblock are written again, until it can be erased.
 
-use super::Jffs2;
 use super::blocks::{Owner, Placed, State};
+use super::{Jffs2, NodeRef};
 use crate::fs::{Error, FileType, Result};
 use floatgate_media::jffs2::{DirentNode, Entry, Header, Inode, NodeType, XattrNode, Xref};
 use floatgate_mtd::Mtd;
@@ -161,7 +161,7 @@ impl Jffs2<dyn Mtd> {
         if found.is_hole() || found.is_whole() || file_type != Some(FileType::Regular) {
             return self.move_node(node, bytes);
         }
-        let Some(piece) = self.file(inode)?.first_piece_of(found.inode.version) else {
+        let Some(piece) = self.file(inode)?.first_piece_of(&found) else {
             // It only tells the attributes.
             return self.move_node(node, bytes);
         };
@@ -207,7 +207,7 @@ impl Jffs2<dyn Mtd> {
                     cached.refs.iter_mut().filter(|one| one.at == node.at).for_each(|one| one.at = to);
                 }
                 if let Some(file) = self.files.get_mut(&inode) {
-                    file.moved(version, to);
+                    file.moved(NodeRef { version, at: node.at }, to);
                 }
             }
             (NodeType::Dirent, Owner::Dirent(parent)) => {

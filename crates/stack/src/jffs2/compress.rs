@@ -10,8 +10,8 @@ use std::io::Read;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompressFault {
-    /// The compressor is not known, or not supported.
-    #[error("compressor {0:?} is not supported")]
+    /// Neither Linux nor OpenWrt has the compressor.
+    #[error("compressor {} is not known", .0.code())]
     Unsupported(Compressor),
     /// LZO, deflate, or data that are too long.
     #[error("{0}")]

@@ -43,6 +43,9 @@ pub enum Fault {
         /// Version in the summary.
         version: u32,
     },
+    /// The summary of its eraseblock does not list it: it may be of another eraseblock.
+    #[error("the summary of the eraseblock does not list the node")]
+    NotInSummary,
     /// The inode of a name is not there.
     #[error("name {name:?} of inode {inode}, which is not there")]
     NoInode {
@@ -67,6 +70,53 @@ pub enum Fault {
         /// The last one.
         last: u32,
     },
+    /// Its inode number is 0, which no inode has.
+    #[error("a node of inode 0, which is none")]
+    NoNumber,
+    /// It says something else than another node of its version: which one counts is chance.
+    #[error("{}: another node of version {version} says something else", of_versions(*.inode, .name.as_deref()))]
+    SameVersion {
+        /// Inode whose versions they have: of a name the directory.
+        inode: u32,
+        /// The name, of a dirent node.
+        name: Option<String>,
+        /// Version of both.
+        version: u32,
+    },
+    /// It has the highest version that there is: nothing newer can be written of its inode.
+    #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]
+    LastVersion {
+        /// Inode whose versions it has: of a name the directory.
+        inode: u32,
+    },
+    /// It is of another type of file than the name of its inode and other nodes of it.
+    #[error("mode {mode:#o} is of another type of file than inode {inode}")]
+    Mode {
+        /// Inode number.
+        inode: u32,
+        /// Type and permissions that the node has.
+        mode: u32,
+    },
+    /// No program can open a name.
+    #[error("name {name:?} is empty, has bytes that no name has, or stands for a directory itself")]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// A name leads to the root directory.
+    #[error("name {name:?} leads to the root directory")]
+    ToRoot {
+        /// The name.
+        name: String,
+    },
+    /// A name is in something that is no directory.
+    #[error("name {name:?} is in inode {inode}, which is no directory")]
+    NotInDirectory {
+        /// Inode number.
+        inode: u32,
+        /// The name.
+        name: String,
+    },
     /// Its data do not fit its fields.
     #[error("inode {inode}: {data_len} bytes of data for {file_len} bytes of the file, {compressor:?}")]
     Lengths {
@@ -87,6 +137,11 @@ pub enum Fault {
         /// Description of the fault.
         fault: CompressFault,
     },
+}
+
+/// Words for what nodes of one version say something of.
+fn of_versions(inode: u32, name: Option<&str>) -> String {
+    name.map_or_else(|| format!("inode {inode}"), |name| format!("name {name:?} in directory {inode}"))
 }
 
 impl Fault {

@@ -4,7 +4,7 @@ use super::NodeRef;
 use super::damage::{Damage, Fault};
 use super::flash::Flash;
 use crate::fs::FileType;
-use floatgate_media::jffs2::{Compressor, Endian, Header, Inode, NodeType};
+use floatgate_media::jffs2::{Compressor, Endian, Header, Inode, NodeType, ROOT_INODE};
 use floatgate_mtd::{Error, Mtd};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,6 +27,11 @@ impl FileNode {
         Self { at, inode, live: 0 }
     }
 
+    /// Its place in the order of the file's nodes.
+    pub(super) const fn order(&self) -> NodeRef {
+        NodeRef { version: self.inode.version, at: self.at }
+    }
+
     /// True when the node has no data of its own.
     pub(super) fn is_hole(&self) -> bool {
         self.inode.compressor == Compressor::Zero
@@ -43,15 +48,15 @@ impl FileNode {
 pub(super) struct Fragment {
     /// Byte of the file behind the piece.
     pub(super) end: u64,
-    /// Version of the node that holds it.
-    pub(super) version: u32,
+    /// The node that holds it.
+    node: NodeRef,
 }
 
 /// A file as its nodes make it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    /// Nodes that hold something, by version. The newest one tells the attributes.
-    nodes: BTreeMap<u32, FileNode>,
+    /// Nodes that hold something, in their order. The newest one tells the attributes.
+    nodes: BTreeMap<NodeRef, FileNode>,
     /// Pieces by their first byte; between them are holes.
     fragments: BTreeMap<u64, Fragment>,
     /// The node whose data were decompressed last, and these.
@@ -68,56 +73,102 @@ pub(super) struct Useless {
 
 impl Useless {
     fn damaged(&mut self, at: u32, fault: Fault) {
+        self.damaged_unless(false, at, fault);
+    }
+
+    /// Takes a damaged node in, whose fault is not told where newer ones have replaced it.
+    fn damaged_unless(&mut self, is_replaced: bool, at: u32, fault: Fault) {
         self.places.push(at);
-        self.damage.push(fault.at(u64::from(at)));
+        if !is_replaced {
+            self.damage.push(fault.at(u64::from(at)));
+        }
     }
 }
 
 impl File {
     /// Reads the nodes of a file, and unless they were `checked` before, the data of those that count, for their CRCs. A node that is damaged
-    /// gives way to older ones.
+    /// gives way to older ones, and so does one of another type of file than the name tells.
     ///
     /// # Errors
     /// The flash fails.
     pub(super) fn read(
         flash: &mut Flash<dyn Mtd>,
         endian: Endian,
-        (inode, refs): (u32, &[NodeRef]),
+        (number, refs): (u32, &[NodeRef]),
+        named: Option<FileType>,
         checked: bool,
     ) -> Result<(Self, Useless), Error> {
         let mut all = BTreeMap::new();
         let mut useless = Useless::default();
+        let mut damaged_heads = Vec::new();
         for node in refs {
-            match read_node(flash, endian, inode, *node)? {
+            match read_node(flash, endian, number, *node)? {
                 Ok(Some(inode)) => {
-                    if let Some(twin) = all.insert(node.version, FileNode::new(node.at, inode)) {
-                        useless.places.push(twin.at);
-                    }
+                    all.insert(*node, FileNode::new(node.at, inode));
                 }
                 Ok(None) => useless.places.push(node.at),
-                Err(fault) => useless.damaged(node.at, fault),
+                Err(fault) => damaged_heads.push((*node, fault)),
             }
+        }
+        let is_like = |node: &FileNode| node.inode.file_type() == named;
+        if named.is_some() && (number == ROOT_INODE || all.values().any(is_like)) {
+            for node in all.values().filter(|node| !is_like(node)) {
+                useless.damaged(node.at, Fault::Mode { inode: number, mode: node.inode.mode });
+            }
+            all.retain(|_, node| is_like(node));
         }
         loop {
             let (file, covered) = Self::of(&all);
             let mut damaged = None;
             for node in file.nodes.values().filter(|_| !checked) {
                 if let Err(fault) = read_data(flash, node)? {
-                    damaged = Some((node.inode.version, node.at, fault));
+                    damaged = Some((node.order(), fault));
                     break;
                 }
             }
-            let Some((version, at, fault)) = damaged else {
+            let Some((node, fault)) = damaged else {
                 useless.places.extend(covered);
+                for (node, fault) in damaged_heads {
+                    useless.damaged_unless(file.replaces(node), node.at, fault);
+                }
+                if !checked {
+                    useless.damage.extend(file.rivals(&all));
+                }
                 return Ok((file, useless));
             };
-            all.remove(&version);
-            useless.damaged(at, fault);
+            all.remove(&node);
+            useless.damaged(node.at, fault);
         }
     }
 
+    /// True when newer nodes say all that there is of the file.
+    fn replaces(&self, node: NodeRef) -> bool {
+        let is_older = self.nodes.first_key_value().is_some_and(|(oldest, _)| node < *oldest);
+        let size = self.newest().map_or(0, |newest| u64::from(newest.inode.file_bytes));
+        let is_regular =
+            self.newest().is_some_and(|newest| newest.inode.file_type() == Some(FileType::Regular));
+        is_older && (!is_regular || self.gaps(size).is_empty())
+    }
+
+    /// Nodes that say something else than the next one of their version, where one of the two holds something: nobody can tell which one
+    /// should. Copies are no rivals, as Linux's garbage collector leaves them when power goes away.
+    fn rivals(&self, all: &BTreeMap<NodeRef, FileNode>) -> Vec<Damage> {
+        let holds = |node: &FileNode| self.nodes.contains_key(&node.order());
+        let pairs = all.values().zip(all.values().skip(1));
+        let are_rivals = |(one, other): &(&FileNode, &FileNode)| {
+            one.inode.version == other.inode.version
+                && one.inode != other.inode
+                && (holds(one) || holds(other))
+        };
+        let damage = |(one, _): (&FileNode, &FileNode)| {
+            let Inode { inode, version, .. } = one.inode;
+            Fault::SameVersion { inode, name: None, version }.at(u64::from(one.at))
+        };
+        pairs.filter(are_rivals).map(damage).collect()
+    }
+
     /// The file that nodes make, and the places of those that hold nothing.
-    fn of(all: &BTreeMap<u32, FileNode>) -> (Self, Vec<u32>) {
+    fn of(all: &BTreeMap<NodeRef, FileNode>) -> (Self, Vec<u32>) {
         let mut file = Self::default();
         let mut covered = Vec::new();
         for node in all.values() {
@@ -137,13 +188,14 @@ impl File {
 
     fn cover(&mut self, node: &FileNode, covered: &mut Vec<u32>) {
         let inode = &node.inode;
-        let before = self.nodes.last_key_value().map(|(&version, _)| version);
-        self.nodes.insert(inode.version, FileNode { live: 0, ..*node });
+        let order = node.order();
+        let before = self.nodes.last_key_value().map(|(&before, _)| before);
+        self.nodes.insert(order, FileNode { live: 0, ..*node });
         if inode.file_len > 0 {
             let (start, end) = (u64::from(inode.offset), inode.end());
             self.cut(start, end, covered);
-            self.fragments.insert(start, Fragment { end, version: inode.version });
-            self.lives(inode.version, end - start);
+            self.fragments.insert(start, Fragment { end, node: order });
+            self.lives(order, end - start);
         }
         // It may have told the attributes and nothing else.
         if let Some(before) = before {
@@ -158,24 +210,24 @@ impl File {
         }
     }
 
-    fn lives(&mut self, version: u32, bytes: u64) {
-        if let Some(node) = self.nodes.get_mut(&version) {
+    fn lives(&mut self, node: NodeRef, bytes: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
             node.live += bytes;
         }
     }
 
     /// Takes bytes from what a node holds.
-    fn loses(&mut self, version: u32, bytes: u64, covered: &mut Vec<u32>) {
-        if let Some(node) = self.nodes.get_mut(&version) {
+    fn loses(&mut self, order: NodeRef, bytes: u64, covered: &mut Vec<u32>) {
+        if let Some(node) = self.nodes.get_mut(&order) {
             node.live -= bytes;
-            self.remove_empty(version, covered);
+            self.remove_empty(order, covered);
         }
     }
 
-    fn remove_empty(&mut self, version: u32, covered: &mut Vec<u32>) {
-        let is_newest = self.nodes.last_key_value().is_none_or(|(&newest, _)| newest == version);
-        if !is_newest && self.nodes.get(&version).is_some_and(|node| node.live == 0) {
-            covered.extend(self.nodes.remove(&version).map(|node| node.at));
+    fn remove_empty(&mut self, order: NodeRef, covered: &mut Vec<u32>) {
+        let is_newest = self.nodes.last_key_value().is_none_or(|(&newest, _)| newest == order);
+        if !is_newest && self.nodes.get(&order).is_some_and(|node| node.live == 0) {
+            covered.extend(self.nodes.remove(&order).map(|node| node.at));
         }
     }
 
@@ -195,10 +247,13 @@ impl File {
     }
 
     /// Says where a node is now.
-    pub(super) fn moved(&mut self, version: u32, to: u32) {
-        if let Some(node) = self.nodes.get_mut(&version) {
-            node.at = to;
-        }
+    pub(super) fn moved(&mut self, from: NodeRef, to: u32) {
+        let Some(node) = self.nodes.remove(&from) else { return };
+        let now = FileNode { at: to, ..node };
+        let own = self.fragments.range_mut(u64::from(node.inode.offset)..node.inode.end());
+        own.filter(|(_, fragment)| fragment.node == from)
+            .for_each(|(_, fragment)| fragment.node = now.order());
+        self.nodes.insert(now.order(), now);
         self.last = None;
     }
 
@@ -208,10 +263,9 @@ impl File {
     }
 
     /// The first piece that a node holds.
-    pub(super) fn first_piece_of(&self, version: u32) -> Option<(u64, u64)> {
-        let node = self.nodes.get(&version)?;
+    pub(super) fn first_piece_of(&self, node: &FileNode) -> Option<(u64, u64)> {
         let own = self.fragments.range(u64::from(node.inode.offset)..node.inode.end());
-        own.filter(|(_, fragment)| fragment.version == version)
+        own.filter(|(_, fragment)| fragment.node == node.order())
             .map(|(&at, fragment)| (at, fragment.end))
             .next()
     }
@@ -220,7 +274,7 @@ impl File {
     pub(super) fn grown(&self, (start, end): (u64, u64), page: u64) -> (u64, u64) {
         let (floor, ceiling) = (start / page * page, end.next_multiple_of(page));
         let has_data =
-            |fragment: &Fragment| self.nodes.get(&fragment.version).is_some_and(|node| !node.is_hole());
+            |fragment: &Fragment| self.nodes.get(&fragment.node).is_some_and(|node| !node.is_hole());
         let (mut first, mut last) = (start, end);
         for (&at, fragment) in self.fragments.range(..start).rev() {
             if fragment.end != first || fragment.end <= floor || !has_data(fragment) {
@@ -245,7 +299,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.version, fragment.end.min(end) - start, covered);
+            self.loses(fragment.node, fragment.end.min(end) - start, covered);
         }
         let inside: Vec<(u64, Fragment)> =
             self.fragments.range(start..end).map(|(&at, fragment)| (at, *fragment)).collect();
@@ -254,7 +308,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.version, fragment.end.min(end) - at, covered);
+            self.loses(fragment.node, fragment.end.min(end) - at, covered);
         }
     }
 
@@ -263,7 +317,7 @@ impl File {
         let first = self.fragments.range(..=from).next_back().map_or(from, |(&at, _)| at);
         let all = self.fragments.range(first..).filter(move |(_, fragment)| fragment.end > from);
         let has_data =
-            |fragment: &Fragment| self.nodes.get(&fragment.version).is_some_and(|node| !node.is_hole());
+            |fragment: &Fragment| self.nodes.get(&fragment.node).is_some_and(|node| !node.is_hole());
         all.filter(move |(_, fragment)| has_data(fragment)).map(|(&at, fragment)| (at, fragment.end))
     }
 
@@ -300,7 +354,7 @@ impl File {
             }
             let piece_end = fragment.end.min(end);
             let out = &mut buf[(at - offset) as usize..(piece_end - offset) as usize];
-            let Some(node) = self.nodes.get(&fragment.version).copied() else { break };
+            let Some(node) = self.nodes.get(&fragment.node).copied() else { break };
             let first = (at - u64::from(node.inode.offset)) as usize;
             if let Err(fault) = self.copy(flash, &node, first, out)? {
                 return Ok(Err(fault.at(u64::from(node.at))));

@@ -3,8 +3,9 @@
 mod changes;
 
 use super::blocks::Owner;
+use super::damage::Damage;
 use super::file::{self, File, FileNode};
-use super::names::{DIRECTORY_MODE, Directory, Named};
+use super::names::{self, DIRECTORY_MODE, Directory, Named};
 use super::{Cached, FILES_KEPT, Jffs2, NodeRef};
 use crate::fs::{
     Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileType, Result, Space, Timestamp,
@@ -53,9 +54,7 @@ fn short_id(id: u32) -> Result<u16> {
 }
 
 fn check_name(name: &[u8]) -> Result<()> {
-    let is_possible =
-        !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| b"/\0".contains(byte));
-    if name.len() > NAME_MAX || !is_possible { Err(Error::BadName) } else { Ok(()) }
+    if name.len() > NAME_MAX || !names::is_possible(name) { Err(Error::BadName) } else { Ok(()) }
 }
 
 /// Reading.
@@ -64,7 +63,9 @@ impl Jffs2<dyn Mtd> {
     pub(super) fn file(&mut self, inode: u32) -> Result<&mut File> {
         if !self.files.contains_key(&inode) {
             let Cached { refs, checked, .. } = self.nodes.get(&inode).ok_or(Error::NotFound)?.clone();
-            let read = File::read(&mut self.flash, self.endian, (inode, &refs), checked);
+            let named =
+                if inode == ROOT_INODE { Some(FileType::Directory) } else { self.names.file_type(inode) };
+            let read = File::read(&mut self.flash, self.endian, (inode, &refs), named, checked);
             let (file, useless) = read.map_err(|error| super::filesystem::failed(&error))?;
             for at in useless.places {
                 self.blocks.obsolete(at);
@@ -105,7 +106,7 @@ impl Jffs2<dyn Mtd> {
         self.options.read_only && names.next().is_some()
     }
 
-    fn typed(&mut self, inode: u32) -> Result<(Inode, FileType)> {
+    pub(super) fn typed(&mut self, inode: u32) -> Result<(Inode, FileType)> {
         let newest = self.newest(inode)?;
         let unknown =
             || Error::Damaged(format!("inode {inode}: mode {:#o} names no type of file", newest.mode));
@@ -164,7 +165,15 @@ impl Jffs2<dyn Mtd> {
     fn attached(&mut self, inode: u32) -> Result<Vec<u8>> {
         let Some(newest) = self.file(inode)?.newest().copied() else { return Ok(Vec::new()) };
         let data = file::data(&mut self.flash, &newest).map_err(|error| super::filesystem::failed(&error))?;
-        data.map_err(|fault| fault.at(u64::from(newest.at)).into())
+        data.map_err(|fault| self.note(fault.at(u64::from(newest.at))))
+    }
+
+    /// Remembers damage that reading has met.
+    fn note(&mut self, damage: Damage) -> Error {
+        if !self.damage.contains(&damage) {
+            self.damage.push(damage.clone());
+        }
+        damage.into()
     }
 
     /// Bytes of a file that are inside its size.
@@ -174,12 +183,7 @@ impl Jffs2<dyn Mtd> {
         let read = file.read_at(&mut self.flash, offset, buf);
         match read.map_err(|error| super::filesystem::failed(&error))? {
             Ok(()) => Ok(()),
-            Err(damage) => {
-                if !self.damage.contains(&damage) {
-                    self.damage.push(damage.clone());
-                }
-                Err(damage.into())
-            }
+            Err(damage) => Err(self.note(damage)),
         }
     }
 
@@ -278,8 +282,10 @@ impl Jffs2<dyn Mtd> {
         let first = after.map_or(1, |after| after.position + 1);
         let entry = |(position, (name, named)): (u64, (Vec<u8>, Named))| {
             // Linux believes the dirent, too, as long as nobody opens the file.
-            let of_type = file_type(named.dirent_type).unwrap_or(FileType::Regular);
-            DirEntry { name, inode: named.inode, file_type: of_type, encrypted: false, position }
+            let of_type = file_type(named.dirent_type);
+            let of_type = of_type.or_else(|| Some(self.typed(named.inode).ok()?.1));
+            let file_type = of_type.unwrap_or(FileType::Regular);
+            DirEntry { name, inode: named.inode, file_type, encrypted: false, position }
         };
         Ok((first..).zip(entries).map(entry).collect())
     }
@@ -351,8 +357,9 @@ impl Jffs2<dyn Mtd> {
 impl Jffs2<dyn Mtd> {
     fn next_version(&mut self, inode: u32) -> Result<u32> {
         let cached = self.nodes.get_mut(&inode).ok_or(Error::NotFound)?;
-        cached.highest =
-            cached.highest.checked_add(1).ok_or(Error::Invalid("the inode's versions are used up"))?;
+        cached.highest = cached.highest.checked_add(1).ok_or(Error::Invalid(
+            "the versions of the file's nodes are used up: `image check --repair` numbers them anew",
+        ))?;
         Ok(cached.highest)
     }
 

@@ -58,7 +58,8 @@ impl Jffs2<dyn Mtd> {
     /// Gives what has lost its name one in the root directory, and notes inode numbers that are missing.
     pub(super) fn adopt_nameless(&mut self, has_losers: bool) {
         let directories = self.names.nameless(&self.nodes);
-        self.counts.nameless_directories = directories.len() as u64;
+        let are_lost = directories.iter().filter(|(inode, _)| !self.names.was_unnamed(*inode));
+        self.counts.nameless_directories = are_lost.count() as u64;
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
         let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
         let is_unchanged = !has_traces && !self.was_changed;
@@ -93,7 +94,7 @@ impl Jffs2<dyn Mtd> {
             return false;
         }
         self.nodes.iter().any(|(&inode, cached)| {
-            let read = File::read(&mut self.flash, self.endian, (inode, &cached.refs), true);
+            let read = File::read(&mut self.flash, self.endian, (inode, &cached.refs), None, true);
             read.is_ok_and(|(_, useless)| useless.places.len() > useless.damage.len())
         })
     }

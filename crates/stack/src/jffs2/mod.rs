@@ -15,6 +15,7 @@
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
+//! - A mount for reading looks for nodes that the summary of their eraseblock does not list: it is of another one where bytes are missing.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
 
@@ -119,7 +120,8 @@ pub struct Counts {
     pub foreign_nodes: u64,
     /// Byte of the flash where the first of them begins.
     pub first_foreign: Option<u64>,
-    /// Directories with names in them to which no name leads: they were removed, or their names are lost. Of a mount for reading.
+    /// Directories with names in them to which no name leads, and of which nothing says that they were removed: their names may be lost. Of a
+    /// mount for reading.
     pub nameless_directories: u64,
     /// Bytes in which nothing is written.
     pub free_bytes: u64,
@@ -127,7 +129,8 @@ pub struct Counts {
     pub dirty_bytes: u64,
 }
 
-/// A node of an inode: what a mount remembers of it.
+/// A node of an inode: what a mount remembers of it. They are in the order in which they count: the higher version, and of two copies of one
+/// version the one that stands later on the flash (Linux: either).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NodeRef {
     version: u32,
@@ -307,6 +310,8 @@ impl Jffs2<dyn Mtd> {
                 cached.highest = cached.highest.max(version);
             }
         }
+        self.damage.extend(self.names.faults());
+        self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {
             if !doubles.is_empty() || !out.second_names.is_empty() {
@@ -321,6 +326,31 @@ impl Jffs2<dyn Mtd> {
             }
         }
         Ok(())
+    }
+
+    /// Notes inodes and directories of which nothing can be changed any more.
+    fn note_last_versions(&mut self) {
+        for (&inode, cached) in self.nodes.iter().filter(|(_, cached)| cached.highest == u32::MAX) {
+            let own = cached.refs.last().filter(|node| node.version == u32::MAX).map(|node| node.at);
+            let changed = self.names.directory(inode).and_then(names::Directory::changed);
+            let at = own.or_else(|| Some(changed?.at)).unwrap_or(0);
+            self.damage.push(Fault::LastVersion { inode }.at(u64::from(at)));
+        }
+    }
+
+    /// Looks for names in what is no directory: they are damage from then on.
+    pub fn check_parents(&mut self) {
+        for inode in self.names.parents() {
+            let is_directory = |(_, of_type)| of_type == fs::FileType::Directory;
+            if self.typed(inode).is_ok_and(|typed| !is_directory(typed)) {
+                let names = self.names.directory(inode).into_iter().flat_map(names::Directory::names);
+                let damage = names.map(|(name, named)| {
+                    let name = name.escape_ascii().to_string();
+                    Fault::NotInDirectory { inode, name }.at(u64::from(named.at))
+                });
+                self.damage.extend(damage);
+            }
+        }
     }
 
     /// True when the root directory has no names: the flash begins in the middle of the filesystem. Of a mount for reading.

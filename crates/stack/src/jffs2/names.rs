@@ -1,11 +1,16 @@
 //! Names in directories.
 
-use super::Cached;
 use super::damage::{Damage, Fault};
+use super::{Cached, NodeRef};
 use crate::fs::FileType;
 use floatgate_media::crc;
 use floatgate_media::jffs2::{ROOT_INODE, file_type};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// True for a name that programs can open.
+pub(super) fn is_possible(name: &[u8]) -> bool {
+    !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| b"/\0".contains(byte))
+}
 
 /// Mode of a directory of which no node is there.
 pub(super) const DIRECTORY_MODE: u32 = 0o040_755;
@@ -22,6 +27,16 @@ pub(super) struct Named {
 }
 
 impl Named {
+    /// True for another node of the same name and version that says something else.
+    fn is_rival(&self, other: &Self) -> bool {
+        self.version == other.version && (self.inode, self.dirent_type) != (other.inode, other.dirent_type)
+    }
+
+    /// Its place in the order of the name's nodes.
+    pub(super) const fn order(&self) -> NodeRef {
+        NodeRef { version: self.version, at: self.at }
+    }
+
     /// The name that a dirent node has; no flash has 4 GiB or more.
     pub(super) const fn new(version: u32, inode: u32, dirent_type: u8, at: u64) -> Self {
         Self { version, inode, dirent_type, at: at as u32 }
@@ -47,6 +62,8 @@ pub(super) struct Directory {
     stale: BTreeMap<u32, u32>,
     /// The newest dirent node.
     changed: Option<Changed>,
+    /// Names of which two nodes of one version say different things, with the version and the place of the one that gives way.
+    rivals: BTreeMap<Vec<u8>, NodeRef>,
 }
 
 impl Directory {
@@ -77,7 +94,23 @@ impl Directory {
 pub(super) struct Names {
     directories: BTreeMap<u32, Directory>,
     /// Names of each inode.
-    links: BTreeMap<u32, u32>,
+    links: BTreeMap<u32, Links>,
+    /// Inodes that had a name which a newer node has removed or given to another one.
+    unnamed: BTreeSet<u32>,
+}
+
+/// Names that lead to an inode.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    count: u32,
+    /// Type that one of them tells, as a dirent has it.
+    dirent_type: u8,
+}
+
+impl Links {
+    fn add(&mut self, dirent_type: u8) {
+        *self = Self { count: self.count + 1, dirent_type };
+    }
 }
 
 /// Things that a mount leaves out.
@@ -93,22 +126,31 @@ pub(super) struct LeftOut {
 }
 
 impl Names {
-    /// Takes in a dirent node. Of two of a name the newer one counts; the place of the other one comes back.
+    /// Takes in a dirent node. Of two of a name the one that is later in their order counts; the place of the other one comes back.
     pub(super) fn add(&mut self, parent: u32, name: &[u8], new: Named, time: Option<u32>) -> Option<u32> {
         let directory = self.directories.entry(parent).or_default();
         if directory.changed.is_none_or(|newest| newest.version <= new.version) {
             directory.changed = Some(Changed { version: new.version, at: new.at, time });
         }
-        let loser = match directory.names.get_mut(name) {
-            Some(old) if old.version > new.version => new.at,
-            Some(old) => std::mem::replace(old, new).at,
-            None => {
-                directory.names.insert(name.to_vec(), new);
-                return None;
-            }
+        let Some(old) = directory.names.get_mut(name) else {
+            directory.names.insert(name.to_vec(), new);
+            return None;
         };
-        directory.stale.insert(loser, crc::jffs2(name));
-        Some(loser)
+        let is_rival = old.is_rival(&new);
+        let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
+        if is_rival {
+            directory.rivals.insert(name.to_vec(), loser.order());
+        }
+        directory.stale.insert(loser.at, crc::jffs2(name));
+        if loser.inode != old.inode {
+            self.unnamed.insert(loser.inode);
+        }
+        Some(loser.at)
+    }
+
+    /// True when a name of an inode was removed, or given to another one, and is still on the flash.
+    pub(super) fn was_unnamed(&self, inode: u32) -> bool {
+        self.unnamed.contains(&inode)
     }
 
     /// Takes in a dirent node that was just written, and counts links; the place of the one before comes back.
@@ -116,10 +158,10 @@ impl Names {
         let before = self.get(parent, name).map_or(0, |named| named.inode);
         if before != 0 {
             let links = self.links.entry(before).or_default();
-            *links = links.saturating_sub(1);
+            links.count = links.count.saturating_sub(1);
         }
         if new.inode != 0 {
-            *self.links.entry(new.inode).or_default() += 1;
+            self.links.entry(new.inode).or_default().add(new.dirent_type);
         }
         self.add(parent, name, new, Some(time))
     }
@@ -178,7 +220,12 @@ impl Names {
 
     /// Number of names of an inode.
     pub(super) fn links(&self, inode: u32) -> u32 {
-        self.links.get(&inode).copied().unwrap_or(0)
+        self.links.get(&inode).map_or(0, |links| links.count)
+    }
+
+    /// Type of an inode's file as a name tells it.
+    pub(super) fn file_type(&self, inode: u32) -> Option<FileType> {
+        file_type(self.links.get(&inode)?.dirent_type)
     }
 
     /// All names with their directories, also those that were removed.
@@ -247,6 +294,35 @@ impl Names {
         found
     }
 
+    /// Names that nobody can open or that lead to the root directory, and those whose nodes contradict each other.
+    pub(super) fn faults(&self) -> Vec<Damage> {
+        let mut found = Vec::new();
+        for (&inode, directory) in &self.directories {
+            for (name, named) in directory.names() {
+                let shown = || name.escape_ascii().to_string();
+                let fault = match named.inode {
+                    _ if !is_possible(name) => Fault::Name { name: shown() },
+                    ROOT_INODE => Fault::ToRoot { name: shown() },
+                    _ => continue,
+                };
+                found.push(fault.at(u64::from(named.at)));
+            }
+            for (name, &NodeRef { version, at }) in &directory.rivals {
+                if directory.names.get(name).is_some_and(|named| named.version == version) {
+                    let name = Some(name.escape_ascii().to_string());
+                    found.push(Fault::SameVersion { inode, name, version }.at(u64::from(at)));
+                }
+            }
+        }
+        found
+    }
+
+    /// Inodes with names in them.
+    pub(super) fn parents(&self) -> Vec<u32> {
+        let used = self.directories.iter().filter(|(_, directory)| !directory.is_empty());
+        used.map(|(&inode, _)| inode).collect()
+    }
+
     /// Finds inodes without a name, and what is in directories among them, as a mount by Linux deletes them; names of inodes that
     /// are not there, as well: these come back.
     pub(super) fn remove_orphans(&mut self, nodes: &BTreeMap<u32, Cached>) -> LeftOut {
@@ -257,8 +333,8 @@ impl Names {
             for (name, named) in directory.names.iter_mut().filter(|(_, named)| named.inode != 0) {
                 if nodes.contains_key(&named.inode) {
                     let links = self.links.entry(named.inode).or_default();
-                    *links += 1;
-                    if (*links > 1 || named.inode == ROOT_INODE)
+                    links.add(named.dirent_type);
+                    if (links.count > 1 || named.inode == ROOT_INODE)
                         && file_type(named.dirent_type) == Some(FileType::Directory)
                         && is_there
                     {
@@ -284,9 +360,9 @@ impl Names {
             let Some(directory) = self.directories.remove(&orphan) else { continue };
             for named in directory.names.values() {
                 out.dirents.push(named.at);
-                if let Some(links) = self.links.get_mut(&named.inode).filter(|links| **links > 0) {
-                    *links -= 1;
-                    if *links == 0 && named.inode != ROOT_INODE {
+                if let Some(links) = self.links.get_mut(&named.inode).filter(|links| links.count > 0) {
+                    links.count -= 1;
+                    if links.count == 0 && named.inode != ROOT_INODE {
                         orphans.push(named.inode);
                     }
                 }

@@ -12,7 +12,7 @@ use floatgate_media::jffs2::{
     XattrNode, Xref,
 };
 use floatgate_mtd::{FlashKind, Mtd};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// An eraseblock is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`).
 const EMPTY_SCAN: usize = 256;
@@ -58,6 +58,8 @@ pub(super) struct Scan {
     trusts_markers: bool,
     /// Summaries are looked for.
     summaries: bool,
+    /// Nodes count, too, that the summary of their eraseblock does not list.
+    reads_all: bool,
     /// Records that the node taken in last is none, or is damaged.
     faulty: bool,
     /// Bytes that were read last and are no node: the first byte, and how many.
@@ -101,8 +103,9 @@ impl Scan {
             has_marked: false,
             has_gap: false,
             tail_from: u64::MAX,
-            strict: is_live,
+            strict: is_live && !options.stable,
             summaries: !options.ignores_summaries,
+            reads_all: !is_live,
             trusts_markers: is_live && !options.stable,
             faulty: false,
             unknown: None,
@@ -167,7 +170,9 @@ impl Scan {
         let orders = self.endian.map_or(vec![Endian::Little, Endian::Big], |endian| vec![endian]);
         let marker = |endian: &Endian| SummaryMarker::parse(&end, *endian).map(|marker| (*endian, marker));
         let Some((endian, marker)) = orders.iter().find_map(marker) else { return Ok(false) };
-        let Some(list) = block.get_mut(marker.offset as usize..) else { return Ok(false) };
+        let Some((nodes, list)) = block.split_at_mut_checked(marker.offset as usize) else {
+            return Ok(false);
+        };
         flash.read(start + u64::from(marker.offset), list)?;
         let entries: Result<Vec<Entry<'_>>, MediaError> =
             Summary::parse(list, endian).and_then(|summary| summary.entries().collect());
@@ -175,8 +180,12 @@ impl Scan {
             Ok(entries) => {
                 self.endian = Some(endian);
                 self.counts.summaries += 1;
-                for entry in entries {
-                    self.listed(flash, start, endian, entry)?;
+                for entry in &entries {
+                    self.listed(flash, start, endian, *entry)?;
+                }
+                if self.reads_all {
+                    flash.read(start, nodes)?;
+                    self.unlisted(nodes, start, endian, &entries.into_iter().collect())?;
                 }
                 Ok(true)
             }
@@ -185,6 +194,32 @@ impl Scan {
                 Ok(false)
             }
         }
+    }
+
+    /// Takes in good nodes that a summary does not list, as damage: it is of another eraseblock, where bytes are missing in between.
+    fn unlisted(
+        &mut self,
+        block: &[u8],
+        start: u64,
+        endian: Endian,
+        listed: &HashSet<Entry<'_>>,
+    ) -> Result<(), MountError> {
+        let mut at = 0;
+        while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+            let header = Header::parse(rest, endian).ok().filter(|header| header.len as usize <= rest.len());
+            let Some(header) = header else {
+                at += NODE_ALIGN as usize;
+                continue;
+            };
+            let node = &rest[..header.len as usize];
+            if Entry::of_node(&header, node, at as u32, endian).is_some_and(|entry| !listed.contains(&entry))
+            {
+                self.note(Fault::NotInSummary.at(start + at as u64));
+                self.node(header, node, start + at as u64)?;
+            }
+            at += header.padded_len() as usize;
+        }
+        Ok(())
     }
 
     /// Takes in a node that a summary lists. Inode nodes are looked at when their file is read, xattr nodes here.
@@ -426,6 +461,9 @@ impl Scan {
     }
 
     fn inode(&mut self, inode: u32, version: u32, at: u64, len: u32) {
+        if inode == 0 {
+            return self.note(Fault::NoNumber.at(at));
+        }
         self.counts.inode_nodes += 1;
         self.highest_inode = self.highest_inode.max(inode);
         self.place(at, len, Owner::Inode(inode));
@@ -449,6 +487,9 @@ impl Scan {
     }
 
     fn dirent(&mut self, parent: u32, name: &[u8], (named, time): (Named, Option<u32>), len: u32) {
+        if parent == 0 {
+            return self.note(Fault::NoNumber.at(u64::from(named.at)));
+        }
         self.counts.dirent_nodes += 1;
         self.highest_inode = self.highest_inode.max(parent).max(named.inode);
         self.place(u64::from(named.at), len, Owner::Dirent(parent));

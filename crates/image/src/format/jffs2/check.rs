@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
+use floatgate_media::jffs2::dirent_type;
+use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
@@ -28,6 +29,14 @@ const SHIFTED: &str = "the eraseblocks behind are shifted: Linux does not read t
 const ERASED_IN_PART: &str = "power went away while it was written or erased: Linux erases it; or something else has overwritten nodes";
 
 const OVERWRITTEN: &str = "something has overwritten nodes: what they held is missing, or older";
+
+const BY_CHANCE: &str = "which of them counts is chance: a change that moves one may show the other";
+
+const LAST_VERSION: &str = "it can be neither changed nor removed";
+
+const UNREACHABLE: &str = "no program can open it";
+
+const TYPES: &str = "the directory and the inode say that it is of different types";
 
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
@@ -98,20 +107,30 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "directory", what, consequence));
 }
 
-/// A name of something that cannot be read at all.
+/// A name whose newest node cannot stay as it is.
 #[derive(Clone, Debug)]
-pub(super) struct LostName {
+pub(super) struct WrongName {
     /// Inode of the directory.
     pub(super) directory: u32,
     pub(super) name: Vec<u8>,
-    /// It is a second name of a directory, or leads back to one that it is in.
-    pub(super) is_again: bool,
+    pub(super) fault: NameFault,
+}
+
+/// Fault of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NameFault {
+    /// What it leads to cannot be read at all.
+    Lost,
+    /// It is a second name of a directory, or leads back to one that it is in, or too deep.
+    Again,
+    /// It tells another type of file than this one, as a dirent has it.
+    Type(u8),
 }
 
 /// Losses of a filesystem, and names that lead nowhere.
 pub(super) struct Survey {
     pub(super) losses: Vec<Loss>,
-    pub(super) names: Vec<LostName>,
+    pub(super) names: Vec<WrongName>,
     pub(super) gaps: Gaps,
 }
 
@@ -123,9 +142,9 @@ pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
     let mut report = CheckReport::default();
     let mut check = Check::new(fs, None, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
-    let (names, gaps) = (check.lost, check.gaps);
-    // Nothing is lost of a target that only Linux refuses.
-    report.findings.retain(|finding| finding.structure != "symbolic link");
+    let (names, gaps) = (check.wrong, check.gaps);
+    // Nothing is lost of a target that only Linux refuses, nor where only a type or versions are written anew.
+    report.findings.retain(|finding| !matches!(finding.structure, "symbolic link" | "type" | "version"));
     let is_file = |finding: &Finding| finding.structure != "node";
     let files: BTreeSet<String> = report
         .findings
@@ -151,15 +170,15 @@ struct Check<'c> {
     told: usize,
     origin: Option<&'c Origin>,
     report: &'c mut CheckReport,
-    /// Names of what cannot be read.
-    lost: Vec<LostName>,
+    /// Names that cannot stay as they are.
+    wrong: Vec<WrongName>,
     /// Parts of files that no node has, by inode.
     gaps: Gaps,
 }
 
 impl<'c> Check<'c> {
     const fn new(fs: &'c mut FileJffs2, origin: Option<&'c Origin>, report: &'c mut CheckReport) -> Self {
-        Self { fs, told: 0, origin, report, lost: Vec::new(), gaps: Gaps::new() }
+        Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new() }
     }
 
     fn run(&mut self, checked: &mut VolumeCheck) {
@@ -169,6 +188,8 @@ impl<'c> Check<'c> {
         while let Some(directory) = walk.next(self.fs) {
             let directory = match directory {
                 Ok(directory) => directory,
+                // What is no directory has a name of another type, which is told.
+                Err((_, WalkError::Unreadable(Error::NotDirectory))) => continue,
                 Err((path, error)) => {
                     self.lose("directory", &error.to_string(), show_path(&path));
                     self.lose_directory(&path, &error);
@@ -179,6 +200,7 @@ impl<'c> Check<'c> {
             let folder = show_path(&directory.path);
             for entry in directory.entries {
                 let path = format!("{}/{}", folder.trim_end_matches('/'), show_name(&entry.name));
+                self.tell_type(directory.inode, &entry, &path);
                 match self.read(entry.inode) {
                     Ok(Some(bytes)) if seen.insert(entry.inode) => {
                         checked.files += 1;
@@ -195,6 +217,19 @@ impl<'c> Check<'c> {
                 }
                 self.tell(Some(&path));
             }
+        }
+        self.fs.check_parents();
+        self.tell(None);
+    }
+
+    /// Makes a finding of a name that tells another type of file than its inode.
+    fn tell_type(&mut self, directory: u32, entry: &DirEntry, path: &str) {
+        let Ok(Attributes { file_type, mode, .. }) = self.fs.attributes(entry.inode) else { return };
+        if file_type != entry.file_type {
+            let consequence = "Linux goes by the inode; who only lists the directory is misled";
+            self.add("type", Severity::Damaged, TYPES.to_owned(), consequence, path);
+            let fault = NameFault::Type(dirent_type(mode));
+            self.wrong.push(WrongName { directory, name: entry.name.clone(), fault });
         }
     }
 
@@ -265,22 +300,22 @@ impl<'c> Check<'c> {
         let inode = self.fs.lookup(directory, name);
         let is_lost = inode.and_then(|inode| self.fs.attributes(inode)).is_err_and(|error| error.is_damage());
         if error.is_damage() && is_lost {
-            self.lost.push(LostName { directory, name: name.to_vec(), is_again: false });
+            self.wrong.push(WrongName { directory, name: name.to_vec(), fault: NameFault::Lost });
         }
     }
 
     /// Remembers the name of a directory that is not entered.
     fn lose_directory(&mut self, path: &[Vec<u8>], error: &WalkError) {
-        let is_again = match error {
-            WalkError::Refused(Refused::Again) => true,
-            WalkError::Unreadable(error) if error.is_damage() => false,
+        let fault = match error {
+            WalkError::Refused(Refused::Again | Refused::TooDeep(_)) => NameFault::Again,
+            WalkError::Unreadable(error) if error.is_damage() => NameFault::Lost,
             _ => return,
         };
         let Some((name, parents)) = path.split_last() else { return };
         let root = self.fs.root();
         let directory = parents.iter().try_fold(root, |inode, part| self.fs.lookup(inode, part));
         if let Ok(directory) = directory {
-            self.lost.push(LostName { directory, name: name.clone(), is_again });
+            self.wrong.push(WrongName { directory, name: name.clone(), fault });
         }
     }
 
@@ -301,6 +336,9 @@ impl<'c> Check<'c> {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
                 Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
                 Fault::NoNode { .. } => OVERWRITTEN,
+                Fault::SameVersion { .. } => BY_CHANCE,
+                Fault::LastVersion { .. } => LAST_VERSION,
+                Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 _ if is_torn => TORN,
                 _ => LEFT_OUT,
             };
@@ -319,7 +357,10 @@ impl<'c> Check<'c> {
 const fn structure(damage: &Damage) -> &'static str {
     match damage.fault {
         Fault::Missing { .. } => "inodes",
-        Fault::NoName { .. } => "name",
+        Fault::LastVersion { .. } => "version",
+        Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
+            "name"
+        }
         _ => "node",
     }
 }

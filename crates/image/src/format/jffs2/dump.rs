@@ -12,8 +12,9 @@ use super::{FileJffs2, Jffs2Shape, mount};
 use crate::ImageError;
 use crate::check::Origin;
 use crate::detect::Found;
-use crate::dump::{Dumped, Wanted, hex};
+use crate::dump::{A_LEB, AN_AREA, Dumped, Wanted, hex};
 use crate::extract::show_name;
+use crate::words::count;
 
 /// Finds the nodes that are wanted.
 ///
@@ -27,9 +28,9 @@ pub(crate) fn dump(
     origin: &Origin,
 ) -> Result<Vec<Dumped>, ImageError> {
     let mut fs = mount(again, found, shape).ok();
-    let wanted = Chosen::new(wanted, fs.as_mut())?;
-    let mut listing =
-        Listing { fs: fs.map(checked).transpose()?, endian: shape.endian(), wanted, all: Vec::new() };
+    let chosen = Chosen::new(wanted, fs.as_mut())?;
+    let fs = fs.map(checked).transpose()?;
+    let mut listing = Listing { fs, endian: shape.endian(), wanted: chosen, all: Vec::new() };
     let erase = u64::from(shape.erase_bytes);
     let mut block = vec![0; shape.erase_bytes as usize];
     for (number, start) in (0..).zip((0..found.len).step_by(shape.erase_bytes as usize)) {
@@ -43,7 +44,16 @@ pub(crate) fn dump(
         }
     }
     if listing.all.is_empty() {
-        return Err(ImageError::NoNode("there is no such node".to_owned()));
+        let missing = match wanted {
+            Wanted::Peb(number) if u64::from(*number) >= found.len.div_ceil(erase) => format!(
+                "there is no eraseblock {number}: the image has {}",
+                count(found.len.div_ceil(erase), "eraseblock")
+            ),
+            Wanted::Peb(number) => format!("eraseblock {number} has no node"),
+            Wanted::Inode { inode, block: None } => format!("there is no node of inode {inode}"),
+            _ => "there is no such node".to_owned(),
+        };
+        return Err(ImageError::NoNode(missing));
     }
     Ok(listing.all)
 }
@@ -88,8 +98,8 @@ impl Chosen {
                     None => Ok(Self::Inode(directory, byte(block))),
                 }
             }
-            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2("a LEB")),
-            Wanted::Area(_) => Err(ImageError::NotForJffs2("an area")),
+            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2(A_LEB)),
+            Wanted::Area(_) => Err(ImageError::NotForJffs2(AN_AREA)),
         }
     }
 

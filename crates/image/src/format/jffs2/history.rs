@@ -291,7 +291,7 @@ impl Past {
     }
 
     fn of_version(nodes: &[Node], inode: u32, version: u32) -> Result<Self, ImageError> {
-        let missing = || ImageError::NoNode(format!("inode {inode} has no node of version {version}"));
+        let missing = || ImageError::NoMoment(format!("inode {inode} has no node of version {version}"));
         let own: Vec<usize> = (0..nodes.len()).filter(|&node| nodes[node].owner == inode).collect();
         if !own.iter().any(|&node| nodes[node].version == version) {
             return Err(missing());
@@ -336,7 +336,7 @@ impl Past {
         }
         let (mut at, mut seen) = (inode, BTreeSet::new());
         while at != ROOT_INODE && seen.insert(at) {
-            let missing = || ImageError::NoNode(format!("no name of inode {at} is on the flash any more"));
+            let missing = || ImageError::NoMoment(format!("no name of inode {at} is on the flash any more"));
             let &(_, version, number) = newest.get(&at).ok_or_else(missing)?;
             let Said::Name { name, .. } = &nodes[number].said else { break };
             let directory = nodes[number].owner;

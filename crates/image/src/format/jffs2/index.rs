@@ -25,6 +25,40 @@ pub(super) struct Name {
     pub(super) name: Vec<u8>,
 }
 
+/// Fields of a node that has a version.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fields {
+    Inode(Inode),
+    Dirent(Dirent),
+}
+
+impl Fields {
+    /// Reads them, if their CRC is good.
+    pub(super) fn parse(header: &Header, node: &[u8], endian: Endian) -> Option<Self> {
+        match header.node_type {
+            NodeType::Inode => Inode::parse(node, endian).ok().map(Self::Inode),
+            NodeType::Dirent => Dirent::parse(node, endian).ok().map(Self::Dirent),
+            _ => None,
+        }
+    }
+
+    /// The inode whose versions the node has, and its own.
+    pub(super) const fn version(&self) -> (u32, u32) {
+        match self {
+            Self::Inode(inode) => (inode.inode, inode.version),
+            Self::Dirent(dirent) => (dirent.parent, dirent.version),
+        }
+    }
+
+    /// Writes them over those of the node with another version.
+    pub(super) fn emit(&self, version: u32, endian: Endian, node: &mut [u8]) {
+        match *self {
+            Self::Inode(inode) => Inode { version, ..inode }.emit_fields(endian, node),
+            Self::Dirent(dirent) => Dirent { version, ..dirent }.emit_fields(endian, node),
+        }
+    }
+}
+
 /// All that nodes say of names.
 #[derive(Debug, Default)]
 pub(super) struct Index {
@@ -34,18 +68,37 @@ pub(super) struct Index {
     damaged: Vec<(u64, Vec<u8>)>,
     /// For each inode the newest of its nodes.
     newest: BTreeMap<u32, Inode>,
+    /// For each inode the versions and the places of its nodes; a directory's dirent nodes are among them.
+    versions: BTreeMap<u32, Vec<(u32, u64)>>,
 }
 
 impl Index {
-    /// Takes in an eraseblock, which begins at a byte of the image.
-    pub(super) fn add(&mut self, start: u64, block: &[u8], endian: Endian) {
+    /// Takes in an eraseblock, which begins at a byte of the image, without some bad nodes.
+    pub(super) fn add(&mut self, start: u64, block: &[u8], endian: Endian, bad: &BTreeSet<u64>) {
         for (at, piece) in pieces(block, endian) {
             let at = start + at as u64;
             match piece {
-                Piece::Node(header, node) if !header.obsolete => self.add_node(at, &header, node, endian),
+                Piece::Node(header, node) if !header.obsolete && !bad.contains(&at) => {
+                    self.add_version(at, &header, node, endian);
+                    self.add_node(at, &header, node, endian);
+                }
                 _ => {}
             }
         }
+    }
+
+    /// The data may be damaged: the node stays in the order of versions.
+    fn add_version(&mut self, at: u64, header: &Header, node: &[u8], endian: Endian) {
+        if let Some((owner, version)) = Fields::parse(header, node, endian).map(|fields| fields.version()) {
+            self.versions.entry(owner).or_default().push((version, at));
+        }
+    }
+
+    /// Versions for all nodes of an inode, which leave these in their order: their places, in it.
+    pub(super) fn in_order(&self, inode: u32) -> Vec<u64> {
+        let mut nodes = self.versions.get(&inode).cloned().unwrap_or_default();
+        nodes.sort_unstable();
+        nodes.into_iter().map(|(_, at)| at).collect()
     }
 
     fn add_node(&mut self, at: u64, header: &Header, node: &[u8], endian: Endian) {
@@ -122,13 +175,18 @@ impl Index {
         if !is_there || is_replaced {
             return None;
         }
-        let name: Vec<u8> =
-            name.iter().map(|&byte| if b"/\0".contains(&byte) { b'_' } else { byte }).collect();
+        let name = possible(name);
         let is_used = self.newest(parent, &name).is_some_and(|one| one.dirent.inode != 0);
-        let is_possible = !is_used && name != b"." && name != b"..";
         let dirent = Dirent { parent, inode, dirent_type: dirent_type(mode), ..Dirent::default() };
-        is_possible.then_some(Name { at, dirent, name })
+        (!is_used).then_some(Name { at, dirent, name })
     }
+}
+
+/// A name of the same length that programs can open.
+pub(super) fn possible(name: &[u8]) -> Vec<u8> {
+    let is_dots = name == b"." || name == b"..";
+    let byte = |&byte: &u8| if is_dots || b"/\0".contains(&byte) { b'_' } else { byte };
+    name.iter().map(byte).collect()
 }
 
 /// The fields of a damaged dirent node.

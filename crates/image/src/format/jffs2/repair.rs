@@ -1,7 +1,8 @@
 //! A JFFS2 made sound where it is.
 //!
 //! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A name of a
-//! file of which nothing is left becomes one that was removed. A directory without a good node of its own gets a new one in the room that
+//! file of which nothing is left becomes one that was removed; one that nobody can open gets bytes that names have. Where nodes of one
+//! version contradict each other, those of their inode get versions anew, in the order in which they count. A directory without a good node of its own gets a new one in the room that
 //! damage or the last eraseblock leaves, and keeps what is in it; so do files without a name, which get one in the root directory, and parts
 //! of files without a node, which become holes.
 
@@ -14,10 +15,10 @@ use floatgate_media::jffs2::{
 };
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
-use floatgate_stack::jffs2::{CompressFault, Damage, Fault, MountError};
+use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
-use super::check::{Gaps, LostName, Survey, survey};
-use super::index::{Index, Name};
+use super::check::{Gaps, NameFault, Survey, WrongName, survey};
+use super::index::{Fields, Index, Name, possible};
 use super::nodes::{Body, Piece, pieces};
 use super::{Jffs2Shape, mount};
 use crate::ImageError;
@@ -52,8 +53,8 @@ pub(crate) fn mend(
     let mut found = found.clone();
     for _ in 0..ROUNDS {
         let Some(wrong) = Wrong::find(open()?, &found, shape, saved)? else { return Ok(()) };
-        let mut mending = Mending::read(open()?, &found, shape)?;
-        mending.change_names(&wrong, has_room, saved);
+        let mut mending = Mending::read(open()?, &found, shape, &wrong.bad_nodes)?;
+        mending.change(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
             if !has_room {
                 return Err(ImageError::NoRepairRoom);
@@ -79,7 +80,7 @@ pub(crate) fn write_again(
     if lost_pages.is_empty() {
         return Ok(());
     }
-    let mut mending = Mending::read(store, found, shape)?;
+    let mut mending = Mending::read(store, found, shape, &BTreeSet::new())?;
     let erase = u64::from(shape.erase_bytes);
     let blocks: BTreeSet<u64> = lost_pages.iter().map(|at| at - at % erase).collect();
     for start in blocks {
@@ -111,8 +112,16 @@ struct Wrong {
     bad_nodes: BTreeSet<u64>,
     /// Places of names whose inode is not there.
     dangling: BTreeSet<u64>,
-    /// Names of files and directories of which no node is good.
-    names: Vec<LostName>,
+    /// Places of names that are removed.
+    removed: BTreeSet<u64>,
+    /// Places of names that nobody can open.
+    impossible: BTreeSet<u64>,
+    /// Places of names in what is no directory.
+    misplaced: BTreeSet<u64>,
+    /// Inodes of which nodes get other versions.
+    renumbered: BTreeSet<u32>,
+    /// Names of files and directories of which no node is good, and others that cannot stay as they are.
+    names: Vec<WrongName>,
     /// Inodes whose names are lost, with those that they get in the root directory.
     nameless: Vec<(u32, String)>,
     /// Parts of files that have no node.
@@ -162,29 +171,35 @@ impl Wrong {
     }
 
     fn is_empty(&self) -> bool {
-        let has_places = !self.places.is_empty() || !self.dangling.is_empty();
+        let of_names = [&self.dangling, &self.removed, &self.impossible, &self.misplaced];
+        let has_places = !self.places.is_empty() || of_names.iter().any(|places| !places.is_empty());
         let has_names = !self.names.is_empty() || !self.nameless.is_empty();
-        !has_places && !has_names && self.gaps.is_empty() && self.missing.is_none()
+        let has_inodes = !self.gaps.is_empty() || !self.renumbered.is_empty() || self.missing.is_some();
+        !has_places && !has_names && !has_inodes
     }
 
     fn take(&mut self, damage: &Damage) {
-        match &damage.fault {
-            Fault::NoInode { .. } => {
-                self.dangling.insert(damage.at);
-                return;
-            }
+        let of_its_kind = match &damage.fault {
             Fault::NoName { inode, name } => return self.nameless.push((*inode, name.clone())),
             Fault::Missing { first, .. } => {
                 self.missing.get_or_insert(*first);
                 return;
             }
-            // Nothing is wrong with the node.
-            Fault::Data { fault: CompressFault::Unsupported(_), .. } => return,
-            Fault::Lengths { .. } | Fault::Data { .. } => {
-                self.bad_nodes.insert(damage.at);
+            Fault::SameVersion { inode, .. } | Fault::LastVersion { inode } => {
+                self.renumbered.insert(*inode);
+                return;
             }
-            _ => {}
-        }
+            Fault::NoInode { .. } => Some(&mut self.dangling),
+            Fault::ToRoot { .. } => Some(&mut self.removed),
+            Fault::Name { .. } => Some(&mut self.impossible),
+            Fault::NotInDirectory { .. } => Some(&mut self.misplaced),
+            Fault::Lengths { .. } | Fault::Data { .. } | Fault::Mode { .. } | Fault::NoNumber => {
+                Some(&mut self.bad_nodes)
+            }
+            _ => None,
+        };
+        of_its_kind.map(|places| places.insert(damage.at));
+        // Of a name the node may be damaged, too, where a summary lists it.
         self.places.insert(damage.at);
     }
 }
@@ -201,12 +216,22 @@ struct Mending {
     index: Index,
     /// Dirent nodes that are written again, by their places.
     names: BTreeMap<u64, Name>,
+    /// Nodes whose CRCs are good and that become padding.
+    given_up: BTreeSet<u64>,
+    /// Nodes that get other versions, with these, by their places.
+    versions: BTreeMap<u64, u32>,
     /// New nodes of at most [`ROOM`] bytes each, in the order in which they are written.
     new: VecDeque<Vec<u8>>,
 }
 
 impl Mending {
-    fn read(store: Box<dyn Store>, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+    /// Reads all nodes but the bad ones.
+    fn read(
+        store: Box<dyn Store>,
+        found: &Found,
+        shape: &Jffs2Shape,
+        bad_nodes: &BTreeSet<u64>,
+    ) -> Result<Self, ImageError> {
         let mut mending = Self {
             store,
             offset: found.offset,
@@ -216,6 +241,8 @@ impl Mending {
             endian: shape.endian(),
             index: Index::default(),
             names: BTreeMap::new(),
+            given_up: bad_nodes.clone(),
+            versions: BTreeMap::new(),
             new: VecDeque::new(),
         };
         if mending.ends_file()? {
@@ -224,7 +251,7 @@ impl Mending {
         }
         for start in mending.blocks() {
             let block = mending.block(start)?;
-            mending.index.add(start, &block, mending.endian);
+            mending.index.add(start, &block, mending.endian, bad_nodes);
         }
         Ok(mending)
     }
@@ -251,11 +278,30 @@ impl Mending {
         self.store.write_at(at, &block[..len]).map_err(ImageError::Store)
     }
 
-    /// Decides which names are written again and which are removed, and which directories get a new node, if there is room for it.
-    fn change_names(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
-        let mut directories = BTreeSet::new();
+    /// Decides which nodes are written again, and which are added if there is room for them.
+    fn change(&mut self, wrong: &Wrong, has_room: bool, saved: &mut Saved) {
+        let named = self.restore_names(saved);
+        let mut directories = self.remove_names(wrong, has_room);
+        self.rename(&wrong.impossible, saved);
+        self.move_to_root(&wrong.misplaced);
+        for inode in &wrong.renumbered {
+            self.versions.extend(self.index.in_order(*inode).into_iter().zip(1..));
+        }
+        if has_room {
+            let nameless: Vec<_> =
+                wrong.nameless.iter().filter(|(inode, _)| !named.contains(inode)).collect();
+            directories
+                .extend(nameless.iter().map(|(inode, _)| inode).filter(|i| self.index.inode(**i).is_none()));
+            self.add_directories(&directories, saved);
+            self.add_names(&nameless, wrong.missing);
+            self.fill_gaps(&wrong.gaps);
+        }
+    }
+
+    /// Has damaged names written again; the inodes that they lead to.
+    fn restore_names(&mut self, saved: &mut Saved) -> BTreeSet<u32> {
         let lost_names = self.index.lost_names(self.endian);
-        let named: BTreeSet<u32> = lost_names.iter().map(|name| name.dirent.inode).collect();
+        let named = lost_names.iter().map(|name| name.dirent.inode).collect();
         for name in lost_names {
             let shown = show_name(&name.name);
             saved.lose(
@@ -267,26 +313,74 @@ impl Mending {
             );
             self.names.insert(name.at, name);
         }
-        let dangling = self.index.dirents.iter().filter(|name| wrong.dangling.contains(&name.at));
-        let lost = wrong.names.iter().filter_map(|lost| self.index.newest(lost.directory, &lost.name));
-        for Name { at, dirent, name } in dangling.chain(lost).cloned().collect::<Vec<_>>() {
+        named
+    }
+
+    /// Has names removed that lead nowhere or not where they should, and types corrected. The directories without a node of their own come
+    /// back that get a new one, if there is room for it.
+    fn remove_names(&mut self, wrong: &Wrong, has_room: bool) -> BTreeSet<u32> {
+        let mut directories = BTreeSet::new();
+        let at = |places: &BTreeSet<u64>, fault| {
+            let names = self.index.dirents.iter().filter(|name| places.contains(&name.at));
+            names.map(|name| (name.clone(), fault)).collect::<Vec<_>>()
+        };
+        let newest =
+            |wrong: &WrongName| Some((self.index.newest(wrong.directory, &wrong.name)?.clone(), wrong.fault));
+        let mut all = at(&wrong.dangling, NameFault::Lost);
+        all.extend(at(&wrong.removed, NameFault::Again));
+        all.extend(wrong.names.iter().filter_map(newest));
+        for (Name { at, dirent, name }, fault) in all {
             let is_directory =
                 floatgate_media::jffs2::file_type(dirent.dirent_type) == Some(FileType::Directory);
-            let again = wrong.names.iter().any(|lost| lost.is_again && lost.name == name);
-            if is_directory && has_room && !again {
-                directories.insert(dirent.inode);
-            } else {
-                self.names.insert(at, Name { at, dirent: Dirent { inode: 0, ..dirent }, name });
+            let dirent = match fault {
+                NameFault::Lost if is_directory && has_room => {
+                    directories.insert(dirent.inode);
+                    continue;
+                }
+                NameFault::Lost | NameFault::Again => Dirent { inode: 0, ..dirent },
+                NameFault::Type(dirent_type) => Dirent { dirent_type, ..dirent },
+            };
+            self.names.insert(at, Name { at, dirent, name });
+        }
+        directories
+    }
+
+    /// Gives names that nobody can open bytes that names have. All nodes of a name go with it; where the directory has the new name already,
+    /// they are given up.
+    fn rename(&mut self, places: &BTreeSet<u64>, saved: &mut Saved) {
+        let newest = self.index.dirents.iter().filter(|name| places.contains(&name.at));
+        let mut taken = BTreeSet::new();
+        for Name { dirent: Dirent { parent, .. }, name: old, .. } in newest.cloned().collect::<Vec<_>>() {
+            let name = possible(&old);
+            let is_free = !name.is_empty()
+                && self.index.newest(parent, &name).is_none()
+                && taken.insert((parent, name.clone()));
+            if is_free {
+                let what = format!("name {:?}: it is {:?} now", show_name(&old), show_name(&name));
+                saved.lose("/", what);
+            }
+            for one in self.index.dirents.iter().filter(|one| one.dirent.parent == parent && one.name == old)
+            {
+                if is_free {
+                    self.names.insert(one.at, Name { name: name.clone(), ..one.clone() });
+                } else {
+                    self.given_up.insert(one.at);
+                }
             }
         }
-        if has_room {
-            let nameless: Vec<_> =
-                wrong.nameless.iter().filter(|(inode, _)| !named.contains(inode)).collect();
-            directories
-                .extend(nameless.iter().map(|(inode, _)| inode).filter(|i| self.index.inode(**i).is_none()));
-            self.add_directories(&directories, saved);
-            self.add_names(&nameless, wrong.missing);
-            self.fill_gaps(&wrong.gaps);
+    }
+
+    /// Moves names in what is no directory into the root directory; where that has the name already, they are given up.
+    fn move_to_root(&mut self, places: &BTreeSet<u64>) {
+        let mut version = self.index.highest(ROOT_INODE);
+        for name in self.index.dirents.iter().filter(|name| places.contains(&name.at)) {
+            version = version.saturating_add(1);
+            if self.index.newest(ROOT_INODE, &name.name).is_some() {
+                self.given_up.insert(name.at);
+            } else {
+                let dirent = Dirent { parent: ROOT_INODE, version, ..name.dirent };
+                self.names.insert(name.at, Name { dirent, ..name.clone() });
+            }
         }
     }
 
@@ -349,16 +443,17 @@ impl Mending {
     /// Writes the eraseblocks that change; false if none does.
     fn write(&mut self, wrong: &Wrong) -> Result<bool, ImageError> {
         let erase = self.erase_bytes as u64;
-        let changed: BTreeSet<u64> =
-            wrong.places.iter().chain(self.names.keys()).map(|at| at - at % erase).collect();
+        let nodes = wrong.places.iter().chain(&self.given_up);
+        let nodes = nodes.chain(self.names.keys()).chain(self.versions.keys());
+        let changed: BTreeSet<u64> = nodes.map(|at| at - at % erase).collect();
         let mut is_changed = false;
         for start in self.blocks() {
             let old = self.block(start)?;
             let mut block = old.clone();
             if changed.contains(&start) {
-                let bad =
-                    wrong.bad_nodes.iter().filter_map(|at| usize::try_from(at.checked_sub(start)?).ok());
+                let bad = self.given_up.iter().filter_map(|at| usize::try_from(at.checked_sub(start)?).ok());
                 self.write_names(start, &mut block);
+                self.write_versions(start, &mut block);
                 clean(&mut block, self.endian, &bad.collect());
             }
             self.add_nodes(&mut block, false);
@@ -411,6 +506,21 @@ impl Mending {
             let node = DirentNode { dirent: *dirent, name };
             if let Some(out) = place.and_then(|at| block.get_mut(at..at + node.size())) {
                 node.emit(self.endian, out);
+            }
+        }
+    }
+
+    fn write_versions(&self, start: u64, block: &mut [u8]) {
+        let end = start + block.len() as u64;
+        for (at, version) in self.versions.range(start..end) {
+            let Some(node) = usize::try_from(at - start).ok().and_then(|at| block.get_mut(at..)) else {
+                continue;
+            };
+            let fields = Header::parse(node, self.endian)
+                .ok()
+                .and_then(|header| Fields::parse(&header, node, self.endian));
+            if let Some(fields) = fields {
+                fields.emit(*version, self.endian, node);
             }
         }
     }
@@ -489,7 +599,11 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
         if header.node_type == NodeType::CleanMarker {
             marker = header.len;
         }
-        let Some(entry) = entry(&header, node, endian, offset) else { continue };
+        // No eraseblock has 4 GiB.
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let is_good = Body::parse(&header, node, endian).is_ok();
+        let entry = Entry::of_node(&header, node, offset, endian).filter(|_| is_good);
+        let Some(entry) = entry else { continue };
         let from = list.len();
         list.resize(from + entry.size(), 0);
         entry.emit(endian, &mut list[from..]);
@@ -500,24 +614,6 @@ fn summarize(block: &mut [u8], endian: Endian, at: usize) {
     }
     let at = u32::try_from(at).unwrap_or(u32::MAX);
     emit_summary((count, &list), marker, at, endian, out);
-}
-
-/// The record of a node in a summary.
-fn entry<'n>(header: &Header, node: &'n [u8], endian: Endian, offset: usize) -> Option<Entry<'n>> {
-    let (offset, len) = (u32::try_from(offset).ok()?, header.len);
-    if header.obsolete {
-        return None;
-    }
-    Some(match Body::parse(header, node, endian).ok()? {
-        Body::Inode(Inode { inode, version, .. }) => Entry::Inode { inode, version, offset, len },
-        Body::Dirent(DirentNode { dirent, name }) => {
-            let Dirent { parent, version, inode, dirent_type, .. } = dirent;
-            Entry::Dirent { parent, version, inode, dirent_type, offset, len, name }
-        }
-        Body::Xattr(node) => Entry::Xattr { xid: node.xattr.xid, version: node.xattr.version, offset, len },
-        Body::Xref(_) => Entry::Xref { offset },
-        Body::Summary | Body::Other => return None,
-    })
 }
 
 /// Writes names again that are damaged, as the summary lists them: a mount has believed it.
@@ -537,14 +633,20 @@ fn restore_names(block: &mut [u8], endian: Endian) {
             _ => None,
         })
         .collect();
+    let good: Vec<Range<usize>> = pieces(block, endian)
+        .filter_map(|(at, piece)| match piece {
+            Piece::Node(header, node) => {
+                Body::parse(&header, node, endian).is_ok().then_some(at..at + node.len())
+            }
+            _ => None,
+        })
+        .collect();
     for (offset, dirent, name) in listed {
         let node = DirentNode { dirent, name: &name };
         let place = offset as usize..(offset as usize).saturating_add(node.size());
-        let Some(bytes) = block.get_mut(place) else { continue };
-        let is_good = Header::parse(bytes, endian).is_ok() && DirentNode::parse(bytes, endian).is_ok();
-        if !is_good {
-            node.emit(endian, bytes);
-        }
+        let is_good = good.iter().any(|good| good.start < place.end && place.start < good.end);
+        let Some(bytes) = block.get_mut(place).filter(|_| !is_good) else { continue };
+        node.emit(endian, bytes);
     }
 }
 

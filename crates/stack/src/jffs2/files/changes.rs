@@ -11,8 +11,8 @@ use crate::fs::{
     NewKind, Rename, Result, SetXattr,
 };
 use floatgate_media::jffs2::{
-    Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, Xattr, XattrNode, XattrPrefix, Xref,
-    dirent_type, emit_device_number, file_type,
+    Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, ROOT_INODE, Xattr, XattrNode, XattrPrefix,
+    Xref, dirent_type, emit_device_number, file_type,
 };
 use floatgate_mtd::Mtd;
 use std::collections::BTreeSet;
@@ -29,10 +29,7 @@ impl Jffs2<dyn Mtd> {
 
     fn new_inode(&mut self, file: &NewFile<'_>) -> Result<Inode> {
         let fields = Inode {
-            inode: self
-                .highest_inode
-                .checked_add(1)
-                .ok_or(Error::Invalid("the inode numbers are used up"))?,
+            inode: self.free_number()?,
             mode: file.kind.mode() | file.permissions & 0o7777,
             uid: short_id(file.uid)?,
             gid: short_id(file.gid)?,
@@ -42,6 +39,22 @@ impl Jffs2<dyn Mtd> {
             ..Inode::default()
         };
         Ok(fields)
+    }
+
+    /// The number behind the highest one. Where that is the last of all, the lowest of which no node is on the flash, not even one that was
+    /// replaced.
+    fn free_number(&self) -> Result<u32> {
+        if let Some(next) = self.highest_inode.checked_add(1) {
+            return Ok(next);
+        }
+        let on_flash = self.blocks.owners().filter_map(|owner| match owner {
+            Owner::Inode(inode) | Owner::Dirent(inode) | Owner::Xref(inode) => Some(inode),
+            Owner::Xattr(_) => None,
+        });
+        let mut used: BTreeSet<u32> = on_flash.chain(self.nodes.keys().copied()).collect();
+        used.extend(self.names.inodes());
+        let free = (ROOT_INODE + 1..u32::MAX).find(|number| !used.contains(number));
+        free.ok_or(Error::Invalid("the inode numbers are used up"))
     }
 
     /// The data of a new file that come with its inode.
@@ -63,7 +76,7 @@ impl Jffs2<dyn Mtd> {
         let len = attached.len() as u32;
         let is_link = fields.file_type() == Some(FileType::Symlink);
         let file_bytes = if is_link { len } else { fields.file_bytes };
-        self.highest_inode = fields.inode;
+        self.highest_inode = self.highest_inode.max(fields.inode);
         self.nodes.insert(fields.inode, Cached { checked: true, ..Cached::default() });
         self.files.insert(fields.inode, File::default());
         let written =
@@ -424,7 +437,7 @@ impl Jffs2<dyn Mtd> {
         if matches!(file.file.kind, NewKind::Regular) {
             let size =
                 u32::try_from(file.size).map_err(|_| Error::TooLarge { what: "file", len: file.size })?;
-            self.highest_inode = inode;
+            self.highest_inode = self.highest_inode.max(inode);
             self.nodes.insert(inode, Cached { checked: true, ..Cached::default() });
             self.files.insert(inode, File::default());
             self.pending.insert(inode, Inode { file_bytes: size, ..times });

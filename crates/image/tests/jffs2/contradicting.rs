@@ -1,0 +1,208 @@
+//! Images whose nodes are all good and contradict each other, or say what no filesystem has.
+
+use std::collections::BTreeMap;
+
+use floatgate_image::Selection;
+use floatgate_image::check::{CheckReport, Outcome, check};
+use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
+use floatgate_media::jffs2::{Compressor, Dirent, DirentNode, Endian, Inode};
+
+use super::mutated::{BLOCKS, ERASE, churn};
+use super::repaired::{listing, repaired};
+use super::{contents, mounted, open};
+
+const FILE: u32 = 0o100_644;
+
+/// Nodes one after the other, as they are written.
+struct Log {
+    endian: Endian,
+    bytes: Vec<u8>,
+}
+
+impl Log {
+    fn new(endian: Endian) -> Self {
+        Self { endian, bytes: Vec::new() }
+    }
+
+    fn add(&mut self, len: usize, emit: impl FnOnce(&mut [u8])) {
+        let from = match self.bytes.len() {
+            at if at / ERASE == (at + len - 1) / ERASE => at,
+            at => at.next_multiple_of(ERASE),
+        };
+        self.bytes.resize(from, 0xFF);
+        self.bytes.resize((from + len).next_multiple_of(4), 0xFF);
+        emit(&mut self.bytes[from..from + len]);
+    }
+
+    fn name(&mut self, parent: u32, version: u32, inode: u32, name: &[u8]) -> &mut Self {
+        let dirent = Dirent { parent, version, inode, dirent_type: 8, ..Dirent::default() };
+        let (node, endian) = (DirentNode { dirent, name }, self.endian);
+        self.add(node.size(), |out| node.emit(endian, out));
+        self
+    }
+
+    fn data(&mut self, inode: u32, version: u32, size: u32, offset: u32, data: &[u8]) -> &mut Self {
+        let len = data.len() as u32;
+        let fields = Inode { inode, version, mode: FILE, file_bytes: size, offset, ..Inode::default() };
+        self.node(&Inode { data_len: len, file_len: len, ..fields }, data)
+    }
+
+    fn node(&mut self, inode: &Inode, data: &[u8]) -> &mut Self {
+        let endian = self.endian;
+        self.add(Inode::SIZE + data.len(), |out| inode.emit(data, endian, out));
+        self
+    }
+
+    fn image(&self) -> Vec<u8> {
+        let mut image = self.bytes.clone();
+        image.resize(BLOCKS * ERASE, 0xFF);
+        image
+    }
+}
+
+fn checked(bytes: &[u8]) -> CheckReport {
+    check(&open(bytes).unwrap(), &Selection::default()).unwrap()
+}
+
+fn has_finding(report: &CheckReport, what: &str) -> bool {
+    report.outcome == Outcome::Damaged && report.findings.iter().any(|finding| finding.what.contains(what))
+}
+
+/// Asserts that a repair keeps what is read, and that garbage collection does not change it afterwards. Returns it.
+fn kept(name: &str, image: &[u8]) -> BTreeMap<String, Option<Vec<u8>>> {
+    let before = listing(&mut *mounted(image));
+    let (_, new) = repaired(name, image).unwrap();
+    assert!(listing(&mut *mounted(&new)) == before, "{name}: repaired");
+    assert!(listing(&mut *mounted(&churn(&new).unwrap())) == before, "{name}: collected");
+    before
+}
+
+const ENDIANS: [Endian; 2] = [Endian::Little, Endian::Big];
+
+#[test]
+fn nodes_of_one_version_that_contradict_each_other_are_damage_and_get_versions_anew() {
+    for endian in ENDIANS {
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"file").data(2, 1, 4000, 0, &[b'a'; 4000]);
+        log.data(2, 2, 4000, 1000, &[b'b'; 1000]).data(2, 2, 4000, 1500, &[b'c'; 1000]);
+        log.data(2, 3, 4000, 3000, b"end");
+        let image = log.image();
+        let report = checked(&image);
+        assert!(has_finding(&report, "inode 2: another node of version 2"), "{:?}", report.findings);
+        let file = kept("overlapping", &image)["/file"].clone().unwrap();
+        let counts = |byte: u8| file.iter().filter(|&&other| other == byte).count();
+        assert_eq!((counts(b'b'), counts(b'c')), (500, 1000), "{endian:?}: the later one counts");
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"name").name(1, 2, 2, b"other").name(1, 3, 3, b"name").name(1, 3, 2, b"name");
+        log.data(2, 1, 1, 0, b"2").data(3, 1, 1, 0, b"3");
+        let report = checked(&log.image());
+        assert!(
+            has_finding(&report, "name \"name\" in directory 1: another node of version 3"),
+            "{:?}",
+            report.findings
+        );
+        assert_eq!(kept("names", &log.image())["/name"], Some(b"2".to_vec()), "{endian:?}");
+    }
+}
+
+/// Linux takes them both: they do not overlap.
+#[test]
+fn nodes_of_one_version_side_by_side_both_count() {
+    for endian in ENDIANS {
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"file").data(2, 1, 8, 0, b"1234").data(2, 1, 8, 4, b"5678");
+        assert_eq!(contents(&mut *mounted(&log.image()), "/file"), b"12345678", "{endian:?}");
+        assert_eq!(checked(&log.image()).outcome, Outcome::Damaged, "{endian:?}");
+        kept("side by side", &log.image());
+    }
+}
+
+/// As Linux's garbage collector leaves them when power goes away.
+#[test]
+fn copies_of_a_node_are_no_damage() {
+    for endian in ENDIANS {
+        let mut log = Log::new(endian);
+        for _ in 0..2 {
+            log.name(1, 1, 2, b"file")
+                .data(2, 1, 4, 0, b"1234")
+                .data(2, 2, 8, 4, b"5678")
+                .data(2, 3, 8, 2, b"__");
+        }
+        let report = checked(&log.image());
+        assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()), "{endian:?}");
+        assert!(listing(&mut *mounted(&churn(&log.image()).unwrap())) == kept("copies", &log.image()));
+        // Of two copies the one that is whole counts.
+        let mut image = log.image();
+        let at = log.bytes.windows(4).rposition(|bytes| bytes == b"1234").unwrap();
+        image[at] = b'x';
+        assert_eq!(contents(&mut *mounted(&image), "/file"), b"12__5678", "{endian:?}");
+    }
+}
+
+#[test]
+fn a_compressor_that_nobody_has_is_a_loss() {
+    for endian in ENDIANS {
+        for mode in [FILE, 0o120_777] {
+            let mut log = Log::new(endian);
+            log.name(1, 1, 2, b"file").name(1, 2, 3, b"other").data(3, 1, 1, 0, b"3");
+            let fields = Inode { inode: 2, version: 1, mode, file_bytes: 4, ..Inode::default() };
+            let of_data = Inode { data_len: 4, file_len: 4, compressor: Compressor::Other(99), ..fields };
+            log.node(&of_data, b"1234");
+            let (report, new) = repaired("compressor", &log.image()).unwrap();
+            let told = report.losses.iter().any(|loss| loss.what.contains("compressor 99 is not known"));
+            assert!(told && report.losses.iter().any(|loss| loss.path == "/file"), "{:?}", report.losses);
+            assert_eq!(contents(&mut *mounted(&new), "/other"), b"3", "{endian:?}");
+        }
+    }
+}
+
+/// Also where a summary lists them. What they lead to gets names that can be opened.
+#[test]
+fn names_that_nobody_can_open_are_damage() {
+    for endian in ENDIANS {
+        let mut log = Log::new(endian);
+        let names: [&[u8]; 6] = [b"a/b", b"a\0b", b".", b"..", b"", b"good"];
+        for (number, name) in (2..).zip(names) {
+            log.name(1, number, number, name).data(number, 1, 1, 0, &[b'0' + number as u8]);
+        }
+        log.name(1, 10, 1, b"root");
+        let image = log.image();
+        let report = checked(&image);
+        for named in ["\"a/b\"", "\"a\\\\x00b\"", "\".\"", "\"..\"", "\"\"", "\"root\" leads to the root"] {
+            assert!(has_finding(&report, &format!("name {named}")), "{named}: {:#?}", report.findings);
+        }
+        let (report, new) = repaired("names", &image).unwrap();
+        let now = listing(&mut *mounted(&new));
+        let expected = [("/a_b", "2"), ("/_", "4"), ("/__", "5"), ("/good", "7")];
+        for (path, data) in expected {
+            assert_eq!(now.get(path), Some(&Some(data.as_bytes().to_vec())), "{endian:?} {path}: {now:?}");
+        }
+        assert!(
+            report.losses.iter().any(|loss| loss.what.contains("it is \"a_b\" now")),
+            "{:?}",
+            report.losses
+        );
+        let mut tar = Vec::new();
+        let image = open(&new).unwrap();
+        let extractions = Extractions::open(&image, &Selection::default()).unwrap();
+        let done =
+            extractions.run(&mut TarTarget::new(&mut tar), &ExtractLimits::default(), &|_| {}).unwrap();
+        assert_eq!(done.losses, [], "{endian:?}");
+        assert!(listing(&mut *mounted(&churn(&new).unwrap())) == now, "{endian:?}");
+    }
+}
+
+/// The numbers below it are free, as long as no node of them is on the flash.
+#[test]
+fn an_image_with_the_last_inode_number_can_be_changed() {
+    let mut log = Log::new(Endian::Little);
+    log.name(1, 1, u32::MAX, b"last")
+        .data(u32::MAX, 1, 1, 0, b"x")
+        .name(1, 2, 3, b"three")
+        .data(3, 1, 1, 0, b"3");
+    log.name(1, 3, 2, b"gone").data(2, 1, 1, 0, b"2").name(1, 4, 0, b"gone");
+    let before = listing(&mut *mounted(&log.image()));
+    let new = churn(&log.image()).unwrap();
+    assert!(listing(&mut *mounted(&new)) == before);
+    assert_eq!(checked(&new).outcome, Outcome::Clean);
+}
