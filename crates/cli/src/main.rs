@@ -122,7 +122,7 @@ fn main() -> ExitCode {
     let command = match parse() {
         Ok(Ok(cli)) => cli.command,
         Ok(Err(refused)) => return refused.report(),
-        Err(message) if message.use_stderr() => message.exit(),
+        Err(message) if message.use_stderr() => return refuse(&message),
         // Help, or the version.
         Err(text) => return print_help(&text).map_or_else(Failure::report, |()| ExitCode::SUCCESS),
     };
@@ -194,6 +194,14 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
         if takes_a_value { arg.allow_negative_numbers(true) } else { arg }
     };
     command.mut_args(allow).mut_subcommands(with_negative_numbers)
+}
+
+/// Says what is wrong with the command line, in which there may be anything.
+fn refuse(message: &clap::Error) -> ExitCode {
+    let text = message.render();
+    let text = if output::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
+    output::tell(text.trim_end());
+    ExitCode::from(2)
 }
 
 fn print_help(help: &clap::Error) -> Result<(), Failure> {

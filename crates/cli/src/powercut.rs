@@ -51,7 +51,7 @@ pub(crate) struct Args {
     mode: ModeArg,
 
     /// Number of first cuts of the modes random and linear [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=powercut::MAX_CUTS))]
     cuts: Option<u64>,
 
     /// Seed of the workload, the filesystem's parameters, faults and the states that cuts leave

@@ -252,6 +252,12 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
             path.display()
         ));
     }
+    if host.is_cached() {
+        tell(&format!(
+            "{}: this loop device uses the page cache, whose times are others than those of what is below it: `losetup --direct-io=on` leaves the cache out",
+            path.display()
+        ));
+    }
     if host.rest_bytes() > 0 {
         tell(&format!(
             "{}: its last {} are no whole sector, and are left out",

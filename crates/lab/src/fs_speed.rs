@@ -67,6 +67,19 @@ pub struct Tested {
     pub tests: Vec<Measured>,
 }
 
+/// Names of the tests in their order, and whether bytes of files count. A filesystem that is not attached has no `attach`.
+pub(crate) fn tests() -> Vec<(String, bool)> {
+    let of_pieces = |what: &'static str| PIECES.map(|piece| (format!("{what} {}", name_of(piece)), true));
+    let others = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
+        all.iter().map(|(name, moves_bytes)| ((*name).to_owned(), *moves_bytes)).collect()
+    };
+    let mut all = of_pieces("write").to_vec();
+    all.extend(others(&[("write zeros", true), ("create files", true), ("attach", false), ("mount", false)]));
+    all.extend(of_pieces("read"));
+    all.extend(others(&[("list files", false), ("remove files", false)]));
+    all
+}
+
 /// Runs the tests on a new filesystem that fills the flash.
 ///
 /// # Errors

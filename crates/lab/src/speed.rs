@@ -217,7 +217,7 @@ pub fn printed_kib_s(kib: u64, time: Nanos) -> u64 {
 /// The first error of the device, or `OutOfRange` when the chosen blocks reach beyond it.
 pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<SpeedReport, Error> {
     let mut bench = Bench::prepare(mtd, now, options)?;
-    let tests = if options.only.is_empty() { bench.plan(options) } else { options.only.clone() };
+    let tests = plan(options, bench.pages_per_block());
     let tests: Result<Vec<Measured>, Error> = tests.into_iter().map(|t| bench.test(t)).collect();
     let latency = options.secondary_block.map(|k| bench.latency(options.first_block, k)).transpose()?;
     Ok(SpeedReport {
@@ -230,6 +230,29 @@ pub fn run(mtd: &mut dyn Device, now: Instant, options: &SpeedOptions) -> Result
     })
 }
 
+/// The tests that are asked for; else all in `flash_speed`'s order, with the two-page ones of its earlier releases.
+pub(crate) fn plan(options: &SpeedOptions, pages_per_block: u32) -> Vec<Test> {
+    if !options.only.is_empty() {
+        return options.only.clone();
+    }
+    let mut plan =
+        vec![Test::Write(0), Test::Read(0), Test::Write(1), Test::Read(1), Test::Write(2), Test::Read(2)];
+    plan.retain(|t| !matches!(t, Test::Write(2) | Test::Read(2)) || pages_per_block >= 2);
+    let mut pages = options.pages.clone();
+    if options.continuous {
+        pages.extend((2..=16).chain([32, 64]));
+    }
+    pages.retain(|&n| n > 2 && n <= pages_per_block);
+    pages.sort_unstable();
+    pages.dedup();
+    plan.extend(pages.into_iter().map(Test::Read));
+    plan.push(Test::Erase(1));
+    if options.skip == 0 {
+        plan.extend((1..=6).map(|k| Test::Erase(1 << k)));
+    }
+    plan
+}
+
 struct Bench<'a> {
     mtd: &'a mut dyn Device,
     now: Instant,
@@ -238,22 +261,13 @@ struct Bench<'a> {
     /// Addresses of the good blocks under test.
     good: Vec<u64>,
     buf: Vec<u8>,
-    erases_many: bool,
 }
 
 impl<'a> Bench<'a> {
     fn prepare(mtd: &'a mut dyn Device, now: Instant, options: &SpeedOptions) -> Result<Self, Error> {
         let geometry = mtd.geometry();
         let (block, size, page) = (geometry.erase_bytes, geometry.size_bytes, page_bytes(geometry));
-        let mut bench = Self {
-            mtd,
-            now,
-            page,
-            block,
-            good: Vec::new(),
-            buf: pattern(block as usize),
-            erases_many: options.skip == 0,
-        };
+        let mut bench = Self { mtd, now, page, block, good: Vec::new(), buf: pattern(block as usize) };
         for i in 0..options.blocks {
             let index = u64::from(options.first_block) + u64::from(i) * (u64::from(options.skip) + 1);
             let addr = index * u64::from(block);
@@ -269,26 +283,6 @@ impl<'a> Bench<'a> {
 
     fn pages_per_block(&self) -> u32 {
         self.block / self.page
-    }
-
-    /// The tests in `flash_speed`'s order, with the two-page ones of its earlier releases.
-    fn plan(&self, options: &SpeedOptions) -> Vec<Test> {
-        let mut plan =
-            vec![Test::Write(0), Test::Read(0), Test::Write(1), Test::Read(1), Test::Write(2), Test::Read(2)];
-        plan.retain(|t| !matches!(t, Test::Write(2) | Test::Read(2)) || self.pages_per_block() >= 2);
-        let mut pages = options.pages.clone();
-        if options.continuous {
-            pages.extend((2..=16).chain([32, 64]));
-        }
-        pages.retain(|&n| n > 2 && n <= self.pages_per_block());
-        pages.sort_unstable();
-        pages.dedup();
-        plan.extend(pages.into_iter().map(Test::Read));
-        plan.push(Test::Erase(1));
-        if self.erases_many {
-            plan.extend((1..=6).map(|k| Test::Erase(1 << k)));
-        }
-        plan
     }
 
     fn test(&mut self, test: Test) -> Result<Measured, Error> {

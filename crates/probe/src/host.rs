@@ -27,6 +27,7 @@ pub struct Host {
     capacity: u64,
     sector: u64,
     memory: Option<&'static str>,
+    is_cached: bool,
     buf: Aligned,
     kept: Kept,
 }
@@ -72,12 +73,14 @@ impl Host {
             )));
         }
         let memory = if kind.is_file() { memory(&file, is_direct, length) } else { None };
+        let is_cached = is_cached_loop(Path::new("/sys/dev/block"), &number(&file.metadata()?));
         Ok(Self {
             file,
             length,
             capacity: length / sector * sector,
             sector,
             memory,
+            is_cached: kind.is_block_device() && is_cached,
             buf,
             kept: Kept::default(),
         })
@@ -86,6 +89,11 @@ impl Host {
     /// Reason in words for which requests are answered from memory, so that times are not those of a card.
     pub const fn memory(&self) -> Option<&'static str> {
         self.memory
+    }
+
+    /// True for a loop device that uses the page cache for its file: that answers reads from memory and reads ahead, so that times are others.
+    pub const fn is_cached(&self) -> bool {
+        self.is_cached
     }
 
     /// Bytes at the end that are no whole sector. No test touches them.
@@ -424,6 +432,13 @@ fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
         .collect()
 }
 
+/// True when a block device is a loop device without direct I/O, or a partition of one.
+fn is_cached_loop(sysfs: &Path, number: &str) -> bool {
+    let device = sysfs.join(number);
+    let direct = ["loop/dio", "../loop/dio"].into_iter().find_map(|file| line(&device.join(file)));
+    direct.is_some_and(|direct| direct == "0")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -458,6 +473,15 @@ mod tests {
         assert_eq!(
             loops(root.path(), |path| path == Path::new("/tmp/image")),
             ["loop3 is a loop device over it"]
+        );
+        for (device, direct) in [("7:0", "0\n"), ("7:1", "1\n")] {
+            write(&format!("{device}/loop/dio"), direct);
+            write(&format!("{device}/loop0p1/partition"), "1\n");
+        }
+        let cached = |number| is_cached_loop(root.path(), number);
+        assert_eq!(
+            ["7:0", "7:0/loop0p1", "7:1", "7:1/loop0p1", "8:16"].map(cached),
+            [true, true, false, false, false]
         );
     }
 

@@ -4,7 +4,9 @@ use crate::common::{Outcome, grouped, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::card::load;
-use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardTest, REQUEST_BYTES_MAX, measure};
+use floatgate_lab::card::speed::{
+    CardSpeed, CardSpeedOptions, CardTest, REQUEST_BYTES_MAX, REQUESTS_MAX, measure,
+};
 use floatgate_lab::config::{Library, Override};
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
@@ -36,7 +38,7 @@ pub(crate) struct Args {
     sizes: Vec<u64>,
 
     /// Most requests of a test
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX)))]
     requests: u32,
 
     /// Seed of the card's bad blocks and errors, and of the places of random requests

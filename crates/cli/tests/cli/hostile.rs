@@ -135,11 +135,18 @@ fn titles_and_names_do_nothing_to_a_terminal() {
         let json: Value = serde_json::from_str(&run_in(&folder, [args, &["--json"]].concat()).out).unwrap();
         assert_eq!(json["title"], read);
     }
-    let messages = [&["speed", "\u{1b}]0;taken\u{7}"][..], &["image", "info", "\u{1b}[2J.ubi"]];
+    let messages = [
+        &["speed", "\u{1b}]0;taken\u{7}"][..],
+        &["image", "info", "\u{1b}[2J.ubi"],
+        &["\u{1b}[2J"],
+        &["speed", "--\u{1b}[2J"],
+        &["speed", "am62a-w35n01jw", "-c", "\u{1b}]0;taken\u{7}"],
+        &["speed", "am62a-w35n01jw", "--corner", "\u{1b}[2J\u{202e}"],
+    ];
     for args in messages {
         let refused = run_in(&folder, args);
         assert_refused(&format!("{args:?}"), &refused);
-        assert!(!refused.err.contains(['\u{1b}', '\u{7}']), "{:?}", refused.err);
+        assert!(!refused.err.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{:?}", refused.err);
     }
 }
 

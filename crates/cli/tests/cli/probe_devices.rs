@@ -87,6 +87,9 @@ fn a_whole_probe_leaves_a_device_as_it_was() {
     let run = device.probe(&["--write", "--yes", "--json"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.err.contains("restored"), "{}", run.err);
+    let name = device.device.0.trim_start_matches("/dev/");
+    let is_direct = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio")).unwrap() == "1\n";
+    assert_eq!(run.err.contains("uses the page cache"), !is_direct, "{}", run.err);
     device.assert_unchanged("whole");
     let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(report["answers"]["capacity"]["value"], 24 * MIB + 512);

@@ -264,7 +264,7 @@ fn a_sweep_says_what_is_wrong_and_writes_nothing() {
     assert_refused("out.xlsx", &other);
     assert!(other.err.contains("--format"), "{}", other.err);
     for (from, to_text, said) in [
-        ("'1-1-8', '8x'", "'8x'", "all 2 designs are refused"),
+        ("'1-1-8', '8x'", "'8x'", "2 of 2 designs cannot be had, the first because: "),
         ("'1-1-8', '8x'", "", "no design"),
         ("[space]", "constraints = ['cost < 3']\n[space]", "no column `cost`"),
         ("[space]", "measure = 'luck'\n[space]", "luck"),

@@ -22,6 +22,9 @@ pub struct CardSpeedOptions {
     pub seed: u64,
 }
 
+/// Most requests of a test that may be asked for.
+pub const REQUESTS_MAX: u32 = 10_000_000;
+
 /// Largest request in bytes: what a host asks an SD card for at once.
 pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 

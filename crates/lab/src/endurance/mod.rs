@@ -23,6 +23,7 @@ use crate::error::Error;
 use floatgate_device::cells::stress;
 use floatgate_image::words::count;
 use serde::Serialize;
+use std::ops::RangeInclusive;
 
 /// Pages of a block that each cycle programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,7 +89,10 @@ impl Default for Experiment {
 }
 
 /// Most blocks of one experiment.
-const BLOCKS_MAX: u64 = 1_000_000;
+pub const BLOCKS_MAX: u32 = 1_000_000;
+
+/// Temperatures at which chips work, in degrees Celsius.
+pub const TEMPERATURES_C: RangeInclusive<f64> = -55.0..=125.0;
 
 impl Experiment {
     /// Checks that the experiment is possible.
@@ -97,7 +101,7 @@ impl Experiment {
     /// No block or too many, a temperature at which no chip works.
     pub fn check(&self) -> Result<(), Error> {
         let blocks = u64::from(self.blocks) * u64::from(self.chips);
-        if !(1..=BLOCKS_MAX).contains(&blocks) {
+        if !(1..=u64::from(BLOCKS_MAX)).contains(&blocks) {
             return Err(Error::asked(
                 format!(
                     "{} of {} cannot be tested",
@@ -107,10 +111,10 @@ impl Experiment {
                 format!("choose 1 to {BLOCKS_MAX} blocks in all"),
             ));
         }
-        if !(-55.0..=125.0).contains(&self.temperature_c) {
+        if !TEMPERATURES_C.contains(&self.temperature_c) {
             return Err(Error::asked(
                 format!("no chip works at {} C", self.temperature_c),
-                "choose a temperature from -55 to 125",
+                format!("choose a temperature from {} to {}", TEMPERATURES_C.start(), TEMPERATURES_C.end()),
             ));
         }
         if self.interleave == 0 || self.interleave > self.blocks {

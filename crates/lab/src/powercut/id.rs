@@ -220,6 +220,9 @@ fn parse_flash(text: &str) -> Option<FlashId> {
 /// Most steps of a workload: the flash is kept before each of them.
 pub const MAX_STEPS: u32 = 100_000;
 
+/// Most moments of a run at which power is cut.
+pub const MAX_CUTS: u64 = 1_000_000_000;
+
 /// Most blocks and largest block of a flash that is tried: more is a mistake, and would take too much memory.
 const MAX_BLOCKS: u32 = 1 << 16;
 const MAX_ERASE_BYTES: u32 = 1 << 24;

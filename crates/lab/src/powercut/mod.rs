@@ -27,7 +27,7 @@ pub use explore::{MakeFlash, Progress, explore, explore_on, on_threads, replay, 
 pub use filesystem::describe;
 pub use flash::{Flash, SetupFlash, erased, leb_start, shrunk};
 pub use floatgate_mtd::power_cut::{CutKind, Stage};
-pub use id::{CutAt, End, FlashId, MAX_STEPS, ParseIdError, RunId};
+pub use id::{CutAt, End, FlashId, MAX_CUTS, MAX_STEPS, ParseIdError, RunId};
 pub use options::{Mode, Options, SecondCut};
 pub use record::WorkloadError;
 pub use report::{Failure, Report, StepCounts};

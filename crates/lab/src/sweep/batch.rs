@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// A measured design.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    pub(super) figures: Vec<(String, f64)>,
+    /// None where the design has no value in a column of its.
+    pub(super) figures: Vec<(String, Option<f64>)>,
     pub(super) texts: Vec<(&'static str, String)>,
     /// Reason for which the design cannot be; then there are no figures.
     pub(super) refused: Option<String>,
@@ -34,7 +35,7 @@ impl Batch {
                 put(&mut batch.figures, &name, count, at, value);
             }
             for (name, text) in record.texts {
-                put(&mut batch.texts, name, count, at, text);
+                put(&mut batch.texts, name, count, at, Some(text));
             }
             batch.refused.push(record.refused);
         }
@@ -72,10 +73,10 @@ impl Batch {
     }
 }
 
-fn put<T: Clone>(columns: &mut Vec<Column<T>>, name: &str, count: usize, at: usize, value: T) {
+fn put<T: Clone>(columns: &mut Vec<Column<T>>, name: &str, count: usize, at: usize, value: Option<T>) {
     let place = columns.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
         columns.push((name.to_owned(), vec![None; count]));
         columns.len() - 1
     });
-    columns[place].1[at] = Some(value);
+    columns[place].1[at] = value;
 }

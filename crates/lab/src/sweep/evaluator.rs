@@ -183,6 +183,12 @@ impl Evaluator {
     }
 
     fn population(&self, own: &[&Override], population: &Population) -> Result<Record, Error> {
+        if let Some(stop) = &population.stop {
+            let measure = Measure::new(self.spec.measure, &self.spec.options, &self.split(own).options)?;
+            let mut figures: Vec<String> = self.spec.screen.iter().map(|one| one.column.clone()).collect();
+            figures.extend(measure.figures(&self.tests)?);
+            population::check_column(stop, &figures)?;
+        }
         population::measure(population, &self.spec.constraints, |number| {
             let values =
                 self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
@@ -255,7 +261,7 @@ fn refused(error: &Error) -> Record {
 
 /// The figures of one chip.
 fn record(found: &Found) -> Record {
-    let figures = found.figures.iter().map(|(name, figure)| (name.clone(), figure.mean())).collect();
+    let figures = found.figures.iter().map(|(name, figure)| (name.clone(), Some(figure.mean()))).collect();
     Record { figures, texts: found.texts.clone(), refused: None }
 }
 

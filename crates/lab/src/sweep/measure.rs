@@ -1,16 +1,18 @@
 //! Measurements of a design: a workload each, with its options and the figures that it gives.
 
-use super::spec::{Spec, explained};
+use super::spec::{Spec, check_range, explained};
 use crate::age;
 use crate::card;
+use crate::card::speed::{CardState, CardTest};
 use crate::config::{Config, Library, Override, Problem};
 use crate::corner::Corner;
-use crate::endurance::{self, Experiment, Subject};
+use crate::endurance::{self, Experiment, Life, Subject};
 use crate::error::Error;
+use crate::fs_speed;
 use crate::machine::FilesystemKind;
 use crate::powercut::{self, CutKind, Mode, SecondCut, SetupFlash};
 use crate::rig::RigOptions;
-use crate::speed::{Measured, SpeedOptions, Test};
+use crate::speed::{self, Measured, SpeedOptions, Test};
 use crate::speed_run;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -232,14 +234,61 @@ impl Measure {
                 toml::from_str::<toml::Table>(&format!("v = {value}")).ok().and_then(|mut t| t.remove("v"));
             options.insert((*key).to_owned(), typed.unwrap_or_else(|| toml::Value::String(value.to_owned())));
         }
-        match kind {
-            MeasureKind::Speed => read(options).map(Self::Speed),
-            MeasureKind::Fs => read(options).map(Self::Fs),
-            MeasureKind::Age => read(options).map(Self::Age),
-            MeasureKind::Endurance => read(options).map(Self::Endurance),
-            MeasureKind::Powercut => read(options).map(Self::Powercut),
-            MeasureKind::Card => read(options).map(Self::Card),
+        let measure = match kind {
+            MeasureKind::Speed => Self::Speed(read(options)?),
+            MeasureKind::Fs => Self::Fs(read(options)?),
+            MeasureKind::Age => Self::Age(read(options)?),
+            MeasureKind::Endurance => Self::Endurance(read(options)?),
+            MeasureKind::Powercut => Self::Powercut(read(options)?),
+            MeasureKind::Card => Self::Card(read(options)?),
+        };
+        measure.check_numbers()?;
+        Ok(measure)
+    }
+
+    /// Refuses options with which nothing, or nothing that makes sense, would be measured.
+    fn check_numbers(&self) -> Result<(), Error> {
+        match self {
+            Self::Speed(Speed { blocks, pages, .. }) => {
+                check_range("options.blocks", *blocks, 1..)?;
+                pages.iter().try_for_each(|&pages| check_range("options.pages", pages, 1..))
+            }
+            Self::Fs(fs) => check_range("options.blocks", fs.blocks, 1..),
+            Self::Age(age) => {
+                check_range("options.years", age.years, 0.1..=100.0)?;
+                check_range("options.temperature_c", age.temperature_c, -55.0..=150.0)?;
+                check_range("options.fill_percent", age.fill_percent, 1..=80)
+            }
+            Self::Endurance(endurance) => {
+                check_range("options.blocks", endurance.blocks, 1..=endurance::BLOCKS_MAX)?;
+                check_range("options.temperature_c", endurance.temperature_c, endurance::TEMPERATURES_C)
+            }
+            Self::Powercut(powercut) => {
+                check_range("options.cuts", powercut.cuts, 1..=powercut::MAX_CUTS)?;
+                check_range("options.steps", powercut.steps, 1..=powercut::MAX_STEPS)
+            }
+            Self::Card(card) => check_range("options.requests", card.requests, 1..=card::speed::REQUESTS_MAX),
         }
+    }
+
+    /// Names of the figures of these tests, or of all, that a run may have.
+    pub(super) fn figures(&self, tests: &[String]) -> Result<Vec<String>, Error> {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let mut names: Vec<String> = match self {
+            Self::Speed(speed) => {
+                let plan = speed::plan(&speed.options(tests)?, u32::MAX);
+                plan.into_iter().map(|test| test_figure(&test.name(), true)).collect()
+            }
+            Self::Fs(_) => {
+                fs_speed::tests().iter().map(|(test, moves_bytes)| test_figure(test, *moves_bytes)).collect()
+            }
+            Self::Age(_) => owned(&Age::FIGURES),
+            Self::Endurance(_) => owned(&Endurance::FIGURES),
+            Self::Powercut(_) => owned(&Powercut::FIGURES),
+            Self::Card(card) => card.figures(),
+        };
+        names.retain(|name| is_wanted(name, tests));
+        Ok(names)
     }
 
     /// Refuses keys of options that the measurement does not have.
@@ -292,8 +341,7 @@ impl Measure {
             (_, None) => Found::default(),
         };
         if !tests.is_empty() {
-            let is_wanted = |name: &String| tests.iter().any(|test| name == test || is_figure_of(name, test));
-            found.figures.retain(|(name, _)| is_wanted(name));
+            found.figures.retain(|(name, _)| is_wanted(name, tests));
             if found.figures.is_empty() {
                 let message = format!("there is no figure of `{}`", tests.join("`, `"));
                 return Err(Error::asked(
@@ -304,6 +352,11 @@ impl Measure {
         }
         Ok(found)
     }
+}
+
+/// True when a figure is of one of these tests, or when all are wanted.
+fn is_wanted(figure: &str, tests: &[String]) -> bool {
+    tests.is_empty() || tests.iter().any(|test| figure == test || is_figure_of(figure, test))
 }
 
 /// True when a figure is a test's name and a unit.
@@ -323,16 +376,21 @@ fn read<T: DeserializeOwned>(options: toml::Table) -> Result<T, Error> {
         .map_err(|error| explained::<Outer<T>>(&json, &error))
 }
 
-/// Name and value of a test's figure: KiB/s, or ms where no bytes are moved.
-fn figure(test: &Measured) -> (String, Figure) {
-    match test.bytes {
-        0 => (format!("{} ms", test.name), Figure::Value(test.ns as f64 / 1e6)),
-        _ => (format!("{} KiB/s", test.name), Figure::Value(test.exact_kib_s)),
-    }
+/// Name of a test's figure: KiB/s, or ms where no bytes are moved.
+fn test_figure(test: &str, moves_bytes: bool) -> String {
+    format!("{test} {}", if moves_bytes { "KiB/s" } else { "ms" })
 }
 
-fn values<const N: usize>(figures: [(&str, f64); N]) -> Vec<(String, Figure)> {
-    figures.map(|(name, value)| (name.to_owned(), Figure::Value(value))).into()
+/// Name and value of a test's figure.
+fn figure(test: &Measured) -> (String, Figure) {
+    let moves_bytes = test.bytes > 0;
+    let value = if moves_bytes { test.exact_kib_s } else { test.ns as f64 / 1e6 };
+    (test_figure(&test.name, moves_bytes), Figure::Value(value))
+}
+
+/// Figures with their names; the last names may have none.
+fn named(names: &[&str], figures: impl IntoIterator<Item = Figure>) -> Vec<(String, Figure)> {
+    names.iter().map(|name| (*name).to_owned()).zip(figures).collect()
 }
 
 /// The tests of these names.
@@ -362,15 +420,18 @@ fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOpti
 }
 
 impl Speed {
-    fn run(&self, of: &Subjected<'_>, config: &Config, tests: &[String]) -> Result<Found, Error> {
-        let options = SpeedOptions {
+    fn options(&self, tests: &[String]) -> Result<SpeedOptions, Error> {
+        Ok(SpeedOptions {
             first_block: self.first_block,
             blocks: self.blocks,
             pages: self.pages.clone(),
             only: speed_tests(tests)?,
             ..SpeedOptions::default()
-        };
-        speed(of, config, self.bad_blocks, &options)
+        })
+    }
+
+    fn run(&self, of: &Subjected<'_>, config: &Config, tests: &[String]) -> Result<Found, Error> {
+        speed(of, config, self.bad_blocks, &self.options(tests)?)
     }
 }
 
@@ -383,17 +444,9 @@ impl Fs {
 }
 
 impl Age {
+    const FIGURES: [&str; 5] = ["survived", "years", "moved LEBs", "new bad blocks", "most cycles"];
+
     fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
-        let is_possible = (0.1..=100.0).contains(&self.years)
-            && (-55.0..=150.0).contains(&self.temperature_c)
-            && (1..=80).contains(&self.fill_percent);
-        if !is_possible {
-            let message = format!(
-                "{} years at {} C with {} % filled",
-                self.years, self.temperature_c, self.fill_percent
-            );
-            return Err(Error::asked(message, "give 0.1 to 100 years, -55 to 150 C, 1 to 80 %"));
-        }
         let report = age::run(
             of.library,
             config,
@@ -412,18 +465,29 @@ impl Age {
         )?;
         let Some(life) = report.lives.first() else { return Ok(Found::default()) };
         let survived = Figure::Share { hits: u64::from(life.failure.is_none()), tries: 1 };
-        let mut figures = vec![("survived".to_owned(), survived)];
-        figures.extend(values([
-            ("years", life.failed_after_years.unwrap_or(self.years)),
-            ("moved LEBs", life.moved as f64),
-            ("new bad blocks", f64::from(life.bad_blocks)),
-            ("most cycles", f64::from(life.cycles.most)),
-        ]));
-        Ok(Found { figures, texts: Vec::new() })
+        let values = [
+            life.failed_after_years.unwrap_or(self.years),
+            life.moved as f64,
+            f64::from(life.bad_blocks),
+            f64::from(life.cycles.most),
+        ];
+        let figures = [survived].into_iter().chain(values.map(Figure::Value));
+        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
 impl Endurance {
+    const FIGURES: [&str; 8] = [
+        "least cycles",
+        "median cycles",
+        "mean cycles",
+        "cycles over nominal",
+        "erase us",
+        "last erases us",
+        "program us",
+        "last programs us",
+    ];
+
     fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
         let subject = Subject::new(of.library, of.setup, of.sets)?;
         let experiment = Experiment {
@@ -433,30 +497,19 @@ impl Endurance {
             ..Experiment::default()
         };
         let report = endurance::run(&subject, &experiment)?;
-        let mut figures = values([
-            ("least cycles", report.life.min as f64),
-            ("median cycles", report.life.median as f64),
-            ("mean cycles", report.life.mean),
-            ("cycles over nominal", report.life.over_nominal),
-            ("erase us", report.erase.typical_us),
-            ("last erases us", report.erase.last_100_us),
-        ]);
-        if let Some(program) = &report.program {
-            figures.extend(values([
-                ("program us", program.typical_us),
-                ("last programs us", program.last_100_us),
-            ]));
-        }
-        Ok(Found { figures, texts: Vec::new() })
+        let Life { min, median, mean, over_nominal, .. } = report.life;
+        let cycles = [min as f64, median as f64, mean, over_nominal];
+        let times = [Some(&report.erase), report.program.as_ref()];
+        let times = times.into_iter().flatten().flat_map(|time| [time.typical_us, time.last_100_us]);
+        let figures = cycles.into_iter().chain(times).map(Figure::Value);
+        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
 impl Powercut {
+    const FIGURES: [&str; 4] = ["failing runs", "operations", "cuts", "most bad PEBs"];
+
     fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
-        if self.cuts == 0 || !(1..=powercut::MAX_STEPS).contains(&self.steps) {
-            let help = format!("give `cuts` of 1 or more, and `steps` from 1 to {}", powercut::MAX_STEPS);
-            return Err(Error::asked("there is nothing to cut", help));
-        }
         let flash = SetupFlash::of_setup(of.library, of.setup, of.sets, (self.fs, self.size_bytes))?;
         let options = powercut::Options {
             flash: flash.id(),
@@ -473,17 +526,32 @@ impl Powercut {
             Error::asked(error.to_string(), "choose another chip, a larger size, more steps or another seed")
         })?;
         let failing = Figure::Share { hits: report.failure_count, tries: report.runs };
-        let mut figures = vec![("failing runs".to_owned(), failing)];
-        figures.extend(values([
-            ("operations", report.operations as f64),
-            ("cuts", report.cuts as f64),
-            ("most bad PEBs", f64::from(report.bad_pebs_max)),
-        ]));
-        Ok(Found { figures, texts: Vec::new() })
+        let values = [report.operations as f64, report.cuts as f64, f64::from(report.bad_pebs_max)];
+        let figures = [failing].into_iter().chain(values.map(Figure::Value));
+        Ok(Found { figures: named(&Self::FIGURES, figures), texts: Vec::new() })
     }
 }
 
 impl Card {
+    const POWER_ON: &str = "power on us";
+
+    fn figure(state: CardState, operation: &str, access: &str, bytes: u64) -> String {
+        format!("{} {access} {operation} {bytes} B MB/s", state.name())
+    }
+
+    fn figures(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for state in CardState::ALL {
+            for operation in ["read", "write"] {
+                for access in ["sequential", "random"] {
+                    all.extend(self.sizes.iter().map(|&size| Self::figure(state, operation, access, size)));
+                }
+            }
+        }
+        all.push(Self::POWER_ON.to_owned());
+        all
+    }
+
     fn run(&self, of: &Subjected<'_>) -> Result<Found, Error> {
         let card = card::load(of.library, of.setup, of.sets)?;
         let options = card::speed::CardSpeedOptions {
@@ -492,13 +560,11 @@ impl Card {
             seed: of.seed,
         };
         let report = card::speed::measure(&card, &options)?;
-        let name = |test: &card::speed::CardTest| {
-            let (state, size) = (test.state.name(), test.request_bytes);
-            format!("{state} {} {} {size} B MB/s", test.access, test.operation)
-        };
+        let name =
+            |test: &CardTest| Self::figure(test.state, test.operation, test.access, test.request_bytes);
         let mut figures: Vec<(String, Figure)> =
             report.tests.iter().map(|test| (name(test), Figure::Value(test.mb_s))).collect();
-        figures.extend(values([("power on us", report.power_on_us)]));
+        figures.push((Self::POWER_ON.to_owned(), Figure::Value(report.power_on_us)));
         Ok(Found { figures, texts: Vec::new() })
     }
 }

@@ -20,22 +20,16 @@ struct Summary {
 }
 
 /// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
-/// Each wave runs on all threads; its size does not depend on their number. The first member comes alone where a rule may stop the design,
-/// as it tells whether the rule is about a figure.
+/// Each wave runs on all threads; its size does not depend on their number.
 ///
 /// # Errors
-/// The first error of a member; a rule about something else.
+/// The first error of a member.
 pub(super) fn measure(
     population: &Population,
     constraints: &[Constraint],
     member: impl Fn(u32) -> Result<Found, Error> + Sync,
 ) -> Result<Record, Error> {
     let mut all: Vec<Found> = Vec::new();
-    if let Some(stop) = &population.stop {
-        let first = member(0)?;
-        check_column(stop, &first)?;
-        all.push(first);
-    }
     let mut to = 0_u32;
     loop {
         to = population.members.min(to.saturating_add(population.least));
@@ -48,12 +42,12 @@ pub(super) fn measure(
     }
 }
 
-fn check_column(stop: &Stop, first: &Found) -> Result<(), Error> {
-    let names = || first.figures.iter().map(|(name, _)| name);
-    if names().any(|name| *name == stop.column) {
+/// Refuses a rule about none of the figures that members have.
+pub(super) fn check_column(stop: &Stop, figures: &[String]) -> Result<(), Error> {
+    if figures.contains(&stop.column) {
         return Ok(());
     }
-    Err(Error::no_column("population.stop.column", &stop.column, names()))
+    Err(Error::no_column("population.stop.column", &stop.column, figures))
 }
 
 fn is_enough(stop: Option<&Stop>, constraints: &[Constraint], summaries: &[Summary]) -> bool {
@@ -96,12 +90,14 @@ fn summary(name: &str, figures: &[Figure]) -> Summary {
 }
 
 fn record(summaries: &[Summary], all: Vec<Found>) -> Record {
-    let mut figures = vec![(MEMBERS.to_owned(), all.len() as f64)];
+    let mut figures = vec![(MEMBERS.to_owned(), Some(all.len() as f64))];
     for Summary { name, mean, interval } in summaries {
-        figures.push((name.clone(), *mean));
-        if let Some([low, high]) = interval {
-            figures.extend([(format!("{name} low"), *low), (format!("{name} high"), *high)]);
-        }
+        let [low, high] = interval.map_or([None; 2], |ends| ends.map(Some));
+        figures.extend([
+            (name.clone(), Some(*mean)),
+            (format!("{name} low"), low),
+            (format!("{name} high"), high),
+        ]);
     }
     // Texts are those of the first member.
     let texts = all.into_iter().next().map_or_else(Vec::new, |first| first.texts);

@@ -147,7 +147,7 @@ impl Results {
         match self.refused() {
             (refused, Some(first)) if refused == self.designs() => Err(Error::asked(
                 format!(
-                    "all {} are refused, the first because: {first}",
+                    "{refused} of {} cannot be had, the first because: {first}",
                     count(self.designs() as u64, "design")
                 ),
                 "change the space, the overrides or the options of the sweep",

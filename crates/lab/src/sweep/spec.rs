@@ -8,6 +8,8 @@ use crate::error::Error;
 use crate::speed::Test;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
 
 /// Most designs of a sweep.
 pub const MAX_DESIGNS: usize = 1_000_000;
@@ -37,6 +39,26 @@ pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Err
             Error::asked(message.split(" at line ").next().unwrap_or_default(), HELP)
         }
     }
+}
+
+/// Refuses a number that is none of those possible for a key.
+pub(super) fn check_range<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    possible: impl RangeBounds<T>,
+) -> Result<(), Error> {
+    if possible.contains(&value) {
+        return Ok(());
+    }
+    let least = match possible.start_bound() {
+        Bound::Included(least) | Bound::Excluded(least) => least.to_string(),
+        Bound::Unbounded => "any number".to_owned(),
+    };
+    let help = match possible.end_bound() {
+        Bound::Included(most) | Bound::Excluded(most) => format!("give {least} to {most}"),
+        Bound::Unbounded => format!("give {least} or more"),
+    };
+    Err(Error::asked(format!("`{key}` is {value}"), help))
 }
 
 /// A sweep.
@@ -204,14 +226,8 @@ impl Spec {
             return Err(Error::asked(format!("no test is called `{test}`"), help));
         }
         let Some(population) = &self.population else { return Ok(()) };
-        if !(1..=MAX_MEMBERS).contains(&population.members) || population.least == 0 {
-            let message =
-                format!("a population of {} members, {} at least", population.members, population.least);
-            return Err(Error::asked(
-                message,
-                format!("give `members` from 1 to {MAX_MEMBERS}, `least` of 1 or more"),
-            ));
-        }
+        check_range("population.members", population.members, 1..=MAX_MEMBERS)?;
+        check_range("population.least", population.least, 1..)?;
         match &population.stop {
             Some(stop) if !(stop.width > 0.0 && stop.width.is_finite()) => {
                 Err(Error::asked(format!("an interval {} wide", stop.width), "give `stop.width` above 0"))

@@ -220,7 +220,14 @@ fn designs_that_all_miss_the_screen_are_rows() {
     let csv = String::from_utf8(written(&results, Format::Csv)).unwrap();
     assert_eq!(csv.matches("screened out: page read KiB/s is ").count(), 15, "{csv}");
     let refused = swept(&SPEC.replace("\"1-1-1\", \"1-1-8\", \"1-8-8\"", "\"8x\""));
-    assert!(refused.check_measured().unwrap_err().to_string().contains("all 5 designs are refused"));
+    let said = |results: &Results| results.check_measured().unwrap_err().to_string();
+    assert!(
+        said(&refused).starts_with("5 of 5 designs cannot be had, the first because: "),
+        "{}",
+        said(&refused)
+    );
+    let one = swept("setup = 'am62a-w35n01jw'\n[space]\nbus.mode = ['8x']\n");
+    assert!(said(&one).starts_with("1 of 1 design cannot be had, the first because: "), "{}", said(&one));
 }
 
 /// The value of a member would stand in the row of a design with another one.
@@ -244,7 +251,7 @@ fn columns_that_are_none_are_wrong_for_all_designs() {
         (
             "population = { members = 3, stop = { column = 'speed', width = 1 } }\n[space]",
             "`population.stop.column`: there is no column `speed`",
-            "page read KiB/s",
+            "there are page read KiB/s",
         ),
         (
             "objectives.maximise = ['cost']\n[space]",
@@ -264,6 +271,64 @@ fn columns_that_are_none_are_wrong_for_all_designs() {
         assert!(error.to_string().contains(said), "{error}");
         assert!(error.help().unwrap().contains(help), "{:?}", error.help());
     }
+}
+
+/// A wrong rule is told before anything is measured, with the figures that there would have been.
+#[test]
+fn figures_are_known_before_they_are_measured() {
+    for (spec, key) in [
+        ("setup = 'am62a-w35n01jw'\ntests = 'all'\noptions.pages = [4]", "options.blocks = [1]"),
+        ("setup = 'am62a-w35n01jw'\nmeasure = 'fs'", "options.blocks = [1]"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'", "options.years = [0.1]"),
+        ("setup = 'mt29f2g08aad'\nmeasure = 'endurance'", "options.blocks = [2]"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'\noptions.steps = 10", "options.cuts = [1]"),
+        ("setup = 'kingston-class-10'\nmeasure = 'card'\noptions.sizes = [4096]", "options.requests = [1]"),
+    ] {
+        let population = "population = { members = 1, stop = { column = 'luck', width = 1 } }";
+        let (evaluator, mut results) =
+            begun(&format!("{spec}\n{population}\n[space]\n{key}\n"), None).unwrap();
+        let told = run(&evaluator, &mut results, |_| ()).unwrap_err().help().unwrap();
+        let mut columns = swept(&format!("{spec}\n[space]\n{key}\n")).columns();
+        columns.remove(0);
+        columns.retain(|(_, cells)| matches!(cells, Cells::Number(_)));
+        let names: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
+        assert_eq!(told, format!("there are {}", names.join(", ")));
+    }
+}
+
+/// Numbers with which nothing would be measured are refused in words that name the key and what is possible, for all designs or in their rows.
+#[test]
+fn numbers_that_make_no_sense_name_their_key() {
+    for (spec, key, value, possible) in [
+        ("setup = 'kingston-class-10'\nmeasure = 'card'", "options.requests", "0", "give 1 to 10000000"),
+        (
+            "setup = 'kingston-class-10'\nmeasure = 'card'",
+            "options.requests",
+            "4000000000",
+            "give 1 to 10000000",
+        ),
+        ("setup = 'am62a-w35n01jw'", "options.blocks", "0", "give 1 or more"),
+        ("setup = 'am62a-w35n01jw'\nmeasure = 'fs'", "options.blocks", "0", "give 1 or more"),
+        ("setup = 'mt29f2g08aad'\nmeasure = 'endurance'", "options.blocks", "0", "give 1 to 1000000"),
+        ("setup = 'mt29f2g08aad'\nmeasure = 'endurance'", "options.temperature_c", "126", "give -55 to 125"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'", "options.years", "0.05", "give 0.1 to 100"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'", "options.fill_percent", "0", "give 1 to 80"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'", "options.cuts", "0", "give 1 to 1000000000"),
+        ("setup = 'imx6-mx30lf2g18ac'\nmeasure = 'powercut'", "options.steps", "100001", "give 1 to 100000"),
+        ("setup = 'am62a-w35n01jw'\npopulation.least = 3", "population.members", "0", "give 1 to 100000"),
+        ("setup = 'am62a-w35n01jw'\npopulation.members = 3", "population.least", "0", "give 1 or more"),
+    ] {
+        let said = format!("`{key}` is {value}");
+        let of_all = format!("{spec}\n{key} = {value}\n[space]\nx = [1]\n");
+        let error = begun(&of_all, None).err().unwrap();
+        assert_eq!((error.to_string(), error.help().unwrap()), (said.clone(), possible.to_owned()));
+        if key.starts_with("options") {
+            let one = swept(&format!("{spec}\n[space]\n{key} = [{value}]\n"));
+            assert_eq!(one.refused(), (1, Some(&*said)));
+        }
+    }
+    let pages = "setup = 'am62a-w35n01jw'\noptions.pages = [4, 0]\n[space]\nx = [1]\n";
+    assert_eq!(begun(pages, None).err().unwrap().to_string(), "`options.pages` is 0");
 }
 
 /// TOML makes tables of keys with dots.
@@ -361,6 +426,20 @@ fn a_population_has_intervals_and_stops_when_they_are_narrow() {
     assert!(members[0] < 64.0 && members[0] >= 8.0, "{members:?}");
     let width = column(&stopped, "mean cycles high")[0] - column(&stopped, "mean cycles low")[0];
     assert!(width <= wide, "{width} {wide}");
+}
+
+/// A program finds the same columns in each table; of one member alone nothing is known about the mean of all.
+#[test]
+fn the_columns_of_a_population_are_the_same_for_one_member() {
+    let of = |members: u32| {
+        swept(&format!(
+            "setup='mt29f2g08aad'\nmeasure='endurance'\ntests=['mean cycles']\n[space]\noptions.blocks=[2]\n[population]\nmembers={members}\n"
+        ))
+    };
+    let (one, two) = (of(1), of(2));
+    assert_eq!(one.columns(), two.columns());
+    assert!(column(&one, "mean cycles low")[0].is_nan() && column(&one, "mean cycles high")[0].is_nan());
+    assert!(column(&two, "mean cycles low")[0] < column(&two, "mean cycles high")[0]);
 }
 
 /// The example of docs/scale.md, with fewer chips: those at 70 C lose files when they are scrubbed once a year, and more than those that are
