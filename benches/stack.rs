@@ -36,14 +36,15 @@ fn wire(setup: &str, sets: &[&str], stores: bool) -> Rig {
     rig::wire(&library, &config, RigOptions { stores, ..RigOptions::default() }).unwrap()
 }
 
-/// All tests of `speed` on one eraseblock, from the name of the setup to its figures. `scripts/bench-python` compares Python with it.
+/// All tests of `speed` on one eraseblock, from the name of the setup to its figures, which are dropped as in Python. `scripts/bench-python` compares
+/// Python with it.
 #[divan::bench(args = ["am62a-w35n01jw", "imx6-mx30lf2g18ac", "stm32-n25q128a"], sample_count = 1000, sample_size = 1)]
 fn speed_of_a_setup(bencher: Bencher<'_, '_>, setup: &str) {
     let library = Library::built_in();
     let tests = SpeedOptions { blocks: 1, ..SpeedOptions::default() };
     bencher.bench_local(|| {
         let config = config(&library, black_box(setup), &["bus.clock_hz=25e6"]);
-        speed_run::measure(&library, &config, RigOptions::default(), &tests).unwrap()
+        drop(speed_run::measure(&library, &config, RigOptions::default(), &tests).unwrap());
     });
 }
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from typing import Any, Optional, Union
 
-from ._error import Error
+from . import _floatgate as native
 
 Value = Union[str, int, float, bool]
 Path = Union[str, "os.PathLike[str]"]
@@ -16,6 +15,8 @@ Overrides = Mapping[str, Value]
 
 def fspath(argument: str, path: Path) -> str:
     """A path as a text; `argument` is its name."""
+    if type(path) is str:
+        return path
     if isinstance(path, (str, os.PathLike)):
         return os.fspath(path)
     raise TypeError(f"{argument}: expected a str or a path, got {path!r}")
@@ -23,32 +24,12 @@ def fspath(argument: str, path: Path) -> str:
 
 def override(argument: str, key: str, value: Value) -> str:
     """One override as ``--set`` takes it, ``key=value``; `argument` is the name of the mapping."""
-    if not isinstance(key, str):
-        raise TypeError(f"{argument}: expected keys such as 'bus.clock_hz', got {key!r}")
-    if "=" in key:
-        raise Error(f"{key!r} is no key", "keys are like `bus.clock_hz`; the value stands behind the colon")
-    return f"{key}={_text(key, value)}"
-
-
-def _text(key: str, value: Any) -> str:
-    # Scalars of numpy have the value itself in item().
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value or '""'
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float) and math.isfinite(value):
-        return repr(value)
-    raise Error(f"{key}: {value!r} is no value of a setup", "give a str, a bool, an int or a finite float")
+    return native.override(argument, key, value)
 
 
 def overrides(changes: Optional[Overrides]) -> list[str]:
     """All overrides as ``--set`` takes them."""
-    if changes is not None and not isinstance(changes, Mapping):
-        raise TypeError(f"set: expected a mapping such as {{'bus.clock_hz': 50e6}}, got {changes!r}")
-    return [override("set", key, value) for key, value in (changes or {}).items()]
+    return native.overrides({"set": changes})
 
 
 def named(
@@ -62,7 +43,7 @@ def named(
     """A setup as the native module takes it."""
     return {
         "setup": fspath("setup", setup),
-        "set": overrides(changes),
+        "set": changes,
         "corner": corner,
         "seed": seed,
         "bad_blocks": bad_blocks,

@@ -1,7 +1,9 @@
 //! Arguments that Python passes together, in a dict.
 
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 /// A struct whose fields are those of a dict with the same names. They are the names of the caller's arguments: an error says which it is about.
 macro_rules! arguments {
@@ -15,7 +17,8 @@ macro_rules! arguments {
             type Error = pyo3::PyErr;
 
             fn extract(all: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
-                Ok(Self { $($field: $crate::arguments::argument(&all, stringify!($field))?,)* })
+                let py = all.py();
+                Ok(Self { $($field: $crate::arguments::argument(&all, pyo3::intern!(py, stringify!($field)))?,)* })
             }
         }
     };
@@ -24,12 +27,23 @@ macro_rules! arguments {
 pub(crate) use arguments;
 
 /// The entry of a dict that is the argument `name`.
-pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(all: &Bound<'py, PyAny>, name: &str) -> PyResult<T> {
-    let py = all.py();
-    all.get_item(name)?.extract().map_err(|error: T::Error| {
-        let error: PyErr = error.into();
-        // An exception with other arguments than a message stays as it is.
-        let said = error.get_type(py).call1((format!("{name}: {}", error.value(py)),));
-        said.map_or(error, PyErr::from_value)
-    })
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
+    all: &Bound<'py, PyAny>,
+    name: &Bound<'py, PyString>,
+) -> PyResult<T> {
+    all.get_item(name)?.extract().map_err(|error: T::Error| of_argument(name, error.into()))
+}
+
+/// An error with the name of the argument that it is about.
+pub(crate) fn of_argument(name: &Bound<'_, PyString>, error: PyErr) -> PyErr {
+    let py = name.py();
+    // `floatgate.Error` says itself what it is about; an exception with other arguments than a message stays as it is, too.
+    let is_of_python = error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyOverflowError>(py);
+    if !is_of_python {
+        return error;
+    }
+    let said = error.get_type(py).call1((format!("{name}: {}", error.value(py)),));
+    said.map_or(error, PyErr::from_value)
 }

@@ -11,6 +11,7 @@ mod devices;
 mod failure;
 mod image;
 mod image_write;
+mod overrides;
 mod speed;
 mod studies;
 mod sweep;
@@ -38,6 +39,8 @@ mod _floatgate {
     use crate::image::NativeImage;
     #[pymodule_export]
     use crate::image_write::{build_image, edit_image};
+    #[pymodule_export]
+    use crate::overrides::{one_override, overrides};
     #[pymodule_export]
     use crate::speed::{NativeSpeed, speed};
     #[pymodule_export]

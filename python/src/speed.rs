@@ -4,6 +4,7 @@ use crate::arguments::arguments;
 use crate::devices::by_phase;
 use crate::failure::Failure;
 use crate::library;
+use crate::overrides::Overrides;
 use floatgate_lab::config::{Config, Override, Setup};
 use floatgate_lab::corner::Corner;
 use floatgate_lab::machine::FilesystemKind;
@@ -18,7 +19,7 @@ arguments! {
     /// A setup with its overrides and the seed of its chip, as every function takes them.
     pub(crate) struct Named {
         setup: PathBuf,
-        set: Vec<String>,
+        set: Overrides,
         corner: String,
         seed: u64,
         bad_blocks: u32,
@@ -49,7 +50,7 @@ impl Named {
     }
 
     fn overrides(&self, setup: &Setup, more: &[String]) -> Result<Vec<Override>, Failure> {
-        let own: Vec<&String> = self.set.iter().chain(more).collect();
+        let own: Vec<&String> = self.set.0.iter().chain(more).collect();
         Ok(self.corner()?.over(library(), setup, &Override::parse_all(&own)?)?.0)
     }
 

@@ -209,3 +209,38 @@ fn a_change_says_that_the_size_of_eraseblocks_is_a_guess() {
         assert_eq!(run.err, if told { line } else { "" });
     }
 }
+
+/// Each message says what to do next, and that works.
+#[cfg(unix)]
+#[test]
+fn advice_about_a_jffs2_leads_on() {
+    let folder = fresh("jffs2-advice");
+    std::fs::create_dir_all(folder.join("files/dir")).unwrap();
+    std::fs::write(folder.join("files/dir/file"), "data").unwrap();
+    std::os::unix::fs::symlink("dir/file", folder.join("files/link")).unwrap();
+    std::fs::write(folder.join("large"), vec![0x5A; 300_000]).unwrap();
+    let build = "image build files -o image --format jffs2 --page-size 1 --peb-size 16KiB --pad 1MiB";
+    assert_eq!(words(&folder, build).code, Some(0));
+    std::os::unix::fs::symlink("/dev/full", folder.join("full.tar")).unwrap();
+    for (line, advice) in [
+        ("image cat image /dir", "image ls"),
+        ("image cat image /link", "image stat"),
+        ("image dump image --leb 3:0", "--peb"),
+        ("image dump image --peb 64", "image dump --nodes"),
+        ("image dump image --at 1048576", "image dump --nodes"),
+        ("image extract image out --at 77:1", "image ls --history"),
+        ("image extract image full.tar", "more room"),
+    ] {
+        let run = words(&folder, line);
+        assert_refused(line, &run);
+        let help = run.err.lines().find(|line| line.starts_with("help: ")).unwrap();
+        assert!(help.contains(advice), "{line}: {}", run.err);
+    }
+    let before = std::fs::read(folder.join("image")).unwrap();
+    let mut limited = std::process::Command::new("sh");
+    let put = "ulimit -f 500; exec \"$0\" image put image large /";
+    limited.args(["-c", put, env!("CARGO_BIN_EXE_floatgate")]).current_dir(&folder);
+    let run = finish(&mut limited);
+    assert!(run.code == Some(2) && run.err.contains("ulimit -f"), "{run:?}");
+    assert!(std::fs::read(folder.join("image")).unwrap() == before);
+}

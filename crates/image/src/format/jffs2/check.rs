@@ -119,7 +119,7 @@ pub(super) struct WrongName {
 /// Fault of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameFault {
-    /// What it leads to cannot be read at all.
+    /// Nothing of what it leads to can be read.
     Lost,
     /// It is a second name of a directory, or leads back to one that it is in, or too deep.
     Again,
