@@ -24,7 +24,7 @@ pub(crate) struct Args {
     image: ImageArgs,
 
     /// Write a new image with everything that can be saved, with OOB if the old image has OOB; files that have lost
-    /// their names go to lost+found
+    /// their names go to lost+found, or to lost-NUMBER in the root directory of a JFFS2
     #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes"])]
     repair: Option<PathBuf>,
 

@@ -35,7 +35,14 @@ impl Log {
     }
 
     fn name(&mut self, parent: u32, version: u32, inode: u32, name: &[u8]) -> &mut Self {
-        let dirent = Dirent { parent, version, inode, dirent_type: 8, ..Dirent::default() };
+        self.typed_name(Dirent { parent, version, inode, dirent_type: 8, ..Dirent::default() }, name)
+    }
+
+    fn link(&mut self, parent: u32, version: u32, inode: u32, name: &[u8]) -> &mut Self {
+        self.typed_name(Dirent { parent, version, inode, dirent_type: 10, ..Dirent::default() }, name)
+    }
+
+    fn typed_name(&mut self, dirent: Dirent, name: &[u8]) -> &mut Self {
         let (node, endian) = (DirentNode { dirent, name }, self.endian);
         self.add(node.size(), |out| node.emit(endian, out));
         self
@@ -114,6 +121,29 @@ fn nodes_of_one_version_side_by_side_both_count() {
         assert_eq!(contents(&mut *mounted(&log.image()), "/file"), b"12345678", "{endian:?}");
         assert_eq!(checked(&log.image()).outcome, Outcome::Damaged, "{endian:?}");
         kept("side by side", &log.image());
+    }
+}
+
+/// A target that is longer than any path is damage, and its name goes with it; one with a zero in it is noted.
+#[test]
+fn targets_that_no_program_has_are_told() {
+    for endian in ENDIANS {
+        let link = |target: &[u8]| {
+            let len = target.len() as u32;
+            let fields = Inode { inode: 2, version: 1, mode: 0o120_777, file_bytes: len, ..Inode::default() };
+            let mut log = Log::new(endian);
+            log.name(1, 1, 3, b"file").data(3, 1, 1, 0, b"3").link(1, 2, 2, b"link");
+            log.node(&Inode { data_len: len, file_len: len, ..fields }, target);
+            log.image()
+        };
+        let long = link(&[b'x'; 5000]);
+        assert!(has_finding(&checked(&long), "a target of 5000 bytes"), "{endian:?}");
+        let (report, new) = repaired("long target", &long).unwrap();
+        assert!(report.losses.iter().any(|loss| loss.path == "/link"), "{:?}", report.losses);
+        assert_eq!(listing(&mut *mounted(&new)).into_keys().collect::<Vec<_>>(), ["/file"], "{endian:?}");
+        let zero = checked(&link(b"fi\0le"));
+        assert!(zero.outcome == Outcome::Clean, "{:?}", zero.findings);
+        assert!(zero.findings.iter().any(|finding| finding.what.contains("has a zero in it")), "{endian:?}");
     }
 }
 

@@ -423,6 +423,12 @@ fn an_eraseblock_that_is_overwritten_by_a_copy_of_another_one_is_damage() {
             let after = listing(&mut *mounted(&new));
             let differs = before.iter().any(|(path, data)| after.get(path).is_some_and(|now| now != data));
             assert!(!differs || !report.losses.is_empty(), "{name}");
+            // Copies of nodes do not say that the image was changed, so what is not there is missing, not removed. The last eraseblock has the end
+            // of a write in it, which says so.
+            let gone = before.keys().filter(|path| !after.contains_key(*path)).count();
+            let is_told = report.losses.iter().any(|loss| loss.what.contains("neither nodes nor names"));
+            let is_of_last = from + 1 == used || to + 1 == used;
+            assert!(gone < 3 || is_of_last || is_told, "{name}: {gone} files, {:?}", report.losses);
         }
     }
 }

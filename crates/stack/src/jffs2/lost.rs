@@ -56,12 +56,12 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Gives what has lost its name one in the root directory, and notes inode numbers that are missing.
-    pub(super) fn adopt_nameless(&mut self, has_losers: bool) {
+    pub(super) fn adopt_nameless(&mut self) {
         let directories = self.names.nameless(&self.nodes);
         let are_lost = directories.iter().filter(|(inode, _)| !self.names.was_unnamed(*inode));
         self.counts.nameless_directories = are_lost.count() as u64;
         self.is_without_root = self.names.directory(ROOT_INODE).is_none();
-        let has_traces = has_losers || self.counts.obsolete_nodes > 0 || self.names.has_removed();
+        let has_traces = self.counts.obsolete_nodes > 0 || self.names.has_removed();
         let is_unchanged = !has_traces && !self.was_changed;
         self.is_changed = !is_unchanged;
         if !is_unchanged && !self.is_without_root && (directories.is_empty() || !self.has_damage()) {
@@ -95,7 +95,9 @@ impl Jffs2<dyn Mtd> {
         }
         self.nodes.iter().any(|(&inode, cached)| {
             let read = File::read(&mut self.flash, self.endian, (inode, &cached.refs), None, true);
-            read.is_ok_and(|(_, useless)| useless.places.len() > useless.damage.len())
+            let versions: BTreeSet<u32> = cached.refs.iter().map(|node| node.version).collect();
+            let copies = cached.refs.len() - versions.len();
+            read.is_ok_and(|(_, useless)| useless.places.len() > useless.damage.len() + copies)
         })
     }
 

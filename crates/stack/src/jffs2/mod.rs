@@ -288,7 +288,7 @@ impl Jffs2<dyn Mtd> {
         let mut useless = self.collector.take_losers();
         let mut kept = Vec::new();
         if self.options.read_only {
-            self.adopt_nameless(!useless.is_empty());
+            self.adopt_nameless();
             kept = self.adopt_directories();
         }
         let out = self.names.remove_orphans(&self.nodes);

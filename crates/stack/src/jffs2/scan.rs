@@ -50,6 +50,8 @@ pub(super) struct Scan {
     has_marked: bool,
     /// One that was has others with nodes behind it: something was in it.
     has_gap: bool,
+    /// A name or an attribute has a newer node than another one of it.
+    has_replaced: bool,
     /// Nodes that end behind this byte of the flash have their data checked: they are what was written last.
     tail_from: u64,
     /// Of what was written last, nothing behind a fault counts: what is found is then what there was at an earlier moment.
@@ -102,6 +104,7 @@ impl Scan {
             page_fillers: 0,
             has_marked: false,
             has_gap: false,
+            has_replaced: false,
             tail_from: u64::MAX,
             strict: is_live && !options.stable,
             summaries: !options.ignores_summaries,
@@ -423,12 +426,14 @@ impl Scan {
                 self.counts.xattr_nodes += 1;
                 self.place(at, len, Owner::Xattr(node.xattr.xid));
                 let loser = self.xattrs.add(&node, at as u32);
+                self.has_replaced |= loser.is_some();
                 self.losers.extend(loser);
             }),
             NodeType::Xref => Xref::parse(node, endian).map(|xref| {
                 self.highest_inode = self.highest_inode.max(xref.inode);
                 self.place(at, len, Owner::Xref(xref.inode));
                 let loser = self.xattrs.refer(&xref, at as u32);
+                self.has_replaced |= loser.is_some();
                 self.losers.extend(loser);
             }),
             NodeType::CleanMarker => {
@@ -498,6 +503,8 @@ impl Scan {
             self.twins(twin.at, named.at);
         }
         let loser = self.names.add(parent, name, named, time);
+        // A copy is no change: something may have overwritten an eraseblock with another one.
+        self.has_replaced |= loser.is_some() && twin.is_none();
         self.losers.extend(loser);
     }
 
@@ -510,7 +517,7 @@ impl Scan {
 
     /// True when a filesystem has written or erased here since the image was made: makers of images erase nothing, and write at once.
     pub(super) const fn was_changed(&self) -> bool {
-        self.has_gap || self.page_fillers > 1
+        self.has_gap || self.page_fillers > 1 || self.has_replaced
     }
 
     /// Eraseblocks to be emptied before anything is written. Where none is written in part, the last write ended with one of those that are

@@ -249,6 +249,12 @@ impl<'c> Check<'c> {
                 // Nothing is damaged: makers of images write it, and it is read here.
                 self.add("symbolic link", Severity::Note, what, "Linux does not open it", path);
             }
+            Ok(Attributes { file_type: FileType::Symlink, .. })
+                if self.fs.read_link(inode).is_ok_and(|target| target.contains(&0)) =>
+            {
+                let what = "the target has a zero in it".to_owned();
+                self.add("symbolic link", Severity::Note, what, "Linux leaves out what follows that", path);
+            }
             _ => {}
         }
     }
@@ -295,10 +301,13 @@ impl<'c> Check<'c> {
         Ok(Some(0))
     }
 
-    /// Remembers the name of a file of which no node is good.
+    /// Remembers the name of a file of which no node is good, or of a symbolic link whose target is not.
     fn lose_name(&mut self, directory: u32, name: &[u8], error: &Error) {
         let inode = self.fs.lookup(directory, name);
-        let is_lost = inode.and_then(|inode| self.fs.attributes(inode)).is_err_and(|error| error.is_damage());
+        let is_lost = match inode.and_then(|inode| self.fs.attributes(inode)) {
+            Ok(Attributes { file_type, .. }) => file_type == FileType::Symlink,
+            Err(error) => error.is_damage(),
+        };
         if error.is_damage() && is_lost {
             self.wrong.push(WrongName { directory, name: name.to_vec(), fault: NameFault::Lost });
         }
