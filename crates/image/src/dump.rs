@@ -8,7 +8,7 @@ use floatgate_stack::ubi::HeaderState;
 use serde::Serialize;
 
 use super::check::open_volume;
-use super::detect::Content;
+use super::detect::{Content, Found};
 use super::format::jffs2::dump as jffs2;
 use super::format::ubi::dump::{of_ec, of_peb, of_vid, state};
 use super::format::ubifs::dump::{node_at, of_inode, of_node, of_path, places_of};
@@ -165,10 +165,21 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     let mut dumped = match bytes.first_chunk() {
         Some(&EC_MAGIC) => of_ec(&state(EcHeader::parse(&bytes, ReadFlips::default()))),
         Some(&VID_MAGIC) => of_vid(&state(VidHeader::parse(&bytes, ReadFlips::default()))),
-        _ => jffs2::of_node(&bytes).unwrap_or_else(|| of_node(&bytes)),
+        _ => match jffs2::of_node(&bytes) {
+            Some(node) => node,
+            None if image.found.iter().any(|found| is_jffs2_at(found, place)) => {
+                return Err(ImageError::NoNode(format!("no node of the JFFS2 begins at byte {at}")));
+            }
+            None => of_node(&bytes),
+        },
     };
     dumped.at = Some(at);
     Ok(dumped)
+}
+
+/// True when a byte is in a JFFS2.
+fn is_jffs2_at(found: &Found, place: u64) -> bool {
+    matches!(found.content, Content::Jffs2(_)) && (found.offset..found.offset + found.len).contains(&place)
 }
 
 impl Dumped {

@@ -63,7 +63,7 @@ impl Help for ImageError {
     fn help(&self) -> String {
         let text = match self {
             Self::File(_) | Self::Store(_) => {
-                "name a file that can be read, and written if it is to be changed"
+                "name a file that can be read, and written if it is to be changed; the disk and `ulimit -f` need room for it"
             }
             Self::Output(error) => return error.help(),
             Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",

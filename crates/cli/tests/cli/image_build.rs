@@ -228,6 +228,7 @@ fn advice_about_a_jffs2_leads_on() {
         ("image dump image --leb 3:0", "--peb"),
         ("image dump image --peb 64", "image dump --nodes"),
         ("image dump image --at 1048576", "image dump --nodes"),
+        ("image dump image --at 3", "image dump --nodes"),
         ("image extract image out --at 77:1", "image ls --history"),
         ("image extract image full.tar", "more room"),
     ] {
