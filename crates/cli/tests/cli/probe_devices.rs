@@ -10,6 +10,7 @@ use std::io::{BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
@@ -205,15 +206,25 @@ fn a_read_only_device_is_read_and_not_written() {
     device.assert_unchanged("read-only");
 }
 
-/// The file below the loop device is cut: what was behind the cut fails from then on.
+/// The file below the loop device is cut, and again where a write makes it longer: what was behind the cut fails from then on.
 #[test]
 fn a_part_that_vanishes_does_not_keep_the_rest_from_being_restored() {
     let Some(device) = Device::new("probe-vanishes", 64 * MIB, &[]) else { return };
     let run = started(&mut device.command(&["--write", "--yes", "--json"]));
     std::thread::sleep(Duration::from_millis(150));
     let file = File::options().write(true).open(&device.file).unwrap();
-    file.set_len(40 * MIB as u64).unwrap();
-    let (code, messages) = ended(run);
+    let is_over = AtomicBool::new(false);
+    let (code, messages) = std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                file.set_len(40 * MIB as u64).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let ended = ended(run);
+        is_over.store(true, Ordering::Relaxed);
+        ended
+    });
     assert!(matches!(code, Some(1 | 2)), "{code:?}: {messages}");
     assert!(messages.contains("Input/output error") || messages.contains("restoring"), "{messages}");
     let mut rest = vec![0; 40 * MIB];
