@@ -15,7 +15,7 @@
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
-//! - A mount for reading looks for nodes that the summary of their eraseblock does not list: it is of another one where bytes are missing.
+//! - A mount of a file for reading looks for nodes that the summary of their eraseblock does not list: it is of another one where bytes are missing.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
 
@@ -68,7 +68,8 @@ pub struct MountOptions {
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written.
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written. A mount
+    /// for reading looks at all nodes then, not only at those that summaries list, which on a chip would take the time that summaries save.
     pub stable: bool,
 }
 

@@ -108,7 +108,7 @@ impl Scan {
             tail_from: u64::MAX,
             strict: is_live && !options.stable,
             summaries: !options.ignores_summaries,
-            reads_all: !is_live,
+            reads_all: !is_live && options.stable,
             trusts_markers: is_live && !options.stable,
             faulty: false,
             unknown: None,
