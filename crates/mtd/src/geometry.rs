@@ -84,13 +84,19 @@ impl Geometry {
 
     /// NOR with 1-byte writes, a program buffer of 64 bytes and blocks of `erase_bytes`.
     pub const fn nor(blocks: u32, erase_bytes: u32) -> Self {
+        let size_bytes = erase_bytes as u64 * blocks as u64;
+        Self { buffer_bytes: 64, ..Self::plain(FlashKind::Nor, size_bytes, erase_bytes, 1) }
+    }
+
+    /// Flash without OOB, ECC and paired pages, which is written in units of `write_bytes` and no larger or smaller ones.
+    pub const fn plain(kind: FlashKind, size_bytes: u64, erase_bytes: u32, write_bytes: u32) -> Self {
         Self {
-            kind: FlashKind::Nor,
-            size_bytes: erase_bytes as u64 * blocks as u64,
+            kind,
+            size_bytes,
             erase_bytes,
-            write_bytes: 1,
-            buffer_bytes: 64,
-            sub_page_bytes: 1,
+            write_bytes,
+            buffer_bytes: write_bytes,
+            sub_page_bytes: write_bytes,
             oob_bytes: 0,
             oob_free_bytes: 0,
             ecc_strength: 0,

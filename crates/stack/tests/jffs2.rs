@@ -4,7 +4,7 @@
 
 use floatgate_media::crc;
 use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{Error, FileSystem};
 use floatgate_stack::jffs2::{Jffs2, MountError, MountOptions};
 use floatgate_stack::{StoreFlash, StoreMode};
@@ -91,20 +91,7 @@ type Fs = Jffs2<StoreFlash<Vec<u8>>>;
 
 fn try_mount(bytes: &[u8]) -> Result<Fs, MountError> {
     let size = (bytes.len().next_multiple_of(ERASE) + ERASE) as u64;
-    let geometry = Geometry {
-        kind: FlashKind::Nor,
-        size_bytes: size,
-        erase_bytes: ERASE as u32,
-        write_bytes: 1,
-        buffer_bytes: 1,
-        sub_page_bytes: 1,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    };
+    let geometry = Geometry::plain(FlashKind::Nor, size, ERASE as u32, 1);
     let flash = StoreFlash::new(bytes.to_vec(), geometry, StoreMode::ReadOnly);
     Jffs2::mount(flash, Instant::ZERO, &MountOptions::read_only()).map_err(|(error, _)| error)
 }

@@ -1,7 +1,7 @@
 //! Building a JFFS2.
 
 use floatgate_media::jffs2::{Compressor, Endian};
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Store;
@@ -74,20 +74,8 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
     // Two in a hundred stay free, and a little for each.
     let blocks = blocks + blocks / 20 + SPARE_BLOCKS;
     let size_bytes = (blocks * u64::from(erase)).min((1 << 32) - u64::from(erase));
-    Ok(Geometry {
-        kind: if page == 1 { FlashKind::Nor } else { FlashKind::SlcNand },
-        size_bytes: size_bytes / u64::from(erase) * u64::from(erase),
-        erase_bytes: erase,
-        write_bytes: page,
-        buffer_bytes: page,
-        sub_page_bytes: page,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    })
+    let kind = if page == 1 { FlashKind::Nor } else { FlashKind::SlcNand };
+    Ok(Geometry::plain(kind, size_bytes / u64::from(erase) * u64::from(erase), erase, page))
 }
 
 /// Compressors in the order in which they are tried.

@@ -2,7 +2,7 @@
 
 use floatgate_media::ubi::{EC_MAGIC, MAX_ERASE_COUNT, VID_MAGIC};
 use floatgate_media::{MediaError, Reason};
-use floatgate_mtd::{FlashKind, Geometry, Pairing};
+use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::{Store, StoreFlash, StoreMode};
@@ -255,19 +255,12 @@ pub(crate) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
 pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
     let min_io = shape.min_io_bytes;
     let is_nor = min_io < 256;
+    let kind = if is_nor { FlashKind::Nor } else { FlashKind::SlcNand };
+    let size_bytes = len.next_multiple_of(u64::from(shape.peb_bytes));
     Geometry {
-        kind: if is_nor { FlashKind::Nor } else { FlashKind::SlcNand },
-        size_bytes: len.next_multiple_of(u64::from(shape.peb_bytes)),
-        erase_bytes: shape.peb_bytes,
-        write_bytes: min_io,
         buffer_bytes: if is_nor { NOR_BUFFER } else { min_io },
         sub_page_bytes: sub_page_bytes(shape, min_io),
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
+        ..Geometry::plain(kind, size_bytes, shape.peb_bytes, min_io)
     }
 }
 

@@ -10,7 +10,7 @@ use floatgate_image::edit::{
 };
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Rename, Timestamp};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::ubifs::Behaviour;
@@ -39,22 +39,10 @@ pub(crate) const KINDS: [Kind; 5] = [
     Kind { is_nand: true, endian: Endian::Big, summaries: true },
 ];
 
-fn geometry(is_nand: bool) -> Geometry {
+/// Flash of so many eraseblocks with so many bytes each.
+pub(crate) fn geometry(is_nand: bool, blocks: usize, erase_bytes: usize) -> Geometry {
     let (kind, page) = if is_nand { (FlashKind::SlcNand, 512) } else { (FlashKind::Nor, 1) };
-    Geometry {
-        kind,
-        size_bytes: (BLOCKS * ERASE) as u64,
-        erase_bytes: ERASE as u32,
-        write_bytes: page,
-        buffer_bytes: page,
-        sub_page_bytes: page,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    }
+    Geometry::plain(kind, (blocks * erase_bytes) as u64, erase_bytes as u32, page)
 }
 
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -89,7 +77,7 @@ pub(crate) const REGULAR: NewFile<'_> =
 
 /// The image of a filesystem that `fill` has put something into, with all of its partition.
 pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<u8> {
-    let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand), StoreMode::WriteThrough);
+    let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand, BLOCKS, ERASE), StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();

@@ -8,13 +8,13 @@ use floatgate_image::repair::repair;
 use floatgate_image::{Access, Image, Selection};
 use floatgate_media::crc;
 use floatgate_media::jffs2::{Endian, Entry, Header, NodeType, Summary, SummaryMarker, emit_summary};
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::Instant;
 use floatgate_stack::fs::{AttributeChanges, DeviceNumber, FileSystem, NewFile, NewKind, SetXattr};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{StoreFlash, StoreMode};
 
-use super::edited::{KINDS, Kind, NOW, noise};
+use super::edited::{KINDS, Kind, NOW, geometry, noise};
 use super::repaired::{listing, nodes};
 use super::{mounted, open};
 
@@ -43,22 +43,7 @@ const DIRENT_FIELDS: [(usize, usize); 6] = [(12, 4), (16, 4), (20, 4), (24, 4), 
 
 /// A small filesystem with something of each kind, of which something was replaced and something removed.
 fn small(kind: Kind) -> Vec<u8> {
-    let (flash, page) = if kind.is_nand { (FlashKind::SlcNand, 512) } else { (FlashKind::Nor, 1) };
-    let geometry = Geometry {
-        kind: flash,
-        size_bytes: (BLOCKS * ERASE) as u64,
-        erase_bytes: ERASE as u32,
-        write_bytes: page,
-        buffer_bytes: page,
-        sub_page_bytes: page,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    };
-    let flash = StoreFlash::new(Vec::new(), geometry, StoreMode::WriteThrough);
+    let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand, BLOCKS, ERASE), StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();

@@ -10,7 +10,7 @@ use crate::timeline::Host;
 use crate::violation::Violation;
 use floatgate_media::MediaError;
 use floatgate_media::cfi::{BusView, Cfi, CfiIdentification, Extended, parse};
-use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos, Pairing};
+use floatgate_mtd::{FlashKind, Geometry, Instant, Nanos};
 
 /// Device addresses read: the query, the extended tables and what they point to (P30: extended table at 10Ah).
 const QUERY_DEVICE_ADDRESSES: usize = 0x180;
@@ -274,18 +274,5 @@ fn times(cfi: &CfiIdentification) -> Times {
 }
 
 fn geometry(map: &EraseMap, line: u32) -> Geometry {
-    Geometry {
-        kind: FlashKind::Nor,
-        size_bytes: map.size(),
-        erase_bytes: map.largest(),
-        write_bytes: 1,
-        buffer_bytes: line,
-        sub_page_bytes: 1,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    }
+    Geometry { buffer_bytes: line, ..Geometry::plain(FlashKind::Nor, map.size(), map.largest(), 1) }
 }

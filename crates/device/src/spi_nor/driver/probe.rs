@@ -14,7 +14,7 @@ use crate::spi_nor::sfdp::{NotEnough, learn, merge};
 use crate::spi_nor::spec::{Addressing, OctalSwitch, QuadEnable, RegisterSet, SpiNorSpec};
 use crate::timeline::{Host, Resource};
 use floatgate_media::sfdp::OctalSequence;
-use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Pairing, Phase};
+use floatgate_mtd::{Error, FlashKind, Geometry, Instant, Nanos, Phase};
 
 /// Bytes of READ ID that are looked at (Linux: SPI_NOR_MAX_ID_LEN).
 const ID_BYTES: usize = 6;
@@ -248,20 +248,9 @@ fn sfdp_bytes(bus: &mut impl SpiMem, host: &mut Host, len: usize) -> Option<Vec<
 }
 
 fn geometry<S>(engine: &Engine<S>) -> Geometry {
-    Geometry {
-        kind: FlashKind::Nor,
-        size_bytes: engine.spec.geometry.size_bytes,
-        erase_bytes: engine.erase_bytes,
-        write_bytes: 1,
-        buffer_bytes: engine.spec.geometry.page_bytes,
-        sub_page_bytes: 1,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    }
+    let chip = &engine.spec.geometry;
+    let plain = Geometry::plain(FlashKind::Nor, chip.size_bytes, engine.erase_bytes, 1);
+    Geometry { buffer_bytes: chip.page_bytes, ..plain }
 }
 
 impl Ops {

@@ -15,7 +15,7 @@ pub(crate) mod write;
 use std::collections::BTreeSet;
 
 use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{FlashKind, Geometry, Instant, Pairing};
+use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Window;
@@ -86,7 +86,7 @@ fn mount_as(
     let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
     let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
     let endian = Some(shape.endian());
-    let options = MountOptions { endian, ignores_summaries, ..MountOptions::read_only() };
+    let options = MountOptions { endian, ignores_summaries, stable: true, ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }
 
@@ -125,18 +125,6 @@ fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, Im
 
 /// The flash that a JFFS2 was made for, as far as it is known: pages do not matter for reading.
 fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
-    Geometry {
-        kind: FlashKind::Nor,
-        size_bytes: len.next_multiple_of(u64::from(shape.erase_bytes)),
-        erase_bytes: shape.erase_bytes,
-        write_bytes: 1,
-        buffer_bytes: 1,
-        sub_page_bytes: 1,
-        oob_bytes: 0,
-        oob_free_bytes: 0,
-        ecc_strength: 0,
-        ecc_step_bytes: 0,
-        bitflip_threshold: 0,
-        pairing: Pairing::NONE,
-    }
+    let size_bytes = len.next_multiple_of(u64::from(shape.erase_bytes));
+    Geometry::plain(FlashKind::Nor, size_bytes, shape.erase_bytes, 1)
 }
