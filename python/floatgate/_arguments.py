@@ -15,8 +15,6 @@ Overrides = Mapping[str, Value]
 
 def fspath(argument: str, path: Path) -> str:
     """A path as a text; `argument` is its name."""
-    if type(path) is str:
-        return path
     if isinstance(path, (str, os.PathLike)):
         return os.fspath(path)
     raise TypeError(f"{argument}: expected a str or a path, got {path!r}")

@@ -86,6 +86,11 @@ impl Found {
         Self { offset, len, content, bad_pebs: Vec::new(), splices: Vec::new() }
     }
 
+    /// True when a byte of the file is in the image.
+    pub(crate) fn holds(&self, at: u64) -> bool {
+        (self.offset..self.offset + self.len).contains(&at)
+    }
+
     /// Bytes of a PEB or an eraseblock, in a dump one block; `None` of a UBIFS without UBI.
     pub(crate) const fn block_bytes(&self) -> Option<u32> {
         match &self.content {
@@ -235,14 +240,13 @@ fn with_jffs2(
     pages: Option<PageShape>,
     peb_bytes: Option<u32>,
 ) -> Result<Vec<Found>, ImageError> {
-    let holds = |outer: &Found, inner: u64| (outer.offset..outer.offset + outer.len).contains(&inner);
     let mut all = crate::format::jffs2::detect::find(store, pages, peb_bytes)?;
     let mut head = vec![0; HEAD_BYTES];
     store.read_at(0, &mut head).map_err(ImageError::Store)?;
     // What does not become smaller stands in a compressed file as it was.
     all.retain(|jffs2| jffs2.offset >= FORMAT_STEP as u64 || !is_compressed(&head));
-    all.retain(|jffs2| !found.iter().any(|other| holds(other, jffs2.offset)));
-    found.retain(|other| !all.iter().any(|jffs2| holds(jffs2, other.offset)));
+    all.retain(|jffs2| !found.iter().any(|other| other.holds(jffs2.offset)));
+    found.retain(|other| !all.iter().any(|jffs2| jffs2.holds(other.offset)));
     found.append(&mut all);
     found.sort_by_key(|found| found.offset);
     Ok(found)
@@ -252,7 +256,7 @@ fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<V
     let size = store.size_bytes();
     let mut found = crate::format::ubi::detect::find(store, hits, page_bytes)?;
     for (offset, superblock) in &hits.superblocks {
-        let inside = found.iter().any(|region| (region.offset..region.offset + region.len).contains(offset));
+        let inside = found.iter().any(|region| region.holds(*offset));
         if !inside && is_possible(superblock) {
             let bare = bare_ubifs(*offset, superblock, size);
             let mut outside = Vec::new();

@@ -8,7 +8,7 @@ use floatgate_stack::ubi::HeaderState;
 use serde::Serialize;
 
 use super::check::open_volume;
-use super::detect::{Content, Found};
+use super::detect::Content;
 use super::format::jffs2::dump as jffs2;
 use super::format::ubi::dump::{of_ec, of_peb, of_vid, state};
 use super::format::ubifs::dump::{node_at, of_inode, of_node, of_path, places_of};
@@ -160,6 +160,8 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
             count(size, "byte")
         )));
     }
+    let is_in_jffs2 =
+        image.found.iter().any(|found| matches!(found.content, Content::Jffs2(_)) && found.holds(place));
     let mut bytes = vec![0; 1 << 17];
     store.read_at(place, &mut bytes).map_err(ImageError::Store)?;
     let mut dumped = match bytes.first_chunk() {
@@ -167,7 +169,7 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
         Some(&VID_MAGIC) => of_vid(&state(VidHeader::parse(&bytes, ReadFlips::default()))),
         _ => match jffs2::of_node(&bytes) {
             Some(node) => node,
-            None if image.found.iter().any(|found| is_jffs2_at(found, place)) => {
+            None if is_in_jffs2 => {
                 return Err(ImageError::NoNode(format!("no node of the JFFS2 begins at byte {at}")));
             }
             None => of_node(&bytes),
@@ -175,11 +177,6 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     };
     dumped.at = Some(at);
     Ok(dumped)
-}
-
-/// True when a byte is in a JFFS2.
-fn is_jffs2_at(found: &Found, place: u64) -> bool {
-    matches!(found.content, Content::Jffs2(_)) && (found.offset..found.offset + found.len).contains(&place)
 }
 
 impl Dumped {

@@ -112,7 +112,7 @@ fn nodes_of_one_version_that_contradict_each_other_are_damage_and_get_versions_a
     }
 }
 
-/// Linux takes them both: they do not overlap.
+/// Nodes of one version that do not overlap are both taken by Linux.
 #[test]
 fn nodes_of_one_version_side_by_side_both_count() {
     for endian in ENDIANS {
@@ -147,7 +147,7 @@ fn targets_that_no_program_has_are_told() {
     }
 }
 
-/// As Linux's garbage collector leaves them when power goes away.
+/// Linux's garbage collector leaves a node and its copy when power goes away between writing one and erasing the other.
 #[test]
 fn copies_of_a_node_are_no_damage() {
     for endian in ENDIANS {
@@ -186,7 +186,7 @@ fn a_compressor_that_nobody_has_is_a_loss() {
     }
 }
 
-/// Also where a summary lists them. What they lead to gets names that can be opened.
+/// Such names are found where a summary lists them, too, and the repair gives their files names that can be opened.
 #[test]
 fn names_that_nobody_can_open_are_damage() {
     for endian in ENDIANS {

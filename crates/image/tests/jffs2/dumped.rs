@@ -52,7 +52,7 @@ fn nodes_of_a_file_are_shown_by_path_inode_block_and_place() {
     assert!(matches!(dumped(bytes, &Wanted::Area(Area::Master)), Err(ImageError::NotForJffs2(_))));
 }
 
-/// What is not there is told, with what is.
+/// An inode, an eraseblock or a byte that the image does not have is an error, which advises to list the nodes that there are.
 #[test]
 fn nodes_that_are_not_there_are_told() {
     let bytes = IMAGES[0].1;
