@@ -466,30 +466,6 @@ def parts() -> Parts:
     return Parts({"parts": data}, [row(PartRow, entry) for entry in data])
 
 
-def tests(
-    *,
-    first_block: int = 0,
-    blocks: int = 10,
-    skip: int = 0,
-    pages: Sequence[int] = (),
-    continuous: bool = False,
-    secondary_block: Optional[int] = None,
-    only: Optional[str] = None,
-    fs: Optional[str] = None,
-) -> dict[str, Any]:
-    """Tests as the native module takes them."""
-    return {
-        "first_block": first_block,
-        "blocks": blocks,
-        "skip": skip,
-        "pages": list(pages),
-        "continuous": continuous,
-        "secondary_block": secondary_block,
-        "only": only,
-        "fs": fs,
-    }
-
-
 def speed(
     setup: Path,
     set: Optional[Overrides] = None,
@@ -543,17 +519,18 @@ def speed(
     Error
         The setup or an override is wrong, or the chip cannot be driven so.
     """
-    chosen = tests(
-        first_block=first_block,
-        blocks=blocks,
-        skip=skip,
-        pages=pages,
-        continuous=continuous,
-        secondary_block=secondary_block,
-        fs=fs,
-    )
+    tests = {
+        "first_block": first_block,
+        "blocks": blocks,
+        "skip": skip,
+        "pages": list(pages),
+        "continuous": continuous,
+        "secondary_block": secondary_block,
+        "fs": fs,
+        "advice": advice,
+    }
     of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
-    return Speed(native.speed(of, chosen, advice))
+    return Speed(native.speed(of, tests))
 
 
 def trace(

@@ -35,7 +35,7 @@ impl From<floatgate_lab::Error> for Failure {
     fn from(error: floatgate_lab::Error) -> Self {
         // Overrides are arguments of the caller's, who knows where they stand; files have a place.
         let place = error.config().and_then(ConfigError::place);
-        let place = place.filter(|place| !place.source.name().starts_with("--"));
+        let place = place.filter(|place| !place.source.is_argument());
         let place = place.map_or_else(String::new, |place| format!("{place}: "));
         let problem = error.config().map(ConfigError::problem);
         let is_of_missing_file = problem == Some(Problem::MissingFile);

@@ -24,14 +24,14 @@ impl<'py> FromPyObject<'_, 'py> for Overrides {
         let items = mapping.items()?;
         let text = |item: Bound<'py, PyAny>| {
             let (key, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = item.extract()?;
-            text(&key, value)
+            text(&key, &value)
         };
         Ok(Self(items.iter().map(text).collect::<PyResult<_>>()?))
     }
 }
 
 /// One override as `--set` takes it.
-fn text<'py>(key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<String> {
+fn text(key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<String> {
     let Ok(name) = key.cast::<PyString>() else {
         let got = key.repr()?;
         return Err(PyTypeError::new_err(format!("expected keys such as 'bus.clock_hz', got {got}")));
@@ -46,27 +46,36 @@ fn text<'py>(key: &Bound<'py, PyAny>, value: Bound<'py, PyAny>) -> PyResult<Stri
 }
 
 /// A value of a setup as TOML has it, or as a text.
-fn value_text(key: &str, mut value: Bound<'_, PyAny>) -> PyResult<String> {
-    // Scalars of numpy have the value itself in item(). Those of Python are seen at a glance.
-    let is_plain = value.is_exact_instance_of::<PyFloat>() || value.is_exact_instance_of::<PyInt>();
-    if !is_plain && value.hasattr("item")? {
-        value = value.call_method0("item")?;
+fn value_text(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Some(text) = scalar_text(value)? {
+        return Ok(text);
     }
-    if let Ok(truth) = value.cast::<PyBool>() {
-        return Ok(truth.is_true().to_string());
-    }
-    if let Ok(text) = value.cast::<PyString>() {
-        let text = text.to_string();
-        return Ok(if text.is_empty() { "\"\"".to_owned() } else { text });
-    }
-    if value.is_instance_of::<PyInt>() {
-        return Ok(value.str()?.to_string());
-    }
-    if value.cast::<PyFloat>().is_ok_and(|number| number.value().is_finite()) {
-        return Ok(value.repr()?.to_string());
+    // Scalars of numpy have the value itself in item().
+    if value.hasattr("item")?
+        && let Some(text) = scalar_text(&value.call_method0("item")?)?
+    {
+        return Ok(text);
     }
     let help = "give a str, a bool, an int or a finite float".to_owned();
     Err(Failure::new(format!("{key}: {} is no value of a setup", value.repr()?), Some(help)).into())
+}
+
+/// A scalar of Python's own as TOML has it, or as a text; `None` of everything else.
+fn scalar_text(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    if let Ok(number) = value.cast::<PyFloat>() {
+        let number = number.value();
+        // Rust, too, writes a float so that it is no whole number, and the same one when it is read.
+        return Ok(number.is_finite().then(|| format!("{number:?}")));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        let text = text.to_string();
+        return Ok(Some(if text.is_empty() { "\"\"".to_owned() } else { text }));
+    }
+    // A bool is an int, too.
+    if let Ok(truth) = value.cast::<PyBool>() {
+        return Ok(Some(truth.is_true().to_string()));
+    }
+    Ok(if value.is_instance_of::<PyInt>() { Some(value.str()?.to_string()) } else { None })
 }
 
 arguments! {
@@ -88,7 +97,7 @@ pub(crate) fn overrides(changes: Changes) -> Vec<String> {
 pub(crate) fn one_override<'py>(
     name: &Bound<'py, PyString>,
     key: &Bound<'py, PyAny>,
-    value: Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
     text(key, value).map_err(|error| of_argument(name, error))
 }

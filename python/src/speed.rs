@@ -9,7 +9,7 @@ use floatgate_lab::config::{Config, Override, Setup};
 use floatgate_lab::corner::Corner;
 use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::rig::RigOptions;
-use floatgate_lab::speed::{Corrections, Measured, SpeedOptions, Test};
+use floatgate_lab::speed::{Corrections, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, SpeedRun};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -69,8 +69,8 @@ arguments! {
         pages: Vec<u32>,
         continuous: bool,
         secondary_block: Option<u32>,
-        only: Option<String>,
         fs: Option<String>,
+        advice: bool,
     }
 }
 
@@ -83,18 +83,10 @@ impl Tests {
             pages: self.pages.clone(),
             continuous: self.continuous,
             secondary_block: self.secondary_block,
-            only: self.only.as_deref().map(test).transpose()?.into_iter().collect(),
             filesystem: self.fs.as_deref().map(filesystem_kind).transpose()?,
+            ..SpeedOptions::default()
         })
     }
-}
-
-fn test(name: &str) -> Result<Test, Failure> {
-    Test::from_name(name).ok_or_else(|| {
-        let help =
-            "there are `page read`, `8 page read`, `eraseblock write`, `erase`, `4x erase` and the like";
-        Failure::new(format!("no test is called {name:?}"), Some(help.to_owned()))
-    })
 }
 
 pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, Failure> {
@@ -151,14 +143,14 @@ impl NativeSpeed {
 
 /// `floatgate speed`.
 #[pyfunction]
-pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests, advice: bool) -> PyResult<NativeSpeed> {
+pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<NativeSpeed> {
     let work = || -> Result<SpeedRun, Failure> {
         let (setup, sets) = named.open(&[])?;
-        let (options, tests) = (named.options(), tests.options()?);
-        Ok(if advice {
-            speed_run::measure_with_advice(library(), &setup, &sets, options, &tests)?
+        let (options, chosen) = (named.options(), tests.options()?);
+        Ok(if tests.advice {
+            speed_run::measure_with_advice(library(), &setup, &sets, options, &chosen)?
         } else {
-            speed_run::measure(library(), &library().resolve(&setup, &sets)?, options, &tests)?
+            speed_run::measure(library(), &library().resolve(&setup, &sets)?, options, &chosen)?
         })
     };
     Ok(NativeSpeed(py.detach(work)?))

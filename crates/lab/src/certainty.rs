@@ -80,7 +80,7 @@ pub fn sources(library: &Library, config: &Config) -> Result<Vec<Sourced>, Confi
 /// A value as a person writes it.
 fn text(node: &Node) -> String {
     match &node.value {
-        Value::Text(text) => text.clone(),
+        Value::Text(text) => text.as_ref().to_owned(),
         Value::Integer(n) => n.to_string(),
         Value::Float(x) => x.to_string(),
         Value::Bool(truth) => truth.to_string(),

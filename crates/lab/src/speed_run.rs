@@ -67,7 +67,7 @@ pub fn measure(
     options: RigOptions,
     tests: &SpeedOptions,
 ) -> Result<SpeedRun, Error> {
-    let mut rig = rig::wire(library, config, options)?;
+    let mut rig = rig::wire(library, config, for_times(options, config, tests))?;
     if let Some(kind) = tests.filesystem {
         return measure_filesystem(config, rig, kind, tests);
     }
@@ -90,6 +90,18 @@ pub fn measure(
         report,
         advice: Vec::new(),
     })
+}
+
+/// Options with which a rig has the same times for less work: where cells have no errors, contents make no difference to times, and neither does when
+/// bad blocks are looked for.
+fn for_times(options: RigOptions, config: &Config, tests: &SpeedOptions) -> RigOptions {
+    let is_raw = tests.filesystem.is_none();
+    let has_errors = config.tree().get("cells").is_some();
+    RigOptions {
+        stores: options.stores && (has_errors || !is_raw),
+        marks_on_demand: options.marks_on_demand || is_raw,
+        ..options
+    }
 }
 
 /// Tests a filesystem on the flash of a rig, with as many bytes in a file as there are in the blocks asked for.

@@ -449,7 +449,7 @@ fn paths(node: &Node, path: &str, out: &mut BTreeSet<String>) {
     match &node.value {
         Value::Table(table) => {
             for (key, node) in table {
-                paths(node, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, out);
+                paths(node, &if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }, out);
             }
         }
         Value::Array(all) if all.iter().any(|node| node.as_table().is_some()) => {

@@ -161,7 +161,11 @@ fn different(geometry: &PageGeometry, code: Code, only: Option<LayoutName>) -> V
     let mut schemes: Vec<Scheme> = Vec::new();
     let all = usual_layouts(code).into_iter().chain([LayoutName::Winbond]);
     for name in all.filter(|name| only.is_none_or(|only| only == *name)) {
-        let Ok(scheme) = Scheme::new(geometry.clone(), code, name) else { continue };
+        let scheme = match schemes.first() {
+            Some(first) => first.moved(name),
+            None => Scheme::new(geometry.clone(), code, name),
+        };
+        let Ok(scheme) = scheme else { continue };
         if schemes.iter().all(|other| other.layout() != scheme.layout()) {
             schemes.push(scheme);
         }

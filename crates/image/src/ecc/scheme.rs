@@ -29,7 +29,23 @@ impl Scheme {
     /// # Errors
     /// No such code; pages that are not whole steps; a layout without room for the ECC bytes.
     pub fn new(geometry: PageGeometry, code: Code, name: LayoutName) -> Result<Self, EccError> {
-        let codec = Codec::new(code)?;
+        let (layout, name) = Self::place(&geometry, code, name)?;
+        Ok(Self { geometry, codec: Codec::new(code)?, layout, name })
+    }
+
+    /// The same code elsewhere in the OOB: the tables of a codec take longer to make than a few pages to read.
+    pub(super) fn moved(&self, name: LayoutName) -> Result<Self, EccError> {
+        let (layout, name) = Self::place(&self.geometry, self.code(), name)?;
+        Ok(Self { geometry: self.geometry.clone(), codec: self.codec.clone(), layout, name })
+    }
+
+    /// Where the ECC bytes are, and the name of that.
+    fn place(
+        geometry: &PageGeometry,
+        code: Code,
+        name: LayoutName,
+    ) -> Result<(OobLayout, LayoutName), EccError> {
+        code.check()?;
         let (page_bytes, step_bytes) = (geometry.page_bytes, code.step_bytes());
         if page_bytes % step_bytes != 0 {
             return Err(EccError::Steps { code: code.to_string(), page_bytes, step_bytes });
@@ -42,8 +58,7 @@ impl Scheme {
             return Err(EccError::Hidden { code: code.to_string(), layout: name.to_string(), ecc_bytes });
         }
         let concrete = usual_layouts(code).into_iter().find(|other| named(*other) == Ok(layout));
-        let name = if name == LayoutName::Linux { concrete.unwrap_or(name) } else { name };
-        Ok(Self { geometry, codec, layout, name })
+        Ok((layout, if name == LayoutName::Linux { concrete.unwrap_or(name) } else { name }))
     }
 
     /// Sizes and marker.

@@ -115,7 +115,7 @@ impl<'de> Deserializer<'de> for Typed<'de> {
         visitor: V,
     ) -> Result<V::Value, DeError> {
         match &self.0.value {
-            Value::Text(text) => visitor.visit_enum(text.as_str().into_deserializer()),
+            Value::Text(text) => visitor.visit_enum(text.as_ref().into_deserializer()),
             Value::Table(table) if table.len() == 1 => visitor.visit_enum(Tagged(self.0)),
             other => {
                 let message = format!("expected one of {}, found {}", listed(known), other.describe());
@@ -168,13 +168,14 @@ impl<'de> SeqAccess<'de> for &mut Elements<'de> {
 
 /// A table's entries in the order of their text, so that the first error is the topmost.
 struct Entries<'de> {
-    rest: vec::IntoIter<(&'de String, &'de Node)>,
-    current: Option<(&'de String, &'de Node)>,
+    rest: vec::IntoIter<(&'de str, &'de Node)>,
+    current: Option<(&'de str, &'de Node)>,
 }
 
 impl<'de> Entries<'de> {
     fn new(node: &'de Node) -> Self {
-        let mut entries: Vec<_> = node.as_table().into_iter().flatten().collect();
+        let entries = node.as_table().into_iter().flatten();
+        let mut entries: Vec<_> = entries.map(|(key, node)| (key.as_ref(), node)).collect();
         entries.sort_by_key(|(_, node)| node.origin.key.start);
         Self { rest: entries.into_iter(), current: None }
     }
@@ -186,7 +187,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DeError> {
         self.current = self.rest.next();
         let Some((key, node)) = self.current else { return Ok(None) };
-        let key: StrDeserializer<'_, DeError> = key.as_str().into_deserializer();
+        let key: StrDeserializer<'_, DeError> = key.into_deserializer();
         seed.deserialize(key).map(Some).map_err(|error| error.at(node, Spot::Key))
     }
 

@@ -2,10 +2,10 @@
 
 use super::error::{ConfigError, Problem};
 use super::nearest::{listed, nearest};
+use super::node::Node;
 use super::source::{Origin, Source};
 use include_dir::{Dir, include_dir};
 use std::any::Any;
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -75,10 +75,32 @@ impl Kind {
     }
 }
 
+/// A text, and what it says once somebody has asked: in the catalogue that is most of the work of resolving a setup.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) source: Arc<Source>,
+    tree: Arc<OnceLock<Node>>,
+}
+
+impl Text {
+    pub(super) fn new(source: Arc<Source>) -> Self {
+        Self { source, tree: Arc::default() }
+    }
+
+    /// The text as a tree.
+    pub(super) fn tree(&self) -> Result<Node, ConfigError> {
+        if let Some(known) = self.tree.get() {
+            return Ok(known.clone());
+        }
+        let tree = Node::parse(&self.source)?;
+        Ok(self.tree.get_or_init(|| tree).clone())
+    }
+}
+
 /// Texts by kind and name. A name is the file's name without `.toml`; case does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct Library {
-    texts: BTreeMap<(Kind, String), Cow<'static, str>>,
+    texts: BTreeMap<(Kind, String), Text>,
     /// A value derived once from all texts; shared by clones.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
     /// Folder from which paths start that no file names; the working directory without one.
@@ -104,7 +126,7 @@ impl Library {
         let texts = folders.into_iter().flat_map(|(kind, folder)| {
             folder.files().filter_map(move |file| {
                 let name = file.path().file_name()?.to_str()?.strip_suffix(".toml")?;
-                Some(((kind, name.to_lowercase()), Cow::Borrowed(file.contents_utf8()?)))
+                Some(named(kind, name, file.contents_utf8()?))
             })
         });
         Self { texts: texts.collect(), ..Self::default() }
@@ -112,8 +134,8 @@ impl Library {
 
     /// Adds a text, or replaces it.
     #[must_use]
-    pub fn with(mut self, kind: Kind, name: &str, text: impl Into<Cow<'static, str>>) -> Self {
-        self.texts.insert((kind, name.to_lowercase()), text.into());
+    pub fn with(mut self, kind: Kind, name: &str, text: impl AsRef<str>) -> Self {
+        self.texts.extend([named(kind, name, text.as_ref())]);
         self.digest = Arc::default();
         self
     }
@@ -160,10 +182,20 @@ impl Library {
         name: impl AsRef<Path>,
         by: Option<&Origin>,
     ) -> Result<Arc<Source>, ConfigError> {
+        Ok(self.text(kind, name, by)?.source)
+    }
+
+    /// As [`open`](Self::open), with what is known of the text.
+    pub(super) fn text(
+        &self,
+        kind: Kind,
+        name: impl AsRef<Path>,
+        by: Option<&Origin>,
+    ) -> Result<Text, ConfigError> {
         let name = name.as_ref();
         let outcome = match name.to_str() {
             Some(name) if !is_path(name) => self.find(kind, name),
-            _ => Source::read(&self.locate(name, by)),
+            _ => Source::read(&self.locate(name, by)).map(Text::new),
         };
         outcome.map_err(|error| match by {
             Some(origin) if error.place().is_none() => error.at(origin.value_place()),
@@ -178,12 +210,9 @@ impl Library {
         }
     }
 
-    fn find(&self, kind: Kind, name: &str) -> Result<Arc<Source>, ConfigError> {
-        let key = (kind, name.to_lowercase());
-        match self.texts.get(&key) {
-            Some(text) => Ok(Source::text(&format!("{}/{}.toml", kind.folder(), key.1), text)),
-            None => Err(self.unknown(kind, name)),
-        }
+    fn find(&self, kind: Kind, name: &str) -> Result<Text, ConfigError> {
+        let text = self.texts.get(&(kind, name.to_lowercase()));
+        text.cloned().ok_or_else(|| self.unknown(kind, name))
     }
 
     fn unknown(&self, kind: Kind, name: &str) -> ConfigError {
@@ -206,6 +235,13 @@ impl Library {
             (true, None) => error.help(all),
         }
     }
+}
+
+/// A text with its key in a library.
+fn named(kind: Kind, name: &str, text: &str) -> ((Kind, String), Text) {
+    let name = name.to_lowercase();
+    let source = Source::text(&format!("{}/{name}.toml", kind.folder()), text);
+    ((kind, name), Text::new(source))
 }
 
 /// True when a name means a file. One that is not UTF-8 always does.

@@ -4,9 +4,10 @@ use super::error::{ConfigError, Problem};
 use super::source::Origin;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// Tables by key.
-pub type Table = BTreeMap<String, Node>;
+/// Tables by key. Copies share keys and texts: a setup copies the tables of all files that it names.
+pub type Table = BTreeMap<Arc<str>, Node>;
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
@@ -21,7 +22,7 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub enum Value {
     /// Text.
-    Text(String),
+    Text(Arc<str>),
     /// A whole number.
     Integer(i64),
     /// A number.
@@ -126,7 +127,7 @@ impl Node {
         let Some(table) = self.as_table() else {
             return Err(self.wrong(path, format!("expected a table, found {}", self.value.describe())));
         };
-        let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+        let unknown = table.iter().filter(|(key, _)| !known.contains(&key.as_ref()));
         match unknown.min_by_key(|(_, node)| node.origin.key.start) {
             None => Ok(()),
             Some((key, node)) => Err(super::nearest::unknown_key(path, key, known, node)),
@@ -158,7 +159,7 @@ impl Serialize for Node {
             Value::Float(x) => s.serialize_f64(*x),
             Value::Bool(b) => s.serialize_bool(*b),
             Value::Array(elements) => s.collect_seq(elements),
-            Value::Table(table) => s.collect_map(table),
+            Value::Table(table) => s.collect_map(table.iter().map(|(key, node)| (key.as_ref(), node))),
         }
     }
 }

@@ -73,11 +73,11 @@ impl Reader<'_> {
             return Err(refuse(too_deep()));
         };
         let value = match value {
-            DeValue::String(text) => Value::Text(text.clone().into_owned()),
+            DeValue::String(text) => Value::Text(text.as_ref().into()),
             DeValue::Integer(n) => Value::Integer(integer(n).ok_or_else(|| refuse(impossible(n)))?),
             DeValue::Float(x) => Value::Float(float(x).ok_or_else(|| refuse(impossible(x)))?),
             DeValue::Boolean(b) => Value::Bool(*b),
-            DeValue::Datetime(date) => Value::Text(date.to_string()),
+            DeValue::Datetime(date) => Value::Text(date.to_string().into()),
             DeValue::Array(elements) => {
                 let nodes = elements.iter().map(|e| self.node(&e.span(), &e.span(), e.get_ref(), deeper));
                 Value::Array(nodes.collect::<Result<_, _>>()?)
@@ -90,7 +90,7 @@ impl Reader<'_> {
     fn table(&self, table: &DeTable<'_>, depth: usize) -> Result<Value, ConfigError> {
         let entry = |(key, value): (&toml::Spanned<toml::de::DeString<'_>>, &toml::Spanned<DeValue<'_>>)| {
             let node = self.node(&key.span(), &value.span(), value.get_ref(), depth)?;
-            Ok((key.get_ref().clone().into_owned(), node))
+            Ok((Arc::from(key.get_ref().as_ref()), node))
         };
         table.iter().map(entry).collect::<Result<Table, _>>().map(Value::Table)
     }

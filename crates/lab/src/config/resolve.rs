@@ -4,7 +4,7 @@
 //! A text for `chip`, `controller` or `host` means `{ base = "text" }`.
 
 use super::error::{ConfigError, Problem};
-use super::library::{Kind, Library};
+use super::library::{Kind, Library, Text};
 use super::nearest::{listed, nearest};
 use super::node::{Node, Table, Value};
 use super::part::{About, Part};
@@ -50,7 +50,7 @@ impl Library {
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
     pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
-        self.setup_from(&self.open(Kind::Setup, name, None)?)
+        self.setup_of(&self.text(Kind::Setup, name, None)?)
     }
 
     /// The setup that a text describes.
@@ -58,19 +58,23 @@ impl Library {
     /// # Errors
     /// As [`Library::setup`].
     pub fn setup_from(&self, source: &Arc<Source>) -> Result<Setup, ConfigError> {
-        let mut chain = Chain::default();
-        chain.enter(source, None)?;
-        self.setup_tree(source, &mut chain).map(|tree| Setup { tree })
+        self.setup_of(&Text::new(Arc::clone(source)))
     }
 
-    fn setup_tree(&self, source: &Arc<Source>, chain: &mut Chain) -> Result<Node, ConfigError> {
-        let mut tree = Node::parse(source)?;
+    fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
+        let mut chain = Chain::default();
+        chain.enter(&text.source, None)?;
+        self.setup_tree(text, &mut chain).map(|tree| Setup { tree })
+    }
+
+    fn setup_tree(&self, text: &Text, chain: &mut Chain) -> Result<Node, ConfigError> {
+        let mut tree = text.tree()?;
         let Some(base) = take(&mut tree, "base") else {
             expand(&mut tree)?;
             return Ok(tree);
         };
-        let below = self.open(Kind::Setup, name_of(&base, "base")?, Some(&base.origin))?;
-        chain.enter(&below, Some(&base.origin))?;
+        let below = self.text(Kind::Setup, name_of(&base, "base")?, Some(&base.origin))?;
+        chain.enter(&below.source, Some(&base.origin))?;
         let mut tree = self.setup_tree(&below, chain)?.merge(tree);
         chain.leave();
         expand(&mut tree)?;
@@ -82,10 +86,10 @@ impl Library {
     /// # Errors
     /// As [`Library::setup`]; a head that is not as it should be.
     pub fn load(&self, kind: Kind, name: impl AsRef<Path>) -> Result<Loaded, ConfigError> {
-        let source = self.open(kind, name, None)?;
+        let text = self.text(kind, name, None)?;
         let mut chain = Chain::default();
-        chain.enter(&source, None)?;
-        self.read(kind, &source, &mut chain)
+        chain.enter(&text.source, None)?;
+        self.read(kind, &text, &mut chain)
     }
 
     /// Names what `setup` names, and lays `sets` over it.
@@ -93,7 +97,7 @@ impl Library {
     /// # Errors
     /// Everything that can be wrong with names and paths; types are checked by [`Config::extract`].
     pub fn resolve(&self, setup: &Setup, sets: &[Override]) -> Result<Config, ConfigError> {
-        self.prepare(setup, sets)?.with(sets)
+        self.prepare(setup, sets)?.into_config(sets)
     }
 
     /// Reads the files that `setup` and `sets` name. Overrides that name no file can still differ: most of the time of [`resolve`](Self::resolve)
@@ -179,19 +183,19 @@ impl Library {
                 }
             };
         };
-        let source = self.open(kind, name_of(&base, &below(kind, "base"))?, Some(&base.origin))?;
-        chain.enter(&source, Some(&base.origin))?;
-        let Loaded { mut table, head, profiles } = self.read(kind, &source, chain)?;
+        let text = self.text(kind, name_of(&base, &below(kind, "base"))?, Some(&base.origin))?;
+        chain.enter(&text.source, Some(&base.origin))?;
+        let Loaded { mut table, head, profiles } = self.read(kind, &text, chain)?;
         chain.leave();
         if let Some(name) = profile {
-            table = table.merge(pick(kind, &profiles, &name, &source)?);
+            table = table.merge(pick(kind, &profiles, &name, &text.source)?);
         }
         Ok((table.merge(own), Some((head, profiles))))
     }
 
     /// A part's, controller's or host's file.
-    fn read(&self, kind: Kind, source: &Arc<Source>, chain: &mut Chain) -> Result<Loaded, ConfigError> {
-        let mut head = Node::parse(source)?;
+    fn read(&self, kind: Kind, text: &Text, chain: &mut Chain) -> Result<Loaded, ConfigError> {
+        let mut head = text.tree()?;
         expand(&mut head)?;
         let Some(own) = take(&mut head, kind.table()) else {
             let message = format!("this {}'s file has no table [{}]", kind.noun(), kind.table());
@@ -225,19 +229,23 @@ impl Prepared {
     /// # Errors
     /// Paths that lead nowhere; a head of the chip that is not as it should be.
     pub fn with(&self, sets: &[Override]) -> Result<Config, ConfigError> {
-        let mut tree = self.tree.clone();
+        self.clone().into_config(sets)
+    }
+
+    fn into_config(self, sets: &[Override]) -> Result<Config, ConfigError> {
+        let Self { mut tree, part, has_another_chip } = self;
         let plain = || sets.iter().filter(|set| !set.names_a_base());
         plain().try_for_each(|set| set.apply(&mut tree))?;
         let changes_the_head = plain().any(|set| set.keys().first() == Some(&"part"));
-        let part = match &self.part {
-            Some(part) if !changes_the_head => Arc::clone(part),
+        let part = match part {
+            Some(part) if !changes_the_head => part,
             _ => {
                 let part =
                     Part::extract(&tree, "part").map_err(|error| explain_missing_part(&tree, error))?;
                 Arc::new(part)
             }
         };
-        if self.has_another_chip {
+        if has_another_chip {
             name_the_chip(&mut tree, &part);
         }
         Ok(Config { tree, part })
@@ -255,7 +263,13 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
         (None, None) => ConfigError::new(Problem::MissingKey, "missing key `chip`")
             .path("chip")
             .at(tree.origin.value_place())
-            .help("name a part, as in `chip = \"w25n01gv\"`; `floatgate parts` lists all"),
+            .help(match tree.child("setup") {
+                None => "name a part, as in `chip = \"w25n01gv\"`; `floatgate parts` lists all",
+                Some(_) => {
+                    "a setup names a part, as in `chip = \"w25n01gv\"`; a file with the key `setup` is the specification of a sweep: \
+                     `floatgate sweep` measures its designs, and `floatgate report` shows what was found"
+                }
+            }),
     }
 }
 
@@ -263,7 +277,8 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
 fn name_the_chip(tree: &mut Node, part: &Part) {
     let Some(old) = take(tree, "title") else { return };
     let title = old.as_text().map(|title| format!("{title}; here with the {} {}", part.maker, part.name));
-    let node = title.map_or_else(|| old.clone(), |title| Node { value: Value::Text(title), ..old.clone() });
+    let node =
+        title.map_or_else(|| old.clone(), |title| Node { value: Value::Text(title.into()), ..old.clone() });
     put(tree, "title", node);
 }
 
@@ -306,7 +321,7 @@ fn take(tree: &mut Node, key: &str) -> Option<Node> {
 
 fn put(tree: &mut Node, key: &str, node: Node) {
     if let Some(entries) = tree.as_table_mut() {
-        entries.insert(key.to_owned(), node);
+        entries.insert(key.into(), node);
     }
 }
 
@@ -325,7 +340,7 @@ fn pick(kind: Kind, profiles: &Node, name: &Node, file: &Source) -> Result<Node,
     let empty = Table::new();
     let known = profiles.as_table().unwrap_or(&empty);
     let Some(profile) = known.get(wanted) else {
-        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+        let names: Vec<&str> = known.keys().map(AsRef::as_ref).collect();
         return Err(no_profile(name, wanted, &names, file));
     };
     let path = format!("profile.{wanted}");

@@ -17,7 +17,7 @@ pub struct Override {
 
 #[derive(Clone, Debug)]
 struct Segment {
-    key: String,
+    key: Arc<str>,
     place: Place,
 }
 
@@ -28,7 +28,15 @@ impl Override {
     /// # Errors
     /// No `=`, an impossible path, broken TOML after an opening bracket or quote.
     pub fn parse(argument: &str, number: usize) -> Result<Self, ConfigError> {
-        let source = Source::text(&format!("--set #{number}"), argument);
+        Self::parse_of(&format!("--set #{number}"), argument)
+    }
+
+    /// As [`Self::parse`], for messages that call the place where the override stands `name`.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`].
+    pub fn parse_of(name: &str, argument: &str) -> Result<Self, ConfigError> {
+        let source = Source::argument(name, argument);
         let (path, value) = split(&source, "--set bus.clock_hz=80e6")?;
         Self::new(&source, path, value)
     }
@@ -65,7 +73,7 @@ impl Override {
 
     /// The dotted path.
     pub fn path(&self) -> String {
-        self.path.iter().map(|segment| segment.key.as_str()).collect::<Vec<_>>().join(".")
+        self.path.iter().map(|segment| segment.key.as_ref()).collect::<Vec<_>>().join(".")
     }
 
     /// The value as it was given.
@@ -75,7 +83,7 @@ impl Override {
 
     /// The path's keys.
     pub(crate) fn keys(&self) -> Vec<&str> {
-        self.path.iter().map(|segment| segment.key.as_str()).collect()
+        self.path.iter().map(|segment| segment.key.as_ref()).collect()
     }
 
     /// Lays the value over the tree. Tables on the way are made when missing; elements of arrays must be there.
@@ -132,14 +140,14 @@ fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, Co
             return refuse(span, format!("{key:?} is not a key: a path is keys with dots between"));
         }
         let place = Place { source: Arc::clone(source), span };
-        segments.push(Segment { key: key.to_owned(), place });
+        segments.push(Segment { key: key.into(), place });
     }
     Ok(segments)
 }
 
 fn bare(source: &Arc<Source>, text: &str, value: Range<usize>) -> Node {
     let origin = Origin { source: Arc::clone(source), key: value.clone(), value };
-    Node { value: Value::Text(text.to_owned()), origin }
+    Node { value: Value::Text(text.into()), origin }
 }
 
 fn place(node: &mut Node, path: &[Segment], value: &Node) -> Result<(), ConfigError> {
@@ -151,7 +159,7 @@ fn place(node: &mut Node, path: &[Segment], value: &Node) -> Result<(), ConfigEr
         Value::Table(table) => match table.get_mut(&segment.key) {
             Some(child) => place(child, rest, value),
             None => {
-                table.insert(segment.key.clone(), nest(segment, rest, value));
+                table.insert(Arc::clone(&segment.key), nest(segment, rest, value));
                 Ok(())
             }
         },
@@ -173,7 +181,7 @@ fn nest(segment: &Segment, rest: &[Segment], value: &Node) -> Node {
     let child = nest(next, deeper, value);
     let span = segment.place.span.clone();
     let origin = Origin { source: Arc::clone(&segment.place.source), key: span.clone(), value: span };
-    Node { value: Value::Table(Table::from([(next.key.clone(), child)])), origin }
+    Node { value: Value::Table(Table::from([(Arc::clone(&next.key), child)])), origin }
 }
 
 fn no_element(segment: &Segment, count: usize) -> ConfigError {

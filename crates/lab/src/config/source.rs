@@ -18,12 +18,18 @@ pub struct Source {
     name: String,
     content: Arc<str>,
     file: Option<PathBuf>,
+    is_argument: bool,
 }
 
 impl Source {
-    /// A text that is not a file of the user's: built in, or an argument.
+    /// A text that is not a file of the user's, such as those that are built in.
     pub fn text(name: &str, text: &str) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None })
+        Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: false })
+    }
+
+    /// An argument of the user's.
+    pub fn argument(name: &str, text: &str) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), content: Arc::from(text), file: None, is_argument: true })
     }
 
     /// Bytes of any origin under a name.
@@ -56,12 +62,17 @@ impl Source {
     pub fn file(path: &Path, bytes: &[u8]) -> Result<Arc<Self>, ConfigError> {
         let name = path.display().to_string();
         let content = Arc::from(check_text(&name, bytes)?);
-        Ok(Arc::new(Self { name, content, file: Some(path.to_path_buf()) }))
+        Ok(Arc::new(Self { name, content, file: Some(path.to_path_buf()), is_argument: false }))
     }
 
     /// Name of the source in messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// True when the user gave the text itself, and no file.
+    pub fn is_argument(&self) -> bool {
+        self.is_argument
     }
 
     /// The whole text.

@@ -113,7 +113,8 @@ fn a_loaded_part_lists_its_leaves() {
         ["chip.id", "chip.read", "chip.timing.t_prog_us", "chip.timing.t_rd_us"]
     );
     assert_eq!(part.head.extract::<Part>("").unwrap().name, "TWO");
-    assert_eq!(part.profiles.as_table().unwrap().keys().collect::<Vec<_>>(), ["slow"]);
+    let profiles: Vec<&str> = part.profiles.as_table().unwrap().keys().map(AsRef::as_ref).collect();
+    assert_eq!(profiles, ["slow"]);
 }
 
 #[test]

@@ -46,7 +46,10 @@ impl Evaluator {
     /// Wrong overrides, options, tests or numbers.
     pub fn new(library: Arc<Library>, spec: &Spec) -> Result<Self, Error> {
         spec.check()?;
-        let base = Override::parse_all(&spec.set)?;
+        let base: Result<Vec<Override>, _> = (1..)
+            .zip(&spec.set)
+            .map(|(number, set)| Override::parse_of(&format!("set #{number}"), set))
+            .collect();
         let tests = match spec.tests.as_slice() {
             [] => Measure::default_tests(spec.measure),
             tests if tests.iter().any(|test| test == "all") => Vec::new(),
@@ -66,7 +69,7 @@ impl Evaluator {
         Ok(Self {
             library,
             spec: spec.head(),
-            base,
+            base: base?,
             tests,
             screen_tests,
             members,
@@ -111,14 +114,13 @@ impl Evaluator {
 
     /// The values of each key.
     fn parse<'w>(&self, work: &'w Work) -> Result<Vec<Parsed<'w>>, Error> {
-        let first = self.base.len() + 1;
         let of_key = |(axis, key): (usize, &'w String)| {
             // A wrong key is wrong in all designs.
-            Override::parse(&format!("{key}=0"), first + axis)?;
+            Override::parse_of("space", &format!("{key}=0"))?;
             let mut known = Parsed::new();
             for text in work.designs.iter().filter_map(|values| values.get(axis)?.as_deref()) {
                 known.entry(text).or_insert_with(|| {
-                    Override::parse(&format!("{key}={text}"), first + axis)
+                    Override::parse_of("space", &format!("{key}={text}"))
                         .map_err(|error| Error::from(error).within(format!("{key}={text}")))
                 });
             }
@@ -196,7 +198,7 @@ impl Evaluator {
             let drawn: Result<Vec<Override>, _> = keys
                 .zip(&values)
                 .filter_map(|(key, value)| Some(format!("{key}={}", value.as_deref()?)))
-                .map(|text| Override::parse(&text, self.base.len() + own.len() + 1))
+                .map(|text| Override::parse_of("population.vary", &text))
                 .collect();
             let drawn = drawn?;
             let all: Vec<&Override> = own.iter().copied().chain(&drawn).collect();

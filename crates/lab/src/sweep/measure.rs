@@ -404,10 +404,7 @@ pub(super) fn speed_tests(names: &[String]) -> Result<Vec<Test>, Error> {
 
 /// A speed test of the flash or a filesystem on it.
 fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOptions) -> Result<Found, Error> {
-    // Where cells have no errors, contents make no difference to times, and neither does when bad blocks are looked for.
-    let stores = tests.filesystem.is_some() || config.tree().get("cells").is_some();
-    let options =
-        RigOptions { stores, marks_on_demand: tests.filesystem.is_none(), seed: of.seed, bad_blocks };
+    let options = RigOptions { seed: of.seed, bad_blocks, ..RigOptions::default() };
     let run = speed_run::measure(of.library, config, options, tests)?;
     Ok(Found {
         figures: run.report.tests.iter().map(figure).collect(),

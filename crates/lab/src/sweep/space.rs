@@ -27,6 +27,13 @@ impl<'de> Deserialize<'de> for Design {
     }
 }
 
+impl Design {
+    /// The overrides as `--set` takes them.
+    pub(super) fn overrides(&self) -> Result<Vec<String>, String> {
+        self.0.iter().map(|(key, value)| Ok(format!("{key}={}", text(value)?))).collect()
+    }
+}
+
 /// Calls `take` with each value below a key and its whole key: TOML makes tables of `bus.mode = "8S"`. A table that `is_value` is one
 /// itself.
 fn leaves(

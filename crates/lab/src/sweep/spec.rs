@@ -6,7 +6,7 @@ use super::space::{Axes, Design, Space};
 use crate::config::{ConfigError, Node, Source};
 use crate::error::Error;
 use crate::speed::Test;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
@@ -67,8 +67,8 @@ pub(super) fn check_range<T: PartialOrd + Display>(
 pub struct Spec {
     /// Name or path of the setup; of a part for `endurance`, of a card for `card`.
     pub setup: String,
-    /// Overrides of all designs.
-    #[serde(default)]
+    /// Overrides of all designs: a list of `key=value`, or a table.
+    #[serde(default, deserialize_with = "list_or_table")]
     pub set: Vec<String>,
     /// Measurement that each design goes through.
     #[serde(default)]
@@ -168,14 +168,34 @@ fn one_or_many<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
     })
 }
 
+/// Overrides as `--set` takes them, of a list or a table of them.
+fn list_or_table<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a list of texts `key=value`, or a table")]
+    enum ListOrTable {
+        List(Vec<String>),
+        Table(Design),
+    }
+    match ListOrTable::deserialize(d)? {
+        ListOrTable::List(list) => Ok(list),
+        ListOrTable::Table(design) => design.overrides().map_err(D::Error::custom),
+    }
+}
+
 impl Spec {
     /// Reads a specification in TOML, of which `name` is the file. Its keys are in alphabetical order.
     ///
     /// # Errors
     /// A text that is none.
     pub fn parse(name: &str, text: &str) -> Result<Self, Error> {
-        let read = |source| Node::parse(&source)?.extract("");
-        let mut spec: Self = read(Source::text(name, text)).map_err(helped)?;
+        let tree = Node::parse(&Source::text(name, text)).map_err(helped)?;
+        if tree.child("setup").is_none() && tree.child("chip").is_some() {
+            let help = format!(
+                "a specification names one, and the keys to change: setup = \"{name}\", and a table `space` of lists or ranges"
+            );
+            return Err(Error::asked(format!("{name} is a setup, and no specification of a sweep"), help));
+        }
+        let mut spec: Self = tree.extract("").map_err(helped)?;
         spec.space.sort();
         if let Some(population) = &mut spec.population {
             population.vary.sort();
@@ -224,6 +244,13 @@ impl Spec {
         {
             let help = "screen by tests of `speed`: \"page read KiB/s > 5000\", \"erase KiB/s > 100\"";
             return Err(Error::asked(format!("no test is called `{test}`"), help));
+        }
+        if let Some(sample) = &self.sample {
+            let named =
+                [("sample.random", sample.random), ("sample.latin_hypercube", sample.latin_hypercube)];
+            for (key, designs) in named {
+                designs.map_or(Ok(()), |designs| check_range(key, designs, 1..=MAX_DESIGNS))?;
+            }
         }
         let Some(population) = &self.population else { return Ok(()) };
         check_range("population.members", population.members, 1..=MAX_MEMBERS)?;

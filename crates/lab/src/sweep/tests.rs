@@ -389,6 +389,8 @@ fn messages_name_what_was_written() {
             "`space.x`: `from` is \"a\", and no number",
         ),
         ("spaces = 3", r#""spaces": 3"#, "unknown key `spaces`"),
+        ("set = 3", r#""set": 3"#, "`set`: expected a list of texts `key=value`, or a table"),
+        ("sample = { random = 0 }", r#""sample": {"random": 0}"#, "`sample.random` is 0"),
     ] {
         let space = if toml.starts_with("space ") { "" } else { "space = { x = [1] }" };
         let json_space = if space.is_empty() { "" } else { r#", "space": {"x": [1]}"# };
@@ -407,6 +409,44 @@ fn messages_name_what_was_written() {
             assert!(!help.is_empty() && !help.contains("specification:"), "{toml}: {help}");
         }
     }
+}
+
+/// A place is called as the specification calls it: its writer knows of no `--set`.
+#[test]
+fn wrong_overrides_stand_where_the_specification_has_them() {
+    let [setup, space] = ["setup='am62a-w35n01jw'", "space={ bus.clock_hz=[25e6] }"];
+    for (text, place) in [
+        (format!("{setup}\nset=['chip.x=[']\n{space}"), "set #1"),
+        (format!("{setup}\nset=['bus.mode=1-1-1', 'bus.mod=1-1-1']\n{space}"), "set #2"),
+        (format!("{setup}\nspace={{ bus.clok_hz=[25e6, 50e6] }}"), "space"),
+    ] {
+        let error = begun(&text, None)
+            .and_then(|(evaluator, mut results)| run(&evaluator, &mut results, |_| ()))
+            .unwrap_err();
+        let Some(found) = error.config().and_then(|error| error.place()) else { panic!("{text}: {error}") };
+        assert_eq!(found.source.name(), place, "{text}: {error}");
+    }
+}
+
+#[test]
+fn overrides_are_a_list_or_a_table() {
+    let with = |set: &str| {
+        let text = format!("setup='am62a-w35n01jw'\nset={set}\nspace={{ bus.clock_hz=[10e6, 25e6] }}");
+        column(&swept(&text), "page read KiB/s")
+    };
+    assert_eq!(
+        with("['bus.mode=1-1-1', 'chip.timing.t_rd_us=99']"),
+        with("{ bus.mode='1-1-1', chip.timing.t_rd_us=99 }")
+    );
+    assert_ne!(with("[]"), with("{ bus.mode='1-1-1' }"));
+}
+
+/// Setup and specification name what they are when one stands for the other.
+#[test]
+fn a_setup_is_no_specification() {
+    let error = Spec::parse("my.toml", "title='x'\nchip='w25n01gv'").unwrap_err();
+    assert_eq!(error.to_string(), "my.toml is a setup, and no specification of a sweep");
+    assert!(error.help().unwrap_or_default().contains("setup = \"my.toml\""));
 }
 
 #[test]
