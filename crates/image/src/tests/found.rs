@@ -130,16 +130,18 @@ fn two(front: &[u8]) -> Vec<u8> {
     [front, &behind].concat()
 }
 
-/// The EC header at a byte with each bit wrong, and with all of it wrong.
-fn damaged_ec_headers(bytes: &[u8], at: usize) -> impl Iterator<Item = Vec<u8>> {
-    let whole = bytes.to_vec();
-    (0..=64 * 8).map(move |bit| {
-        let mut bytes = whole.clone();
-        match bytes.get_mut(at + bit / 8).filter(|_| bit < 64 * 8) {
-            Some(byte) => *byte ^= 1 << (bit % 8),
-            None => bytes[at..at + 64].fill(0x5A),
+/// Bits of an EC header; the number of its bits stands for all of it.
+const HEADER: usize = 64 * 8;
+
+/// The EC header at a byte with every `step`th bit wrong, one at a time, and with all of it wrong.
+fn damaged_ec_headers(bytes: &[u8], at: usize, step: usize) -> impl Iterator<Item = (usize, Vec<u8>)> {
+    (0..HEADER).step_by(step).chain([HEADER]).map(move |bit| {
+        let mut bytes = bytes.to_vec();
+        match bit {
+            HEADER => bytes[at..at + 64].fill(0x5A),
+            _ => bytes[at + bit / 8] ^= 1 << (bit % 8),
         }
-        bytes
+        (bit, bytes)
     })
 }
 
@@ -148,7 +150,7 @@ fn the_first_peb_of_a_neighbour_is_not_taken() {
     let front = usual(&small());
     let bytes = two(&front);
     let len = front.len() as u64;
-    for (bit, bytes) in damaged_ec_headers(&bytes, front.len()).enumerate() {
+    for (bit, bytes) in damaged_ec_headers(&bytes, front.len(), 1) {
         assert_eq!(ubi_regions(&bytes), [(0, len), (len, len)], "bit {bit}");
     }
 }
@@ -161,16 +163,14 @@ fn the_first_peb_of_a_neighbour_of_other_sizes_is_not_taken() {
         let (front, behind) = (usual(&sizes[one]), usual(&sizes[other]));
         let (front_len, len) = (front.len() as u64, behind.len() as u64);
         let bytes = [front.as_slice(), &behind].concat();
-        // Every ninth bit, and the whole header.
-        for (step, bytes) in damaged_ec_headers(&bytes, front.len()).step_by(9).enumerate() {
+        for (bit, bytes) in damaged_ec_headers(&bytes, front.len(), 9) {
             let found = ubi_regions(&bytes);
-            let bit = step * 9;
             assert_eq!(found, [(0, front_len), (front_len, len)], "{one} before {other}, bit {bit}");
         }
         let peb = sizes[one].erase_bytes as usize;
-        for (step, bytes) in damaged_ec_headers(&bytes, front.len() - peb).step_by(9).enumerate() {
+        for (bit, bytes) in damaged_ec_headers(&bytes, front.len() - peb, 9) {
             let found = ubi_regions(&bytes);
-            assert_eq!(found[1], (front_len, len), "{one} before {other}, bit {} of the last PEB", step * 9);
+            assert_eq!(found[1], (front_len, len), "{one} before {other}, bit {bit} of the last PEB");
         }
     }
 }
@@ -183,9 +183,9 @@ fn the_last_peb_in_front_of_a_neighbour_is_not_given_away() {
     // A PEB with a LEB, one that is free, and erased ones in front of the neighbour.
     for pebs in [used, used + 1] {
         let front = &front[..pebs * peb];
-        for (bit, bytes) in damaged_ec_headers(&two(front), front.len() - peb).enumerate() {
+        for (bit, bytes) in damaged_ec_headers(&two(front), front.len() - peb, 1) {
             let found = ubi_regions(&bytes);
-            let is_noise = bit == 64 * 8 && pebs > used;
+            let is_noise = bit == HEADER && pebs > used;
             let first = front.len() - if is_noise { peb } else { 0 };
             let len = 220 * peb as u64;
             assert_eq!(found, [(0, first as u64), (front.len() as u64, len)], "bit {bit} of PEB {pebs}");
