@@ -131,7 +131,9 @@ class Mtd:
             return operation(*arguments)
         finally:
             for span in self._native.take_spans():
-                self._observer(Span(*span))
+                # It may have ended that, or named another one.
+                if self._observer is not None:
+                    self._observer(Span(*span))
 
     def fork(self) -> Mtd:
         """A copy of flash, driver and clock that goes its own way. Blocks that neither changes are shared.

@@ -24,6 +24,11 @@ impl Failure {
         Self { is_of_missing_file, ..Self::new(format!("{}: {error}", path.display()), help) }
     }
 
+    /// The same error where what is named is not there.
+    pub(crate) fn missing(self, is_of_missing_file: bool) -> Self {
+        Self { is_of_missing_file: self.is_of_missing_file || is_of_missing_file, ..self }
+    }
+
     /// An error with its advice.
     pub(crate) fn helped(error: impl Help + std::fmt::Display) -> Self {
         let help = error.help();

@@ -9,7 +9,7 @@ use floatgate_image::info::selected_info;
 use floatgate_image::list::{Listed, list};
 use floatgate_image::output::Output;
 use floatgate_image::{Access, FileRow, Image, ImageError, ImageFs, Selection};
-use floatgate_stack::fs::FileSystem;
+use floatgate_stack::fs::{self, FileSystem};
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -35,7 +35,8 @@ impl NativeImage {
     fn failure_at(&self, path: &[u8], error: impl Into<ImageError>) -> Failure {
         let error = error.into();
         let message = format!("{}: {}: {error}", self.path.display(), show_name(path));
-        Failure::new(message, Some(error.help()))
+        let is_missing = matches!(error, ImageError::Filesystem(fs::Error::NotFound));
+        Failure::new(message, Some(error.help())).missing(is_missing)
     }
 
     /// Runs `work` on the opened file.

@@ -10,7 +10,7 @@ use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, O
 use floatgate_image::help::Help;
 use floatgate_image::output::Output;
 use floatgate_lab::part_sizes;
-use floatgate_stack::fs::{Compression, Rename, Timestamp};
+use floatgate_stack::fs::{self, Compression, Rename, Timestamp};
 use floatgate_stack::ubifs::FormatOptions;
 use pyo3::prelude::*;
 use std::ffi::OsString;
@@ -195,8 +195,18 @@ pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -
             growth: if grow { GrowTo::Needed } else { GrowTo::Keep },
         };
         let all = |editor: &mut Editor<'_>| changes.iter().try_for_each(|change| change.make(editor));
-        let (_, edited) = edit(&path, &options, &all)
-            .map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
+        let (_, edited) = edit(&path, &options, &all).map_err(|error| {
+            Failure::of_file(&path, &error, Some(error.help())).missing(is_missing(&error))
+        })?;
         Ok(serde_json::to_string(&edited)?)
     })
+}
+
+/// True when a path of the host or of the image is not there.
+fn is_missing(error: &EditError) -> bool {
+    match error {
+        EditError::Host { error, .. } => error.kind() == std::io::ErrorKind::NotFound,
+        EditError::Inside { error, .. } => *error == fs::Error::NotFound,
+        _ => false,
+    }
 }

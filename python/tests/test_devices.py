@@ -214,6 +214,14 @@ def test_an_observer_sees_what_resources_do() -> None:
     flash.read(0, 2048)
     assert len(seen) == count
 
+    def once(span: floatgate.Span) -> None:
+        seen.append(span)
+        flash.observe(None)
+
+    flash.observe(once)
+    flash.read(0, 2048)
+    assert len(seen) == count + 1
+
     def fail(span: floatgate.Span) -> None:
         raise ZeroDivisionError
 

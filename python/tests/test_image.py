@@ -102,6 +102,17 @@ def test_fsspec_reads_out_of_images(protocol: str, request: pytest.FixtureReques
     assert table["kib_s"].tolist() == [11015.5, 2000.25]
 
 
+def test_what_is_not_there_is_a_missing_file(ubi: Path) -> None:
+    image = floatgate.Image(ubi)
+    for ask in (image.open, image.ls):
+        with pytest.raises(FileNotFoundError, match="/nothing"):
+            ask("/nothing")
+    with pytest.raises(FileNotFoundError, match="nosuch"), image.edit() as edit:
+        edit.put("nosuch", "/")
+    with pytest.raises(FileNotFoundError, match="/nothing"), image.edit() as edit:
+        edit.remove("/nothing")
+
+
 @pytest.mark.parametrize("format", ["ubi", "ubifs", "jffs2"])
 def test_images_are_built_and_changed(format: str, tree: Path, tmp_path: Path) -> None:
     path, changed = tmp_path / "image", tmp_path / "changed"

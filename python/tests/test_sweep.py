@@ -158,6 +158,8 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     table = floatgate.sweep(SETUP, long_space, "page read", checkpoint=checkpoint)
     assert checkpoint.read_bytes().startswith(kept)
     assert table == floatgate.sweep(SETUP, long_space, "page read")
+    # The same cell of a notebook again, while its last result is there.
+    assert table == floatgate.sweep(SETUP, long_space, "page read", checkpoint=checkpoint)
     with pytest.raises(floatgate.Error, match="another sweep"):
         floatgate.sweep(SETUP, space, "page read", checkpoint=checkpoint)
 

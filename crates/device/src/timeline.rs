@@ -4,7 +4,8 @@
 //! The [`Host`] is the thread whose elapsed time is accounted: every step of its clock is booked under one [`Phase`],
 //! so that a breakdown adds up without anybody checking.
 
-use floatgate_mtd::{Breakdown, Instant, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Nanos, Phase};
+use serde::Serialize;
 
 /// Something that serves one operation at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,11 +70,44 @@ pub struct Span {
     pub what: &'static str,
 }
 
+/// Events of reads: bits that the ECC corrected, pages read again, blocks to be scrubbed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Corrections {
+    /// Bits that the ECC corrected.
+    pub bitflips: u64,
+    /// Reads of a page again with shifted thresholds (read retry), because the ECC gave up.
+    pub retries: u64,
+    /// Calls in which some ECC step had as many wrong bits as the bitflip threshold says: Linux returns -EUCLEAN, and UBI scrubs.
+    pub scrub_requests: u64,
+}
+
+impl Corrections {
+    /// Counts a call that has read.
+    pub fn add(&mut self, done: &Done, geometry: &Geometry) {
+        self.bitflips += u64::from(done.bitflips);
+        self.retries += u64::from(done.retries);
+        self.scrub_requests += u64::from(done.wants_scrub(geometry));
+    }
+}
+
+impl std::ops::Sub for Corrections {
+    type Output = Self;
+
+    fn sub(self, earlier: Self) -> Self {
+        Self {
+            bitflips: self.bitflips - earlier.bitflips,
+            retries: self.retries - earlier.retries,
+            scrub_requests: self.scrub_requests - earlier.scrub_requests,
+        }
+    }
+}
+
 /// A foreground thread: its clock, where its time went, and, when asked for, every span of every resource.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     now: Instant,
     spent: Breakdown,
+    corrections: Corrections,
     spans: Option<Vec<Span>>,
 }
 
@@ -88,6 +122,17 @@ impl Host {
     #[inline]
     pub const fn spent(&self) -> Breakdown {
         self.spent
+    }
+
+    /// Corrections of all reads of NAND since power-on.
+    pub const fn corrections(&self) -> Corrections {
+        self.corrections
+    }
+
+    /// A read has ended so.
+    #[inline]
+    pub(crate) fn has_read(&mut self, done: &Done, geometry: &Geometry) {
+        self.corrections.add(done, geometry);
     }
 
     /// Starts or stops recording spans; what was recorded so far is dropped.
@@ -161,7 +206,7 @@ impl Host {
     /// A second thread that starts now, recording if this one does.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self { now: self.now, spent: Breakdown::default(), spans: self.spans.as_ref().map(|_| Vec::new()) }
+        Self { now: self.now, spans: self.spans.as_ref().map(|_| Vec::new()), ..Self::default() }
     }
 
     /// Takes over the records of a thread that has ended; its time is not this thread's.

@@ -211,10 +211,10 @@ impl Bench {
         work: impl FnOnce(&mut dyn FileSystem) -> FsResult<u64>,
     ) -> Result<(), Error> {
         let mut fs = self.fs.take().ok_or_else(gone)?;
-        let before = Clock::of(&fs);
+        let before = Clock::of(&mut fs);
         self.begin(fs.device_mut().as_mut());
         let calls = work(&mut *fs).map_err(failed(name))?;
-        let test = before.measured(name, bytes, calls, &Clock::of(&fs));
+        let test = before.measured(name, bytes, calls, &Clock::of(&mut fs));
         self.end(fs.device_mut().as_mut(), before.now, test);
         self.fs = Some(fs);
         Ok(())
@@ -225,32 +225,37 @@ impl Bench {
         let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
         let fs = self.fs.take().ok_or_else(gone)?;
         let (mut device, now) = fs.give_back().map_err(|(why, _)| in_words(why))?;
-        let mut start = Clock { now, spent: device.breakdown() };
+        let mut start = Clock::at(now, device.as_mut());
         self.begin(device.as_mut());
         let layers = self.layers.clone();
         let mounted = layers.mount(device, now, &mut |device, now| {
-            let attached = Clock { now, spent: device.breakdown() };
+            let attached = Clock::at(now, device.as_mut());
             self.end(device.as_mut(), start.now, start.measured("attach", 0, 1, &attached));
             self.begin(device.as_mut());
             start = attached;
         });
         let mut fs = mounted.map_err(|(why, _)| in_words(why))?;
-        let test = start.measured("mount", 0, 1, &Clock::of(&fs));
+        let test = start.measured("mount", 0, 1, &Clock::of(&mut fs));
         self.end(fs.device_mut().as_mut(), start.now, test);
         self.fs = Some(fs);
         Ok(())
     }
 }
 
-/// A moment, and where the time went up to it.
+/// A moment, where the time went up to it, and what was corrected.
 struct Clock {
     now: Instant,
     spent: Breakdown,
+    corrected: Corrections,
 }
 
 impl Clock {
-    fn of(fs: &Fs) -> Self {
-        Self { now: fs.now(), spent: fs.device().breakdown() }
+    fn of(fs: &mut Fs) -> Self {
+        Self::at(fs.now(), fs.device_mut().as_mut())
+    }
+
+    fn at(now: Instant, device: &mut dyn Device) -> Self {
+        Self { now, spent: device.breakdown(), corrected: device.host().corrections() }
     }
 
     fn measured(&self, name: &str, bytes: u64, calls: u64, end: &Self) -> Measured {
@@ -263,7 +268,7 @@ impl Clock {
             printed_kib_s: printed_kib_s(bytes / 1024, elapsed),
             exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
             breakdown_ns: end.spent - self.spent,
-            corrected: Corrections::default(),
+            corrected: end.corrected - self.corrected,
         }
     }
 }

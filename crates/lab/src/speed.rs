@@ -6,9 +6,10 @@
 
 use crate::fs_speed::FilesystemReport;
 use crate::machine::FilesystemKind;
+pub use floatgate_device::timeline::Corrections;
 use floatgate_device::wire::{Device, read_while_write};
 use floatgate_image::words::count;
-use floatgate_mtd::{Breakdown, Done, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
 use std::sync::LazyLock;
 
@@ -127,26 +128,6 @@ pub struct Measured {
     /// Bit errors in pages that were read.
     #[serde(flatten)]
     pub corrected: Corrections,
-}
-
-/// Events of reads: bits that the ECC corrected, pages read again, blocks to be scrubbed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Corrections {
-    /// Bits that the ECC corrected.
-    pub bitflips: u64,
-    /// Reads of a page again with shifted thresholds (read retry), because the ECC gave up.
-    pub retries: u64,
-    /// Calls in which some ECC step had as many wrong bits as the bitflip threshold says: Linux returns -EUCLEAN, and UBI scrubs.
-    pub scrub_requests: u64,
-}
-
-impl Corrections {
-    /// Counts a call.
-    pub fn add(&mut self, done: &Done, geometry: &Geometry) {
-        self.bitflips += u64::from(done.bitflips);
-        self.retries += u64::from(done.retries);
-        self.scrub_requests += u64::from(done.wants_scrub(geometry));
-    }
 }
 
 impl Measured {

@@ -72,6 +72,9 @@ pub fn measure(
         return measure_filesystem(config, rig, kind, tests);
     }
     let now = rig.now();
+    if tests.blocks == 0 {
+        return Err(Error::asked("no block is chosen", "test one block or more"));
+    }
     check_tests(rig.device.geometry(), tests)?;
     let block_bytes = rig.device.geometry().erase_bytes;
     let report = speed::run(rig.device.as_mut(), now, tests).map_err(|error| {

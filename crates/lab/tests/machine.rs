@@ -9,15 +9,15 @@
 use floatgate_lab::config::{Library, Override, Source};
 use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::rig::{self, RigOptions};
-use floatgate_lab::speed::SpeedOptions;
+use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
 use floatgate_lab::trace::{self, Operation};
 use std::collections::BTreeMap;
 
 const SETUP: &str = "imx6-mx30lf2g18ac";
 
-/// Virtual nanoseconds of each test.
-fn times(sets: &[&str]) -> BTreeMap<String, u64> {
+/// The tests of a new UBIFS.
+fn tests(sets: &[&str]) -> Vec<Measured> {
     let library = Library::built_in();
     let sets = Override::parse_all(sets).unwrap();
     let config = library.resolve(&library.setup(SETUP).unwrap(), &sets).unwrap();
@@ -32,7 +32,21 @@ fn times(sets: &[&str]) -> BTreeMap<String, u64> {
             test.name
         );
     }
-    run.report.tests.into_iter().map(|test| (test.name, test.ns)).collect()
+    run.report.tests
+}
+
+/// Virtual nanoseconds of each test.
+fn times(sets: &[&str]) -> BTreeMap<String, u64> {
+    tests(sets).into_iter().map(|test| (test.name, test.ns)).collect()
+}
+
+#[test]
+fn tests_of_a_filesystem_count_what_the_ecc_corrects() {
+    let flips = |sets: &[&str]| -> u64 { tests(sets).iter().map(|test| test.corrected.bitflips).sum() };
+    assert_eq!(flips(&[]), 0);
+    let worn = flips(&["cells.cycles=200000", "ecc.strength=2"]);
+    let more = flips(&["cells.cycles=300000", "ecc.strength=2"]);
+    assert!(0 < worn && worn < more, "{worn} {more}");
 }
 
 #[test]

@@ -13,6 +13,14 @@ use std::path::{Path, PathBuf};
 /// Longest line that is read: a batch of a million designs is no batch.
 const LINE_MAX: u64 = 256 << 20;
 
+/// Bytes of the digest in front of each batch: a number that is not as it was written shows.
+const DIGEST_BYTES: usize = 8;
+
+/// The first bytes of a text's digest, in hexadecimal digits.
+fn digest(text: &str, bytes: usize) -> String {
+    Sha256::digest(text).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The batches of a sweep so far, in the order of the designs.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
@@ -63,8 +71,7 @@ impl Checkpoint {
                 "wait until that has ended, or name another file for the checkpoint",
             ));
         }
-        let digest: String = Sha256::digest(subject).iter().map(|byte| format!("{byte:02x}")).collect();
-        let head = format!("{}\n", json!({ "floatgate_sweep": 2, "subject": digest }));
+        let head = format!("{}\n", json!({ "floatgate_sweep": 3, "subject": digest(subject, 32) }));
         let mut checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
         let mut found = vec![0; head.len()];
         let got = checkpoint.read_head(&mut found).map_err(failed)?;
@@ -121,7 +128,14 @@ impl Checkpoint {
 
     /// Adds the batch of the next designs.
     pub(super) fn append(&mut self, batch: &Batch) -> Result<(), Error> {
-        self.append_text(&(batch.to_line() + "\n"))
+        let line = batch.to_line();
+        self.append_text(&format!("{} {line}\n", digest(&line, DIGEST_BYTES)))
+    }
+
+    /// Lets another sweep open the file, which is complete: the same one may run twice in a session.
+    pub(super) fn release(&self) {
+        // Without locks there is none to give back.
+        let _ = self.file.unlock();
     }
 
     fn append_text(&mut self, text: &str) -> Result<(), Error> {
@@ -193,7 +207,8 @@ impl Iterator for Batches<'_> {
         match self.lines.by_ref().take(LINE_MAX).read_line(&mut self.line) {
             Ok(0) => None,
             Ok(_) => {
-                let batch = Batch::from_line(self.line.trim_end());
+                let (found, line) = self.line.trim_end().split_once(' ').unwrap_or_default();
+                let batch = (found == digest(line, DIGEST_BYTES)).then(|| Batch::from_line(line)).flatten();
                 Some(
                     batch.ok_or_else(|| self.checkpoint.damaged(&format!("line {} is damaged", self.number))),
                 )

@@ -67,7 +67,15 @@ impl Results {
             analysis.add(spec, &space, &batch);
         }
         analysis.check_columns(spec)?;
-        Ok(Self { spec: spec.head(), space, checkpoint, analysis, done })
+        let results = Self { spec: spec.head(), space, checkpoint, analysis, done };
+        results.release_if_complete();
+        Ok(results)
+    }
+
+    fn release_if_complete(&self) {
+        if self.done == self.designs() {
+            self.checkpoint.release();
+        }
     }
 
     /// Number of designs.
@@ -100,6 +108,7 @@ impl Results {
         let has_checked = self.analysis.measured > 0;
         self.analysis.add(&self.spec, &self.space, batch);
         self.done += batch.len();
+        self.release_if_complete();
         // Names are wrong for the whole sweep: better known after the first batch than at the end.
         if has_checked { Ok(()) } else { self.analysis.check_columns(&self.spec) }
     }

@@ -141,6 +141,11 @@ fn an_interrupted_sweep_goes_on() {
         std::fs::write(&path, &checkpoint[..cut]).unwrap();
         assert!(sweep(1 + number % 20) == whole, "cut at {cut}");
     }
+    // What is complete is not written to.
+    let both = [begun(SPEC, Some(&path)).unwrap(), begun(SPEC, Some(&path)).unwrap()];
+    assert!(both.iter().all(|(_, results)| written(results, Format::Csv) == whole[0]));
+    drop(both);
+    std::fs::write(&path, &checkpoint[..checkpoint.len() - 1]).unwrap();
     let open = begun(SPEC, Some(&path)).unwrap();
     let error = begun(SPEC, Some(&path)).err().unwrap();
     assert!(error.to_string().contains("another sweep is writing"), "{error}");
@@ -149,11 +154,15 @@ fn an_interrupted_sweep_goes_on() {
         let error = begun(&other, Some(&path)).err().unwrap();
         assert!(error.to_string().contains("another sweep"), "{error}");
     }
-    let mut damaged = checkpoint.clone();
-    let second_line = damaged.iter().position(|&byte| byte == b'\n').unwrap() + 1;
-    damaged[second_line] = b'!';
-    std::fs::write(&path, &damaged).unwrap();
-    assert!(begun(SPEC, Some(&path)).err().unwrap().to_string().contains("line 2 is damaged"));
+    let second_line = checkpoint.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+    // The digest, and a digit of a figure.
+    let digit = second_line + checkpoint[second_line..].windows(2).position(|two| two == b".9").unwrap() + 1;
+    for place in [second_line, digit] {
+        let mut damaged = checkpoint.clone();
+        damaged[place] = if damaged[place] == b'8' { b'7' } else { b'8' };
+        std::fs::write(&path, &damaged).unwrap();
+        assert!(begun(SPEC, Some(&path)).err().unwrap().to_string().contains("line 2 is damaged"));
+    }
     std::fs::write(&path, "a text of the user").unwrap();
     assert!(begun(SPEC, Some(&path)).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"a text of the user");

@@ -375,7 +375,9 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.begin(now);
         self.profile.copy(&mut self.host, buf.len());
-        self.read_range(addr, buf)
+        let done = self.read_range(addr, buf)?;
+        self.host.has_read(&done, &self.geometry);
+        Ok(done)
     }
 
     #[inline]
@@ -412,7 +414,9 @@ impl<B: NandBus> Mtd for RawNandDriver<B> {
         check_aligned(now, addr, 0, self.geometry.write_bytes)?;
         self.begin(now);
         let corrected = self.read_with_oob(addr, data, oob, mode)?;
-        Ok(span::done(self.host.now(), corrected, self.retries))
+        let done = span::done(self.host.now(), corrected, self.retries);
+        self.host.has_read(&done, &self.geometry);
+        Ok(done)
     }
 
     fn write_oob(

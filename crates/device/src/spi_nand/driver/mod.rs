@@ -289,7 +289,9 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
         check_range(now, addr, buf.len() as u64, self.geometry.size_bytes)?;
         self.begin(now);
         self.profile.copy(&mut self.host, buf.len());
-        self.read_range(addr, buf)
+        let done = self.read_range(addr, buf)?;
+        self.host.has_read(&done, &self.geometry);
+        Ok(done)
     }
 
     fn write(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Done, Error> {
@@ -321,7 +323,9 @@ impl<S: SpiMem> Mtd for SpiNandDriver<S> {
     ) -> Result<Done, Error> {
         self.check_oob(now, addr, data.len(), oob.len(), mode)?;
         self.begin(now);
-        self.read_page_oob(addr, data, oob, mode)
+        let done = self.read_page_oob(addr, data, oob, mode)?;
+        self.host.has_read(&done, &self.geometry);
+        Ok(done)
     }
 
     fn write_oob(
