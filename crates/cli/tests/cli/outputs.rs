@@ -69,6 +69,8 @@ fn a_limit_on_the_size_of_files_leaves_the_old_file() {
         let run = run_limited(&folder, &line.replace("OUT", "old"));
         assert_eq!(run.code, Some(2), "{line}: {}{}", run.out, run.err);
         assert!(run.err.contains("File too large"), "{line}: {}", run.err);
+        let name = old.file_name().unwrap().to_str().unwrap();
+        assert_eq!(run.err.matches(name).count(), 1, "{line}: {}", run.err);
         assert_eq!(std::fs::read(&old).unwrap(), b"precious", "{line}");
         std::fs::remove_file(&old).unwrap();
         assert_eq!(image_build::names(&folder), names, "{line}");
