@@ -115,9 +115,8 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
 /// Notes an image that goes on where another one ends: nothing of it is damaged.
 fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
-    let what =
-        format!("inodes up to {last} are of another image, its base: `mkfs.jffs2 --incremental` made it");
-    let consequence = "`cat BASE THIS > WHOLE` puts both together, where --pad has filled the last eraseblock of the base; Linux mounts this one alone as well";
+    let what = format!("inodes up to {last} are of another image, the base of this incremental one");
+    let consequence = "`cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks; Linux mounts this one alone as well";
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
 }
 

@@ -35,7 +35,7 @@ pub(super) enum Fields {
     Xattr(Xattr),
 }
 
-/// What nodes have versions of.
+/// A thing that nodes have versions of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Versioned {
     /// An inode, or the names in a directory.
@@ -55,7 +55,7 @@ impl Fields {
         }
     }
 
-    /// What the node has a version of, and that.
+    /// The thing that the node has a version of, and this version.
     pub(super) const fn version(&self) -> (Versioned, u32) {
         match self {
             Self::Inode(inode) => (Versioned::Inode(inode.inode), inode.version),
