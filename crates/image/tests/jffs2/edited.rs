@@ -82,7 +82,7 @@ pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<
 }
 
 /// The same on flash of so many eraseblocks of a size.
-fn filled_flash(
+pub(crate) fn filled_flash(
     kind: Kind,
     (blocks, erase_bytes): (usize, usize),
     fill: impl FnOnce(&mut dyn FileSystem),

@@ -9,10 +9,12 @@ use floatgate_image::repair::{Method, RepairReport, Repaired, repair};
 use floatgate_image::{Access, Image, Selection};
 use floatgate_media::crc;
 use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
-use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::fs::{FileSystem, FileType, NewFile, NewKind};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{ERASE, KINDS, REGULAR, filled, image, image_of_small_files, image_with_removed, noise};
+use super::edited::{
+    ERASE, KINDS, REGULAR, filled, filled_flash, image, image_of_small_files, image_with_removed, noise,
+};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -500,6 +502,39 @@ fn of_several_images_the_one_that_is_chosen_is_repaired() {
         let (others, others_now) =
             if offset == 0 { (&file[70_001..], &now[70_001..]) } else { (&file[..70_001], &now[..70_001]) };
         assert!(others == others_now, "{offset}");
+    }
+}
+
+/// The new nodes of a repair may tell another size of eraseblocks than what was left: no image comes of it that is damaged with that, and where Linux
+/// finds no root directory then, the repair says so.
+#[test]
+fn a_repair_that_tells_another_size_of_eraseblocks_is_repaired_as_that() {
+    const ERASE: usize = 128 << 10;
+    for kind in KINDS.into_iter().filter(|kind| kind.is_nand && !kind.summaries) {
+        let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+        let mut bytes = filled_flash(kind, (12, ERASE), |fs| {
+            let data = fs.create(1, b"data", &REGULAR).unwrap();
+            fs.write(data, 0, &noise(1, 100_000)).unwrap();
+            let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
+            let text_file = fs.create(1, b"text", &REGULAR).unwrap();
+            fs.write(text_file, 0, &text()).unwrap();
+            for number in 1..7 {
+                let file = fs.create(dir, format!("f{number}").as_bytes(), &REGULAR).unwrap();
+                fs.write(file, 0, &noise(number + 2, 30_000)).unwrap();
+            }
+        });
+        // As `mkfs.jffs2` leaves the ends of eraseblocks.
+        for (at, header) in nodes(&bytes, kind.endian) {
+            if header.node_type == NodeType::Padding {
+                bytes[at..at + header.len as usize].fill(0xFF);
+            }
+        }
+        bytes.truncate(4 * ERASE);
+        bytes[..ERASE / 2].fill(0xFF);
+        bytes[3 * ERASE / 2..2 * ERASE].copy_from_slice(&noise(9, ERASE / 2));
+        if let Err(error) = repaired("half an eraseblock", &bytes) {
+            assert!(matches!(error, ImageError::Truncated(_)), "{error}");
+        }
     }
 }
 
