@@ -52,7 +52,7 @@ pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
 }
 
 /// Programs whose command lines are parts of reports.
-const PROGRAMS: [&str; 2] = ["mkfs.ubifs ", "ubinize "];
+const PROGRAMS: [&str; 5] = ["mkfs.ubifs ", "ubinize ", "mkfs.jffs2 ", "sumtool ", "nandwrite "];
 
 /// As [`wrapped`]; a command line for a shell stays one, so that it can be copied.
 fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
@@ -111,6 +111,8 @@ mod tests {
     fn a_command_line_can_be_copied() {
         let lines = wrapped_in_report("  ubinize -x lzo -r DIRECTORY -o VOLUME.img", 24);
         assert_eq!(lines, ["  ubinize -x lzo -r \\", "  DIRECTORY -o \\", "  VOLUME.img"]);
+        let lines = wrapped_in_report("    mkfs.jffs2 -e 65536 -r DIRECTORY -o image.jffs2", 40);
+        assert_eq!(lines, ["    mkfs.jffs2 -e 65536 -r DIRECTORY \\", "    -o image.jffs2"]);
     }
 
     #[test]

@@ -211,7 +211,7 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
 /// As [`detect`]; an image of another size.
 pub(crate) fn detect_sized(store: &mut dyn Store, peb_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
     let all = detect_in_pages(store, None, peb_bytes)?;
-    all.iter().map(|found| with_free(store, found, |_| Vec::new())).collect()
+    all.iter().map(|found| with_free(store, found, &all, |_| Vec::new())).collect()
 }
 
 /// As [`detect_sized`], with the pages that the OOB was taken out of, if there was some.

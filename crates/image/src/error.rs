@@ -110,9 +110,9 @@ pub enum ImageError {
         /// Those that there must be.
         need: u32,
     },
-    /// The last eraseblock of a JFFS2 ends with something that is no node.
+    /// Behind the last node of a JFFS2 there is something else than erased flash.
     #[error(
-        "at byte {offset:#x}, behind the last node of the JFFS2, its eraseblock goes on with something else: what a power cut left, or other data"
+        "at byte {offset:#x}, behind the last node of the JFFS2, there is something else than erased flash: what a power cut left, damage, or other data"
     )]
     Jffs2Tail {
         /// Byte in the file.

@@ -10,6 +10,7 @@ use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
 #[cfg(feature = "mount")]
 use crate::mount::MountError;
+use crate::open::Growth;
 use crate::output::{OutputError, is_stdout};
 use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
@@ -139,7 +140,7 @@ impl Help for ImageError {
                 "--lebs N lengthens the image to N eraseblocks, --grow of `floatgate image put` as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
             }
             Self::Jffs2Tail { .. } => {
-                "--recover goes on as Linux does when it mounts, and erases what is no node; leave it out where other data follow in the file"
+                "--recover goes on as Linux does when it mounts, and erases what is no node; where it is other data, `dd` cuts the image out into a file of its own"
             }
             Self::WrongMoment(..) | Self::PastUnauthentic => {
                 "`floatgate image ls --history` lists moments, without authentication"
@@ -201,6 +202,9 @@ impl Help for ImageError {
     }
 }
 
+/// Advice where a JFFS2 is to grow over something else.
+const ALONE: &str = "the image is unchanged; something else follows it: `dd` cuts it out into a file of its own, where it can grow, and `floatgate image info` says where it is";
+
 /// Advice for a file of another format.
 fn other_format(format: &str) -> &'static str {
     match format {
@@ -240,6 +244,11 @@ impl Help for EditError {
             }
             Self::Lebs { unit: "LEB", .. } => {
                 "the image is unchanged; `floatgate image info` says how far it can grow"
+            }
+            Self::Lebs { least, most, .. } if least == most => ALONE,
+            Self::Largest { growth: Growth { unit: "eraseblock", .. }, .. } => ALONE,
+            Self::Largest { .. } => {
+                "the image is unchanged; remove something first, or build a larger one with `floatgate image build --max-lebs`"
             }
             Self::Lebs { .. } | Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => {
                 "the image is unchanged"

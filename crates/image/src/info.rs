@@ -88,8 +88,8 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 /// Description of one image.
 fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
-    let mut one =
-        OneImage { offset, len: found.len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
+    let len = image.own_bytes(found);
+    let mut one = OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
     match &found.content {
         Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
             Ok(fs) => {

@@ -5,6 +5,7 @@ mod bytes;
 mod choose;
 
 use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,6 +84,12 @@ pub struct Growth {
 /// Changes of a file that wait.
 pub(super) type FilePending = Pending<Box<dyn Store>>;
 
+/// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
 /// A filesystem mounted from a file.
 pub type ImageFs = Box<dyn FileSystem>;
 
@@ -102,7 +109,11 @@ impl Image {
     /// As [`open`](Self::open); what is in the file has another size.
     pub fn open_sized(path: &Path, access: Access, peb_bytes: Option<u32>) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
-        Self::over_known(file.map_err(ImageError::File)?, access, (None, peb_bytes))
+        let mut file = file.map_err(ImageError::File)?;
+        if access == Access::Read && is_stream(path) {
+            return Self::from_stream(&mut file, peb_bytes);
+        }
+        Self::over_known(file, access, (None, peb_bytes))
     }
 
     /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
@@ -201,11 +212,10 @@ impl Image {
             ImageError::Shifted(why) => ImageError::NotRepairable(why),
             error => error,
         };
-        let (plain, splices, mut found) =
-            spliced(Arc::clone(&data), found, access, detect).map_err(shifted)?;
-        for found in &mut found {
-            *found = jffs2::write::with_free(&store, found, |found| corrected.bad_pebs(found))?;
-        }
+        let (plain, splices, all) = spliced(Arc::clone(&data), found, access, detect).map_err(shifted)?;
+        let bad_pebs = |found: &Found| corrected.bad_pebs(found);
+        let found = all.iter().map(|found| jffs2::write::with_free(&store, found, &all, bad_pebs));
+        let found = found.collect::<Result<Vec<_>, _>>()?;
         let bytes = match (access, &scheme) {
             (Access::Read, _) => plain,
             (Access::Write, Some(scheme)) => {
@@ -251,6 +261,11 @@ impl Image {
     pub fn file_byte(&self, at: u64) -> u64 {
         let at = self.splices.file_byte(at);
         self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
+    }
+
+    /// Bytes of the file that an image has, without those that are missing in it, and without OOB.
+    pub(super) fn own_bytes(&self, found: &Found) -> u64 {
+        self.splices.file_byte(found.offset + found.len) - self.splices.file_byte(found.offset)
     }
 
     /// The place of an image in the file.
@@ -307,7 +322,7 @@ impl Image {
             _ => "UBI",
         };
         let offset = self.file_byte(found.offset);
-        format!("{kind} at byte {offset} ({offset:#x}), {}", size(found.len))
+        format!("{kind} at byte {offset} ({offset:#x}), {}", size(self.own_bytes(found)))
     }
 
     /// Mounts the filesystem that is meant.

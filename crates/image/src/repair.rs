@@ -24,6 +24,9 @@ use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
 use crate::words::count;
 
+/// Sizes of eraseblocks for which a JFFS2 is mended at most.
+const SIZES_TRIED: usize = 3;
+
 /// Bytes that are copied together.
 const PIECE: usize = 1 << 20;
 
@@ -295,10 +298,8 @@ fn mend(
         _ => {}
     }
     let known = saved.losses.len();
-    let method = if let Content::Jffs2(shape) = &found.content {
-        let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(found)).unwrap_or_default();
-        jffs2_repair::mend(&|| target(image, out), found, shape, saved)?;
-        jffs2_repair::write_again(target(image, out)?, found, shape, &lost)?;
+    let method = if let Content::Jffs2(_) = found.content {
+        mend_jffs2(image, found.clone(), out, saved)?;
         Method::Mended
     } else {
         rebuild(image, found, output, saved)?;
@@ -308,6 +309,25 @@ fn mend(
         saved.place_losses(known, &format!("image at byte {}", image.file_byte(found.offset)));
     }
     Ok(method)
+}
+
+/// Makes a JFFS2 clean. Where nothing tells the size of its eraseblocks, the new nodes may, and another one than it was taken for: then it is mended as
+/// that.
+fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
+    let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
+    for _ in 0..SIZES_TRIED {
+        let Content::Jffs2(shape) = &found.content else { break };
+        let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
+        jffs2_repair::mend(&|| target(image, out), &found, shape, saved)?;
+        jffs2_repair::write_again(target(image, out)?, &found, shape, &lost)?;
+        let now = image.open_like(out, Access::Read)?;
+        let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
+        match now.found.as_slice() {
+            [new] if is_only && !is_same(new) && now.splices.is_empty() => found = new.clone(),
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
@@ -325,6 +345,11 @@ fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<Outcome, 
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
 /// were before.
 fn as_it_is_now(found: &Found, before: &Image, now: &Image) -> Found {
+    if let ([old], [new]) = (before.found.as_slice(), now.found.as_slice())
+        && old.offset == found.offset
+    {
+        return new.clone();
+    }
     let next = before.found.iter().map(|other| other.offset).filter(|&other| other > found.offset).min();
     let fits =
         |new: &&Found| new.offset == found.offset && next.is_none_or(|next| new.offset + new.len <= next);

@@ -1,11 +1,14 @@
 //! `floatgate image build`.
 
 use super::extract::tell_losses;
+use super::options;
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::help::Help;
 use crate::output::ReportFormat;
-use floatgate_image::build::{BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build};
+use floatgate_image::build::{
+    BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build,
+};
 use floatgate_image::output::Output;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
@@ -158,7 +161,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let source = source(&args.source)?;
     let output = Output::create(&args.output, &[&args.source])?;
     let file = output.file().try_clone().map_err(|error| output.failed(error))?;
-    let built = build(&source, file, &options).map_err(|error| Failure::new(&error, error.help()))?;
+    let failed = |error: BuildError| match &error {
+        BuildError::Image(_) | BuildError::Ubi(_) => {
+            Failure::new(options::named(&args.output, &error), error.help())
+        }
+        _ => Failure::new(&error, error.help()),
+    };
+    let built = build(&source, file, &options).map_err(failed)?;
     common::finish(output)?;
     args.report(&built)
 }

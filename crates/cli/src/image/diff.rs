@@ -4,10 +4,10 @@ use super::options;
 use crate::common::{Failure, Outcome, count};
 use crate::help::Help;
 use crate::output::{self, ReportFormat};
+use floatgate_image::Selection;
 use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
-use floatgate_image::{Access, Image, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ Compares names, types, permissions, owners, times of change, sizes, contents, li
 of UBIFS are compared between images only: a directory of the host has others, and a tar has none. \
 Exit status 0: nothing differs; 1: something does; 2: something could not be read.")]
 pub(crate) struct Args {
-    /// The first image, or a directory or a tar with its files
+    /// The first image, or a directory or a tar with its files; - reads an image from stdin
     first: PathBuf,
 
     /// The second image, or a directory or a tar
@@ -105,11 +105,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "compare two images, or leave --raw out",
         ));
     }
-    let mut report = diff_sides(sides, &options).map_err(failed)?;
-    if args.raw {
-        let images = [image(&args.first, &first)?, image(&args.second, &second)?];
-        report.raw = diff_raw([(&images[0], &first), (&images[1], &second)]).map_err(failed)?;
-    }
+    let raw = match &sides {
+        [Side::Image(one, _), Side::Image(other, _)] if args.raw => {
+            diff_raw([(one, &first), (other, &second)]).map_err(failed)?
+        }
+        _ => Vec::new(),
+    };
+    let report = DiffReport { raw, ..diff_sides(sides, &options).map_err(failed)? };
     args.format.print(&report, "differences", || text(&report))?;
     if !args.format.is_for_programs() {
         if !args.raw && !report.not_compared.is_empty() {
@@ -128,12 +130,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {
+    if path.as_os_str() == "-" {
+        let image = options::read(path, selection.peb_bytes)?;
+        return Ok(Side::Image(Box::new(image), selection.clone()));
+    }
     let opened = Side::open(path, selection);
     opened.map_err(|error| Failure::new(format!("{}: {error}", path.display()), error.help()))
-}
-
-fn image(path: &Path, selection: &Selection) -> Result<Image, Failure> {
-    Image::open_sized(path, Access::Read, selection.peb_bytes).map_err(|error| options::failure(path, &error))
 }
 
 fn text(report: &DiffReport) -> String {

@@ -373,7 +373,7 @@ impl EditArgs {
     }
 
     fn failed(&self, error: &EditError) -> Failure {
-        Failure::new(format!("{}: {error}", self.image.image.display()), error.help())
+        Failure::new(options::named(&self.image.image, error), error.help())
     }
 
     fn report(&self, committed: &Committed, edited: &Edited) -> Outcome {

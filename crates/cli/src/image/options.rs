@@ -1,5 +1,6 @@
 //! Options that the subcommands share.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
@@ -7,6 +8,7 @@ use crate::help::Help;
 use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
+use floatgate_image::open::is_stream;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
@@ -64,10 +66,10 @@ impl ImageArgs {
 
     /// Path of the image, where it must be a file that can be read again or written.
     pub(super) fn file(&self) -> Result<&Path, Failure> {
-        if self.image.as_os_str() == "-" {
+        if self.image.as_os_str() == "-" || is_stream(&self.image) {
             let help = "name a file; ./- is one with that name";
             return Err(Failure::new(
-                "what comes from stdin is only read: it is neither changed, repaired nor mounted",
+                "what comes from stdin or a pipe is only read: it is neither changed, repaired nor mounted",
                 help,
             ));
         }
@@ -75,11 +77,10 @@ impl ImageArgs {
     }
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
-        let opened = if self.image.as_os_str() == "-" && access == Access::Read {
-            Image::from_stream(&mut std::io::stdin().lock(), self.peb_size)
-        } else {
-            Image::open_sized(&self.image, access, self.peb_size)
-        };
+        if access == Access::Read {
+            return read(&self.image, self.peb_size);
+        }
+        let opened = Image::open_sized(&self.image, access, self.peb_size);
         opened.map_err(|error| failure(&self.image, &error))
     }
 
@@ -102,9 +103,24 @@ impl ImageArgs {
     }
 }
 
+/// Opens an image for reading; - is stdin.
+pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure> {
+    let opened = match path.as_os_str() {
+        stdin if stdin == "-" => Image::from_stream(&mut std::io::stdin().lock(), peb_size),
+        _ => Image::open_sized(path, Access::Read, peb_size),
+    };
+    opened.map_err(|error| failure(path, &error))
+}
+
 /// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &ImageError) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()), error.help())
+    Failure::new(named(path, error), error.help())
+}
+
+/// A message with the name of a file, unless it begins with that already.
+pub(super) fn named(path: &Path, error: &impl fmt::Display) -> String {
+    let (name, message) = (format!("{}: ", path.display()), error.to_string());
+    if message.starts_with(&name) { message } else { name + &message }
 }
 
 /// Says that eraseblocks which were written to have a size that is a guess.

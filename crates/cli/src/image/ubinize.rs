@@ -1,5 +1,6 @@
 //! `floatgate image ubinize`.
 
+use super::options;
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use crate::help::Help;
@@ -54,7 +55,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let failed = |error: UbinizeError| Failure::new(&error, error.help());
+    let failed = |error: UbinizeError| match &error {
+        UbinizeError::Store(_) => Failure::new(options::named(&args.output, &error), error.help()),
+        _ => Failure::new(&error, error.help()),
+    };
     let volumes = read(&args.ini).map_err(failed)?;
     let shape = args.flash.shape()?;
     let geometry = shape.ubi().map_err(|error| Failure::new(&error, error.help()))?;

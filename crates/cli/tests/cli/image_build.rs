@@ -3,7 +3,7 @@
 use crate::support::{Run, assert_refused, finish, floatgate, fresh, run_in};
 use std::io::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// A tar of regular files (POSIX ustar), without the end mark.
 pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -185,9 +185,30 @@ fn images_are_read_from_stdin() {
         let (piped, named) = (from_stdin(&piped), from_file(&named));
         assert_eq!((piped.code, &piped.out), (Some(0), &named.out), "{}", piped.err);
     }
-    let refused = from_stdin(&["rm", "-", "/etc/fstab"]);
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.err.contains("what comes from stdin is only read"), "{}", refused.err);
+    let compared = from_stdin(&["diff", "-", "rootfs.ubi", "--raw"]);
+    assert!(compared.code == Some(0) && compared.out.contains("all the same"), "{compared:?}");
+    // As a shell does it with `|` and `<(COMMAND)`.
+    let from_pipe = |args: &[&str]| {
+        let mut cat =
+            Command::new("cat").arg(folder.join("rootfs.ubi")).stdout(Stdio::piped()).spawn().unwrap();
+        let pipe = cat.stdout.take().unwrap();
+        let run = finish(floatgate().arg("image").args(args).current_dir(&folder).stdin(pipe));
+        cat.wait().unwrap();
+        run
+    };
+    let (piped, named) = (from_pipe(&["ls", "/dev/stdin"]), from_file(&["ls", "rootfs.ubi"]));
+    assert_eq!((piped.code, &piped.out), (Some(0), &named.out), "{}", piped.err);
+    let compared = from_pipe(&["diff", "rootfs.ubi", "/dev/stdin"]);
+    assert!(compared.code == Some(0) && compared.out.contains("all the same"), "{compared:?}");
+    let refused = [
+        from_stdin(&["rm", "-", "/etc/fstab"]),
+        from_pipe(&["rm", "/dev/stdin", "/etc/fstab"]),
+        from_pipe(&["check", "/dev/stdin", "--repair", "repaired"]),
+    ];
+    for refused in refused {
+        assert_eq!(refused.code, Some(2));
+        assert!(refused.err.contains("what comes from stdin or a pipe is only read"), "{}", refused.err);
+    }
 }
 
 /// With eraseblocks of another size an image is not good: where it is a guess, a change says so.

@@ -9,7 +9,7 @@ use floatgate_stack::ubifs::Behaviour;
 
 use super::super::build::{BuildError, Files, Source, files};
 use super::super::extract::Loss;
-use super::super::open::{Access, Selection};
+use super::super::open::{Access, Selection, is_stream};
 use super::super::{Image, ImageError, ImageFs};
 use super::{DiffError, DiffOptions, DiffReport, compare};
 
@@ -44,7 +44,7 @@ impl Side {
             return Ok(Self::Files(Box::new(files(&Source::Directory(path.to_owned()))?)));
         }
         let of_flash = Selection { peb_bytes: selection.peb_bytes, ..Selection::default() };
-        if *selection == of_flash && is_tar(path) {
+        if *selection == of_flash && !is_stream(path) && is_tar(path) {
             return Ok(Self::Files(Box::new(files(&Source::Tar(path.to_owned()))?)));
         }
         Ok(Self::Image(

@@ -33,6 +33,8 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::extract::{Loss, show_name};
+use super::open::Growth;
+use crate::words::count;
 
 /// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +62,7 @@ pub enum EditError {
         error: std::io::Error,
     },
     /// The volume cannot have this number of LEBs, or the image of a JFFS2 not this number of eraseblocks.
-    #[error("the {what} cannot have {lebs} {unit}s: {least} to {most} are possible")]
+    #[error("the {what} cannot have {}: {}", count(u64::from(*.lebs), .unit), possible(*.least, *.most))]
     Lebs {
         /// `volume` or `image`.
         what: &'static str,
@@ -79,6 +81,14 @@ pub enum EditError {
         /// Number of LEBs that it has.
         lebs: u64,
     },
+    /// The change needs more room, and the filesystem has all that it can have.
+    #[error("{error}; the {} cannot have more than {}", .growth.what, count(u64::from(.growth.max), .growth.unit))]
+    Largest {
+        /// Reason for which the change needs room.
+        error: Box<EditError>,
+        /// Size of the filesystem.
+        growth: Growth,
+    },
     /// Something else follows the image in its file.
     #[error("the image cannot grow: something else follows in the file")]
     CannotGrow,
@@ -90,6 +100,11 @@ pub enum EditError {
         /// Reason.
         what: &'static str,
     },
+}
+
+/// Words for the sizes that something can have.
+fn possible(least: u32, most: u32) -> String {
+    if least < most { format!("{least} to {most} are possible") } else { format!("it stays at {most}") }
 }
 
 impl EditError {
@@ -107,7 +122,7 @@ impl EditError {
                 error,
                 ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
             ),
-            Self::TooSmall { .. } | Self::Full => true,
+            Self::TooSmall { .. } | Self::Full | Self::Largest { .. } => true,
             _ => false,
         }
     }

@@ -47,6 +47,17 @@ pub enum GrowTo {
     Lebs(u32),
 }
 
+impl GrowTo {
+    /// The largest size with which a change is tried.
+    const fn tried(self, growth: Growth) -> u32 {
+        match self {
+            Self::Keep => growth.volume,
+            Self::Needed => growth.max,
+            Self::Lebs(lebs) => lebs,
+        }
+    }
+}
+
 /// A session whose filesystem is unmounted, with what is to be written.
 pub(super) struct Ended {
     pub(super) pending: FilePending,
@@ -175,11 +186,28 @@ pub fn edit(
     options: &EditOptions,
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
+    edit_growing(path, options, change).map_err(|error| match growth_of(path, options) {
+        Ok(Some(growth)) if error.wants_room() && growth.max <= options.growth.tried(growth) => {
+            EditError::Largest { error: Box::new(error), growth }
+        }
+        _ => error,
+    })
+}
+
+/// Sizes that the filesystem of an image can have.
+fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, ImageError> {
+    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?.growth(&options.selection)
+}
+
+fn edit_growing(
+    path: &Path,
+    options: &EditOptions,
+    change: &Change<'_>,
+) -> Result<(Committed, Edited), EditError> {
     if options.growth == GrowTo::Keep {
         return attempt(path, options, None, change);
     }
-    let image = Image::open_sized(path, Access::Read, options.selection.peb_bytes)?;
-    let Some(growth) = image.growth(&options.selection)? else { return Err(EditError::CannotGrow) };
+    let Some(growth) = growth_of(path, options)? else { return Err(EditError::CannotGrow) };
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
         if lebs < least || lebs > most {

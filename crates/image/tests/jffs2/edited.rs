@@ -8,6 +8,7 @@ use floatgate_image::detect::Content;
 use floatgate_image::edit::{
     Committed, EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit,
 };
+use floatgate_image::help::Help as _;
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
@@ -77,14 +78,24 @@ pub(crate) const REGULAR: NewFile<'_> =
 
 /// The image of a filesystem that `fill` has put something into, with all of its partition.
 pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<u8> {
-    let flash = StoreFlash::new(Vec::new(), geometry(kind.is_nand, BLOCKS, ERASE), StoreMode::WriteThrough);
+    filled_flash(kind, (BLOCKS, ERASE), fill)
+}
+
+/// The same on flash of so many eraseblocks of a size.
+pub(crate) fn filled_flash(
+    kind: Kind,
+    (blocks, erase_bytes): (usize, usize),
+    fill: impl FnOnce(&mut dyn FileSystem),
+) -> Vec<u8> {
+    let geometry = geometry(kind.is_nand, blocks, erase_bytes);
+    let flash = StoreFlash::new(Vec::new(), geometry, StoreMode::WriteThrough);
     let options =
         MountOptions { endian: Some(kind.endian), summaries: kind.summaries, ..MountOptions::default() };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
     fs.set_time(NOW);
     fill(&mut fs);
     let mut bytes = fs.unmount().map_err(|(error, _)| error).unwrap().into_store();
-    bytes.resize(BLOCKS * ERASE, 0xFF);
+    bytes.resize(blocks * erase_bytes, 0xFF);
     bytes
 }
 
@@ -396,6 +407,77 @@ fn a_last_eraseblock_that_ends_with_something_else_is_refused_unless_it_is_to_be
         put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
         assert!(contents(&mut *mount(&file), "/data") == noise(1, 100_000), "{kind:?}");
+    }
+}
+
+/// Free eraseblocks that something has overwritten are erased if that is asked for; what is other data stays, and no advice goes in circles.
+#[test]
+fn what_is_behind_an_image_is_erased_only_if_that_is_asked_for() {
+    for kind in KINDS {
+        let whole = image(kind);
+        let free = (whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE + 2) * ERASE;
+        let mut bytes = whole.clone();
+        bytes[free..free + 2 * ERASE].copy_from_slice(&noise(9, 2 * ERASE));
+        let (_folder, file) = folder(&bytes);
+        let refused = put(&file, &options(), "new", b"new");
+        assert!(
+            matches!(refused, Err(EditError::Image(ImageError::Jffs2Tail { offset })) if offset == free as u64),
+            "{kind:?}: {refused:?}"
+        );
+        put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        put(&file, &options(), "more", b"more").unwrap();
+        let (_folder, file) = folder(&[&whole[..free - ERASE], &noise(9, ERASE)].concat());
+        for growth in [GrowTo::Keep, GrowTo::Needed] {
+            let refused = put(&file, &EditOptions { growth, ..options() }, "new", &noise(1, 3 * ERASE));
+            assert!(matches!(refused, Err(EditError::Largest { .. })), "{kind:?}: {refused:?}");
+            let help = refused.unwrap_err().help();
+            assert!(help.contains("`dd` cuts it out"), "{help}");
+        }
+    }
+}
+
+/// The size of eraseblocks that an image tells, or seems to have, and whether that is a guess.
+fn size_of_eraseblocks(file: &Path) -> (u32, bool) {
+    let image = Image::open(file, Access::Read).unwrap();
+    let Content::Jffs2(shape) = &image.found[0].content else { panic!("{:?}", image.found) };
+    assert_eq!(image.found.len(), 1);
+    (shape.erase_bytes, shape.erase_is_guess)
+}
+
+/// A small image does not tell the size of its eraseblocks. The first change does, and no later one takes it for another.
+#[test]
+fn the_size_of_eraseblocks_is_the_same_for_all_changes() {
+    let needed = EditOptions { growth: GrowTo::Needed, ..options() };
+    for (bits, kind) in (12..=18).flat_map(|bits| KINDS.map(|kind| (bits, kind))) {
+        let erase = 1 << bits;
+        let whole = filled_flash(kind, (12, erase), |fs| {
+            let file = fs.create(1, b"file", &REGULAR).unwrap();
+            fs.write(file, 0, &noise(1, 5000)).unwrap();
+        });
+        let end = (whole.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1).next_multiple_of(4);
+        for len in [end, end.next_multiple_of(erase), whole.len()] {
+            let name = format!("{kind:?}, {len} bytes, eraseblocks of {erase}");
+            let (_folder, file) = folder(&whole[..len]);
+            let (first, is_guess) = size_of_eraseblocks(&file);
+            assert!(is_guess || first == erase as u32, "{name}: {first}");
+            for round in 0..3 {
+                let told = |what: &str| {
+                    let size = size_of_eraseblocks(&file);
+                    assert_eq!(size, (first, false), "{name}: {what}, {round}");
+                };
+                put(&file, &needed, "new", &noise(2, 3000)).unwrap();
+                told("put");
+                change(&file, &needed, |editor| editor.remove(&path("/new"), false)).unwrap();
+                told("rm");
+                put(&file, &needed, "other", &noise(3, 20_000)).unwrap();
+                told("put of more");
+                put(&file, &needed, "small", b"small").unwrap();
+                told("put of little");
+            }
+            assert_eq!(outcome(&file), Outcome::Clean, "{name}");
+            assert!(contents(&mut *mount(&file), "/file") == noise(1, 5000), "{name}");
+        }
     }
 }
 

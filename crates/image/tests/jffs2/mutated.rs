@@ -15,7 +15,7 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{StoreFlash, StoreMode};
 
 use super::edited::{KINDS, Kind, NOW, geometry, noise};
-use super::repaired::{listing, nodes};
+use super::repaired::{listing, nodes, repaired};
 use super::{mounted, open};
 
 pub(crate) const ERASE: usize = 4 << 10;
@@ -271,4 +271,50 @@ fn a_field_that_says_something_else_is_repaired() {
         }
     }
     assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// A summary that lists a node as one of another inode or version: what the node itself says is read, kept and listed anew.
+#[test]
+fn a_summary_that_contradicts_a_node_gives_way_to_it() {
+    for kind in KINDS.into_iter().filter(|kind| kind.summaries) {
+        let whole = small(kind);
+        let before = listing(&mut *mounted(&whole));
+        let fields: &[usize] = &[12, 16, 20];
+        let mut told = 0;
+        for (at, header) in nodes(&whole, kind.endian) {
+            let of_type = fields.iter().filter(|field| match header.node_type {
+                NodeType::Inode => **field < 20,
+                NodeType::Dirent => true,
+                _ => false,
+            });
+            for (&field, value) in of_type.flat_map(|field| [(field, 3), (field, 77)]) {
+                let name = format!("{kind:?} {at:#x}, field {field} is {value}");
+                let mut bytes = whole.clone();
+                set_field(&mut bytes, kind.endian, at, (field, 4), value);
+                list_again(&mut bytes, kind.endian, ERASE);
+                let end = at + header.len as usize;
+                bytes[at..end].copy_from_slice(&whole[at..end]);
+                if bytes == whole {
+                    continue;
+                }
+                told += 1;
+                let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+                let of_node = report.findings.iter().find(|finding| finding.offset == Some(at as u64));
+                let what = of_node.map(|finding| finding.what.as_str());
+                assert!(
+                    what.is_some_and(|what| what.contains("lists the node as")),
+                    "{name}: {:?}",
+                    report.findings
+                );
+                assert_eq!((report.outcome, report.findings.len()), (Outcome::Damaged, 1), "{name}");
+                assert!(listing(&mut *mounted(&bytes)) == before, "{name}");
+                let (repair, new) = repaired(&name, &bytes).unwrap();
+                assert_eq!(repair.losses.len(), 1, "{name}: {:?}", repair.losses);
+                assert!(listing(&mut *mounted(&new)) == before, "{name}");
+                assert!(new == whole, "{name}: the summary is what it was");
+                assert!(listing(&mut *mounted(&churn(&bytes).unwrap())) == before, "{name}");
+            }
+        }
+        assert!(told > 20, "{kind:?}: {told}");
+    }
 }

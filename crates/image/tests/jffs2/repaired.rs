@@ -9,10 +9,12 @@ use floatgate_image::repair::{Method, RepairReport, Repaired, repair};
 use floatgate_image::{Access, Image, Selection};
 use floatgate_media::crc;
 use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NodeType};
-use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::fs::{FileSystem, FileType, NewFile, NewKind};
 use floatgate_stack::ubifs::Behaviour;
 
-use super::edited::{ERASE, KINDS, REGULAR, filled, image, image_of_small_files, image_with_removed, noise};
+use super::edited::{
+    ERASE, KINDS, REGULAR, filled, filled_flash, image, image_of_small_files, image_with_removed, noise,
+};
 use super::{IMAGES, Random, contents, mounted, open, text};
 
 /// Repairs an image; what comes of it is clean.
@@ -386,6 +388,47 @@ fn an_eraseblock_that_is_overwritten_is_damage() {
     }
 }
 
+/// What overwrites the last eraseblock with nodes, or free ones, is damage as well, as long as erased ones follow up to the end of the file.
+#[test]
+fn what_overwrites_eraseblocks_behind_which_others_are_erased_is_damage() {
+    for kind in KINDS {
+        let whole = image(kind);
+        let last = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE;
+        for (first, blocks) in [(last, 1), (last, 3), (last + 1, 1), (last + 2, 2)] {
+            for with in [vec![0; blocks * ERASE], noise(9, blocks * ERASE)] {
+                let name = format!("{kind:?} {blocks} at {first} {}", with[0]);
+                let mut bytes = whole.clone();
+                bytes[first * ERASE..(first + blocks) * ERASE].copy_from_slice(&with);
+                let opened = open(&bytes).unwrap();
+                assert_eq!((opened.found[0].offset, opened.found[0].len), (0, whole.len() as u64), "{name}");
+                let report = check(&opened, &Selection::default()).unwrap();
+                let findings =
+                    || report.findings.iter().filter(|finding| finding.what.contains("are no node"));
+                let places: Vec<u64> = findings().filter_map(|finding| finding.offset).collect();
+                let expected: Vec<u64> =
+                    (first..first + blocks).map(|block| (block * ERASE) as u64).collect();
+                assert_eq!(places, expected, "{name}: {:?}", report.findings);
+                let (repair, new) = repaired(&name, &bytes).unwrap();
+                assert_eq!(repair.losses.len(), report.findings.len(), "{name}: {:?}", repair.losses);
+                assert_eq!(new.len(), whole.len(), "{name}");
+                let mut fs = mounted(&new);
+                assert!(contents(&mut *fs, "/dir/text") == text(), "{name}");
+            }
+        }
+        // So many erased ones do not follow, or it tells what it is.
+        let end = (last + 3) * ERASE;
+        let other = [&whole[..end], &noise(9, 2 * ERASE), &whole[end..end + ERASE]].concat();
+        let mut named = [&whole[..end], &noise(9, ERASE), &whole[end..]].concat();
+        named[end..end + 4].copy_from_slice(b"hsqs");
+        for bytes in [other, named] {
+            let found = open(&bytes).unwrap().found.clone();
+            assert_eq!(found[0].len, ((last + 1) * ERASE) as u64, "{kind:?}");
+            let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+            assert_eq!(report.outcome, Outcome::Clean, "{kind:?}: {:?}", report.findings);
+        }
+    }
+}
+
 /// On flash that was changed nothing else tells: a removed directory leaves the same.
 #[test]
 fn a_directory_whose_name_is_overwritten_is_damage() {
@@ -423,12 +466,10 @@ fn an_eraseblock_that_is_overwritten_by_a_copy_of_another_one_is_damage() {
             let after = listing(&mut *mounted(&new));
             let differs = before.iter().any(|(path, data)| after.get(path).is_some_and(|now| now != data));
             assert!(!differs || !report.losses.is_empty(), "{name}");
-            // Copies of nodes do not say that the image was changed, so what is not there is missing, not removed. The last eraseblock has the end
-            // of a write in it, which says so.
+            // Copies of nodes do not say that the image was changed, so what is not there is missing, not removed.
             let gone = before.keys().filter(|path| !after.contains_key(*path)).count();
             let is_told = report.losses.iter().any(|loss| loss.what.contains("neither nodes nor names"));
-            let is_of_last = from + 1 == used || to + 1 == used;
-            assert!(gone < 3 || is_of_last || is_told, "{name}: {gone} files, {:?}", report.losses);
+            assert!(gone < 3 || is_told, "{name}: {gone} files, {:?}", report.losses);
         }
     }
 }
@@ -461,6 +502,39 @@ fn of_several_images_the_one_that_is_chosen_is_repaired() {
         let (others, others_now) =
             if offset == 0 { (&file[70_001..], &now[70_001..]) } else { (&file[..70_001], &now[..70_001]) };
         assert!(others == others_now, "{offset}");
+    }
+}
+
+/// The new nodes of a repair may tell another size of eraseblocks than what was left: no image comes of it that is damaged with that, and where Linux
+/// finds no root directory then, the repair says so.
+#[test]
+fn a_repair_that_tells_another_size_of_eraseblocks_is_repaired_as_that() {
+    const ERASE: usize = 128 << 10;
+    for kind in KINDS.into_iter().filter(|kind| kind.is_nand && !kind.summaries) {
+        let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
+        let mut bytes = filled_flash(kind, (12, ERASE), |fs| {
+            let data = fs.create(1, b"data", &REGULAR).unwrap();
+            fs.write(data, 0, &noise(1, 100_000)).unwrap();
+            let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
+            let text_file = fs.create(1, b"text", &REGULAR).unwrap();
+            fs.write(text_file, 0, &text()).unwrap();
+            for number in 1..7 {
+                let file = fs.create(dir, format!("f{number}").as_bytes(), &REGULAR).unwrap();
+                fs.write(file, 0, &noise(number + 2, 30_000)).unwrap();
+            }
+        });
+        // As `mkfs.jffs2` leaves the ends of eraseblocks.
+        for (at, header) in nodes(&bytes, kind.endian) {
+            if header.node_type == NodeType::Padding {
+                bytes[at..at + header.len as usize].fill(0xFF);
+            }
+        }
+        bytes.truncate(4 * ERASE);
+        bytes[..ERASE / 2].fill(0xFF);
+        bytes[3 * ERASE / 2..2 * ERASE].copy_from_slice(&noise(9, ERASE / 2));
+        if let Err(error) = repaired("half an eraseblock", &bytes) {
+            assert!(matches!(error, ImageError::Truncated(_)), "{error}");
+        }
     }
 }
 

@@ -160,6 +160,17 @@ impl<'a> Entry<'a> {
 }
 
 impl Entry<'_> {
+    /// First byte of the node in its eraseblock.
+    #[must_use]
+    pub const fn offset(&self) -> u32 {
+        match *self {
+            Self::Inode { offset, .. }
+            | Self::Dirent { offset, .. }
+            | Self::Xattr { offset, .. }
+            | Self::Xref { offset } => offset,
+        }
+    }
+
     /// Bytes that the entry takes in a summary.
     #[must_use]
     pub const fn size(&self) -> usize {

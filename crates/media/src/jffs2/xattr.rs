@@ -76,6 +76,19 @@ layout! {
     }
 }
 
+impl Xattr {
+    /// Writes the fields over those of a node, whose name and value stay. The CRC is computed.
+    ///
+    /// # Panics
+    ///
+    /// `node` is shorter than the fields.
+    pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
+        endian.put(self, node, 0);
+        let node_crc = crc::jffs2(&node[..XATTR_NODE_CRC_AT]);
+        endian.put(&node_crc, node, XATTR_NODE_CRC_AT);
+    }
+}
+
 /// An xattr node with name and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrNode<'a> {
@@ -124,17 +137,14 @@ impl XattrNode<'_> {
         data[..self.name.len()].copy_from_slice(self.name);
         data[self.name.len()] = 0;
         data[self.name.len() + 1..].copy_from_slice(self.value);
-        let mut xattr = Xattr {
+        let xattr = Xattr {
             name_len: self.name.len() as u8,
             value_len: self.value.len() as u16,
             data_crc: crc::jffs2(data),
-            node_crc: 0,
             ..self.xattr
         };
-        endian.put(&xattr, head, 0);
         Header::new(NodeType::Xattr, self.size() as u32).emit(endian, head);
-        xattr.node_crc = crc::jffs2(&head[..XATTR_NODE_CRC_AT]);
-        endian.put(&xattr.node_crc, head, XATTR_NODE_CRC_AT);
+        xattr.emit_fields(endian, head);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::compress::CompressFault;
 use crate::fs;
 use floatgate_media::MediaError;
-use floatgate_media::jffs2::Compressor;
+use floatgate_media::jffs2::{Compressor, Entry};
 use floatgate_mtd::Error;
 
 /// Something that is not as it should be, and was left out.
@@ -43,6 +43,12 @@ pub enum Fault {
         /// Version in the summary.
         version: u32,
     },
+    /// Its own fields, whose CRC is good, are others than those that the summary of its eraseblock lists.
+    #[error("the summary of the eraseblock lists the node as {listed}, which it is not")]
+    ListedAs {
+        /// Description of what is listed.
+        listed: String,
+    },
     /// The summary of its eraseblock does not list it: it may be of another eraseblock.
     #[error("the summary of the eraseblock does not list the node")]
     NotInSummary,
@@ -80,6 +86,14 @@ pub enum Fault {
         inode: u32,
         /// The name, of a dirent node.
         name: Option<String>,
+        /// Version of both.
+        version: u32,
+    },
+    /// An extended attribute of which it says something else than another node of its version.
+    #[error("extended attribute {xid}: another node of version {version} says something else")]
+    SameXattrVersion {
+        /// Number of the attribute.
+        xid: u32,
         /// Version of both.
         version: u32,
     },
@@ -137,6 +151,19 @@ pub enum Fault {
         /// Description of the fault.
         fault: CompressFault,
     },
+}
+
+/// Words for what the entry of a summary says of a node.
+pub(super) fn listed_as(entry: &Entry<'_>) -> String {
+    match *entry {
+        Entry::Inode { inode, version, .. } => format!("one of inode {inode}, version {version}"),
+        Entry::Dirent { parent, version, inode, name, .. } => {
+            let name = name.escape_ascii();
+            format!("name \"{name}\" of inode {inode} in directory {parent}, version {version}")
+        }
+        Entry::Xattr { xid, version, .. } => format!("extended attribute {xid}, version {version}"),
+        Entry::Xref { .. } => "the reference to an extended attribute".to_owned(),
+    }
 }
 
 /// Words for what nodes of one version say something of.

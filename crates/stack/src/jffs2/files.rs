@@ -20,8 +20,8 @@ use std::ops::Range;
 /// Links that Linux shows of the root directory beside those of its subdirectories.
 const ROOT_LINKS: u32 = 3;
 
-/// Longest target of a symbolic link that is read, bytes (Linux: `PATH_MAX`).
-const TARGET_READ_MAX: u32 = 4096;
+/// Longest target of a symbolic link that is read, bytes: with the zero behind it that of any path (Linux: `PATH_MAX`).
+const TARGET_READ_MAX: u32 = 4095;
 
 /// Longest target of a symbolic link that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`, in `jffs2_symlink` and
 /// `jffs2_do_read_inode_internal`).

@@ -148,6 +148,12 @@ impl Jffs2<dyn Mtd> {
         *count += 1;
     }
 
+    /// Ends the open eraseblock of a file in which no summary states the size of eraseblocks.
+    pub(super) fn state_size(&mut self) -> Result<()> {
+        let is_stated = !self.options.summaries || !self.options.stable || !self.summarized.is_empty();
+        if is_stated { Ok(()) } else { self.end_block() }
+    }
+
     /// Writes the summary of the open eraseblock, or padding up to its end, and the page that waits.
     fn end_block(&mut self) -> Result<()> {
         let Some(open) = self.blocks.open else { return Ok(()) };
@@ -157,7 +163,8 @@ impl Jffs2<dyn Mtd> {
         let mut last = Vec::new();
         // Pages that were filled up for a sync may have left too little room for a summary.
         let fits = list.len() + Summary::BESIDE_LIST <= room as usize;
-        if std::mem::take(&mut self.is_listed) && count > 0 && fits {
+        let has_summary = std::mem::take(&mut self.is_listed) && count > 0 && fits;
+        if has_summary {
             last.resize(room as usize, 0xFF);
             emit_summary((count, &list), self.blocks.marker_bytes, end, self.endian, &mut last);
         } else if room as usize >= Header::SIZE {
@@ -177,6 +184,9 @@ impl Jffs2<dyn Mtd> {
         }
         self.flush()?;
         self.blocks.close();
+        if has_summary {
+            self.summarized.insert(open);
+        }
         Ok(())
     }
 
@@ -244,7 +254,10 @@ impl Jffs2<dyn Mtd> {
             }
         }
         match self.flash.erase(at, self.endian) {
-            Ok(()) => self.blocks.erased(number),
+            Ok(()) => {
+                self.summarized.remove(&number);
+                self.blocks.erased(number);
+            }
             Err(error)
                 if matches!(
                     error.kind,

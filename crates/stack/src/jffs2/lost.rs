@@ -144,7 +144,13 @@ impl Jffs2<dyn Mtd> {
     fn note_missing(&mut self) {
         let named = self.names.inodes();
         let known: BTreeSet<u32> = self.nodes.keys().copied().chain(named).collect();
-        for missing in gaps(&known).take(RANGES_MAX) {
+        let is_appended = |inode: &u32| {
+            *inode > ROOT_INODE + 1 && !self.adopted.contains(inode) && self.names.are_counted_from(*inode)
+        };
+        let first = known.range(ROOT_INODE + 1..).next().copied().filter(is_appended);
+        self.counts.base_inodes = first.map(|first| first - 1);
+        let is_of_base = |missing: &RangeInclusive<u32>| first.is_some_and(|first| *missing.end() < first);
+        for missing in gaps(&known).filter(|missing| !is_of_base(missing)).take(RANGES_MAX) {
             let (first, last) = (*missing.start(), *missing.end());
             self.damage.push(Fault::Missing { first, last }.at(0));
         }

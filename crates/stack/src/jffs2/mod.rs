@@ -15,7 +15,7 @@
 //!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
-//! - A mount of a file for reading looks for nodes that the summary of their eraseblock does not list: it is of another one where bytes are missing.
+//! - A mount of a file looks for nodes that the summary of their eraseblock does not list, or lists as others: it is of another one where bytes are missing.
 //! - Nodes that have become obsolete are marked on NOR only when [`MountOptions::marks_obsolete`] says so, as a Linux without summaries does.
 //!   What a mount finds to be obsolete is not marked then, and a removed name is remembered as long as on flash without marks.
 
@@ -61,15 +61,16 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Compressors in the order in which they are tried; the first that makes the data shorter is used (Linux: mode "priority").
     pub compressors: Vec<Compressor>,
-    /// Eraseblocks end with a summary, so that the next mount is faster.
+    /// Eraseblocks end with a summary, so that the next mount is faster. In a file ([`stable`](Self::stable)) one has it at least when the mount ends: it
+    /// states the size of eraseblocks.
     pub summaries: bool,
     /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
-    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written. A mount
-    /// for reading looks at all nodes then, not only at those that summaries list, which on a chip would take the time that summaries save.
+    /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written. The
+    /// mount looks at all nodes then, not only at those that summaries list, which on a chip would take the time that summaries save.
     pub stable: bool,
 }
 
@@ -124,6 +125,9 @@ pub struct Counts {
     /// Directories with names in them to which no name leads, and of which nothing says that they were removed: their names may be lost. Of a
     /// mount for reading.
     pub nameless_directories: u64,
+    /// The highest inode number of another image to which this one is to be appended, as `mkfs.jffs2 --incremental` makes them. Of a mount for
+    /// reading.
+    pub base_inodes: Option<u32>,
     /// Bytes in which nothing is written.
     pub free_bytes: u64,
     /// Bytes of obsolete nodes and of what is no node.
@@ -167,6 +171,8 @@ pub struct Jffs2<M: ?Sized> {
     listed: (u32, Vec<u8>),
     /// The open eraseblock gets a summary when it is full.
     is_listed: bool,
+    /// Eraseblocks that have one.
+    summarized: BTreeSet<u32>,
     highest_inode: u32,
     /// Time of day, seconds since 1970.
     time: u32,
@@ -232,6 +238,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             collector: Collector::new(scan.losers, (unsettled, ends)),
             listed: (0, Vec::new()),
             is_listed: false,
+            summarized: scan.summarized,
             highest_inode: scan.highest_inode,
             time: 0,
             adopted: BTreeSet::new(),
@@ -262,7 +269,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
     /// # Errors
     /// The flash fails; it comes back.
     pub fn end(mut self) -> Result<(M, Instant), (fs::Error, M)> {
-        match self.sync().and_then(|()| self.leave_free()) {
+        match self.sync().and_then(|()| self.leave_free()).and_then(|()| self.state_size()) {
             Ok(()) => Ok((self.flash.mtd, self.flash.now)),
             Err(error) => Err((error, self.flash.mtd)),
         }
@@ -312,6 +319,7 @@ impl Jffs2<dyn Mtd> {
             }
         }
         self.damage.extend(self.names.faults());
+        self.damage.extend(self.xattrs.faults());
         self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {

@@ -277,6 +277,12 @@ impl Names {
         all.any(|named| named.inode == 0)
     }
 
+    /// True when an inode has the first name of all that a maker of images has written: `mkfs.jffs2` gives each the next version, from 0 on.
+    pub(super) fn are_counted_from(&self, inode: u32) -> bool {
+        let mut names = self.directories.values().flat_map(Directory::names);
+        names.any(|(_, named)| named.version == 0 && named.inode == inode)
+    }
+
     /// Names of directories whose inodes are not there, in directories that are: directory, inode, and damage.
     pub(super) fn without_inodes(&self, nodes: &BTreeMap<u32, Cached>) -> Vec<(u32, u32, Damage)> {
         let is_there = |inode: &u32| *inode == ROOT_INODE || nodes.contains_key(inode);

@@ -1,7 +1,7 @@
 //! Reading a flash for its nodes.
 
 use super::blocks::{Blocks, Owner, State};
-use super::damage::{Damage, Fault, MountError};
+use super::damage::{Damage, Fault, MountError, listed_as};
 use super::flash::Flash;
 use super::names::{Named, Names};
 use super::xattrs::Xattrs;
@@ -13,6 +13,7 @@ use floatgate_media::jffs2::{
 };
 use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// An eraseblock is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`).
 const EMPTY_SCAN: usize = 256;
@@ -44,8 +45,12 @@ pub(super) struct Scan {
     partial: Vec<(u32, u32)>,
     /// Eraseblocks that are written to the end, without a good summary.
     full: Vec<u32>,
+    /// Eraseblocks with a good summary.
+    pub(super) summarized: BTreeSet<u32>,
     /// Padding nodes that fill a page, with more behind them: each comes of a sync.
     page_fillers: u32,
+    /// Hashes of the eraseblocks with such nodes: one that something has copied over another one does not count twice.
+    with_fillers: HashSet<u64>,
     /// An eraseblock was erased and marked clean.
     has_marked: bool,
     /// One that was has others with nodes behind it: something was in it.
@@ -68,10 +73,39 @@ pub(super) struct Scan {
     unknown: Option<(u64, u32)>,
     /// That follows a node whose header is damaged.
     is_rest: bool,
-    /// Byte behind the last node.
+    /// Byte behind the last node that counts, or where the last eraseblock begins with nothing but its clean marker, or erased.
     end: u64,
     /// The eraseblock that is read.
     block: Vec<u8>,
+}
+
+fn hash(block: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    block.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Good nodes of an eraseblock that summaries list, by their first byte in it, with what their own fields say.
+type GoodNodes<'b> = BTreeMap<u32, (Header, &'b [u8], Entry<'b>)>;
+
+fn good_nodes(block: &[u8], endian: Endian) -> GoodNodes<'_> {
+    let mut good = BTreeMap::new();
+    let mut at = 0;
+    while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
+        let header = Header::parse(rest, endian).ok().filter(|header| header.len as usize <= rest.len());
+        let Some(header) = header else {
+            at += NODE_ALIGN as usize;
+            continue;
+        };
+        let node = &rest[..header.len as usize];
+        // No eraseblock has 4 GiB.
+        let offset = at as u32;
+        if let Some(own) = Entry::of_node(&header, node, offset, endian) {
+            good.insert(offset, (header, node, own));
+        }
+        at += header.padded_len() as usize;
+    }
+    good
 }
 
 impl Scan {
@@ -101,14 +135,16 @@ impl Scan {
             unsettled: BTreeSet::new(),
             partial: Vec::new(),
             full: Vec::new(),
+            summarized: BTreeSet::new(),
             page_fillers: 0,
+            with_fillers: HashSet::new(),
             has_marked: false,
             has_gap: false,
             has_replaced: false,
             tail_from: u64::MAX,
             strict: is_live && !options.stable,
             summaries: !options.ignores_summaries,
-            reads_all: !is_live && options.stable,
+            reads_all: options.stable,
             trusts_markers: is_live && !options.stable,
             faulty: false,
             unknown: None,
@@ -127,7 +163,12 @@ impl Scan {
             let (state, end) = scan.eraseblock(flash, start)?;
             scan.has_gap |= state == State::Full && scan.has_marked;
             scan.has_marked |= state == State::Free && end > 0;
-            if state == State::Full && scan.counts.summaries == summaries {
+            if end <= scan.blocks.marker_bytes {
+                scan.end = scan.end.max(start);
+            }
+            if scan.counts.summaries > summaries {
+                scan.summarized.insert(number);
+            } else if state == State::Full {
                 // Too few bytes for padding are left as they are.
                 if geometry.erase_bytes - end >= Header::SIZE as u32 {
                     scan.partial.push((geometry.erase_bytes - end, number));
@@ -183,13 +224,20 @@ impl Scan {
             Ok(entries) => {
                 self.endian = Some(endian);
                 self.counts.summaries += 1;
-                for entry in &entries {
-                    self.listed(flash, start, endian, *entry)?;
-                }
                 if self.reads_all {
                     flash.read(start, nodes)?;
-                    self.unlisted(nodes, start, endian, &entries.into_iter().collect())?;
                 }
+                let good = if self.reads_all { good_nodes(nodes, endian) } else { BTreeMap::new() };
+                for entry in &entries {
+                    match good.get(&entry.offset()) {
+                        Some((_, _, own)) if own != entry => {
+                            let listed = listed_as(entry);
+                            self.note(Fault::ListedAs { listed }.at(start + u64::from(entry.offset())));
+                        }
+                        _ => self.listed(flash, start, endian, *entry)?,
+                    }
+                }
+                self.unlisted(start, good, &entries)?;
                 Ok(true)
             }
             Err(error) => {
@@ -199,28 +247,19 @@ impl Scan {
         }
     }
 
-    /// Takes in good nodes that a summary does not list, as damage: it is of another eraseblock, where bytes are missing in between.
-    fn unlisted(
-        &mut self,
-        block: &[u8],
-        start: u64,
-        endian: Endian,
-        listed: &HashSet<Entry<'_>>,
-    ) -> Result<(), MountError> {
-        let mut at = 0;
-        while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
-            let header = Header::parse(rest, endian).ok().filter(|header| header.len as usize <= rest.len());
-            let Some(header) = header else {
-                at += NODE_ALIGN as usize;
-                continue;
-            };
-            let node = &rest[..header.len as usize];
-            if Entry::of_node(&header, node, at as u32, endian).is_some_and(|entry| !listed.contains(&entry))
-            {
-                self.note(Fault::NotInSummary.at(start + at as u64));
-                self.node(header, node, start + at as u64)?;
+    /// Takes in good nodes that a summary does not list, or lists as others. Where it has nothing in their place, it is of another eraseblock: bytes
+    /// are missing in between.
+    fn unlisted(&mut self, start: u64, good: GoodNodes<'_>, entries: &[Entry<'_>]) -> Result<(), MountError> {
+        let places: HashSet<u32> = entries.iter().map(Entry::offset).collect();
+        let listed: HashSet<&Entry<'_>> = entries.iter().collect();
+        for (offset, (header, node, own)) in good {
+            let at = start + u64::from(offset);
+            if !places.contains(&offset) {
+                self.note(Fault::NotInSummary.at(at));
             }
-            at += header.padded_len() as usize;
+            if !listed.contains(&own) {
+                self.node(header, node, at)?;
+            }
         }
         Ok(())
     }
@@ -302,6 +341,7 @@ impl Scan {
         self.tail_from = (start + end as u64).saturating_sub(u64::from(unit));
         let tail = end.saturating_sub(unit as usize)..(end + unit as usize).min(block.len());
         flash.freeze(start + tail.start as u64, &block[tail]);
+        let fillers = self.page_fillers;
         let mut at = 0;
         while at < end {
             self.faulty = false;
@@ -313,6 +353,9 @@ impl Scan {
             }
         }
         self.end_unknown();
+        if self.page_fillers > fillers && !self.with_fillers.insert(hash(block)) {
+            self.page_fillers = fillers;
+        }
         let nodes = |counts: &Counts| counts.inode_nodes + counts.dirent_nodes + counts.xattr_nodes;
         let has_nodes = nodes(&before) != nodes(&self.counts);
         if has_nodes || before.dirty_bytes != self.counts.dirty_bytes {

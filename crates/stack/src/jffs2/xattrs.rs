@@ -1,5 +1,7 @@
 //! Extended attributes.
 
+use super::NodeRef;
+use super::damage::{Damage, Fault};
 use floatgate_media::jffs2::{XattrNode, XattrPrefix, Xref};
 use std::collections::BTreeMap;
 
@@ -12,6 +14,13 @@ pub(super) struct Attribute {
     /// With its prefix.
     name: Vec<u8>,
     value: Vec<u8>,
+}
+
+impl Attribute {
+    /// Its place in the order of the attribute's nodes.
+    const fn order(&self) -> NodeRef {
+        NodeRef { version: self.version, at: self.at }
+    }
 }
 
 /// The last that was said of an inode and an attribute.
@@ -34,6 +43,8 @@ pub(super) struct Xattrs {
     by_xid: BTreeMap<u32, Attribute>,
     /// By inode and number of the attribute.
     refs: BTreeMap<(u32, u32), Reference>,
+    /// Attributes of which two nodes of one version say different things, with the version and the place of the one that gives way.
+    rivals: BTreeMap<u32, NodeRef>,
     /// The highest number of an attribute and the highest sequence number that were ever seen: what they were of may still be on the flash.
     highest_xid: u32,
     highest_sequence: u32,
@@ -47,12 +58,18 @@ impl Xattrs {
         if matches!(xattr.prefix, XattrPrefix::Other(_)) {
             return None;
         }
-        if self.by_xid.get(&xattr.xid).is_some_and(|old| old.version > xattr.version) {
-            return Some(at);
-        }
         let name = [xattr.prefix.text().as_bytes(), node.name].concat();
-        let attribute = Attribute { version: xattr.version, at, name, value: node.value.to_vec() };
-        self.by_xid.insert(xattr.xid, attribute).map(|old| old.at)
+        let new = Attribute { version: xattr.version, at, name, value: node.value.to_vec() };
+        let Some(old) = self.by_xid.get_mut(&xattr.xid) else {
+            self.by_xid.insert(xattr.xid, new);
+            return None;
+        };
+        let is_rival = old.version == new.version && (&old.name, &old.value) != (&new.name, &new.value);
+        let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
+        if is_rival {
+            self.rivals.insert(xattr.xid, loser.order());
+        }
+        Some(loser.at)
     }
 
     /// Takes in a node that gives an attribute to an inode, or takes it away; of two the newer one counts, and the place of the other comes back.
@@ -65,6 +82,16 @@ impl Xattrs {
             Some(old) if old.sequence > new.sequence => Some(at),
             _ => self.refs.insert(key, new).map(|old| old.at),
         }
+    }
+
+    /// Attributes whose nodes contradict each other.
+    pub(super) fn faults(&self) -> impl Iterator<Item = Damage> {
+        let counts =
+            |xid: &u32, version| self.by_xid.get(xid).is_some_and(|newest| newest.version == version);
+        let rivals = self.rivals.iter().filter(move |(xid, rival)| counts(xid, rival.version));
+        rivals.map(|(&xid, &NodeRef { version, at })| {
+            Fault::SameXattrVersion { xid, version }.at(u64::from(at))
+        })
     }
 
     /// Names and values of an inode.

@@ -28,13 +28,16 @@ const SHIFTED: &str = "the eraseblocks behind are shifted: Linux does not read t
 
 const ERASED_IN_PART: &str = "power went away while it was written or erased: Linux erases it; or something else has overwritten nodes";
 
-const OVERWRITTEN: &str = "something has overwritten nodes: what they held is missing, or older";
+const OVERWRITTEN: &str =
+    "something has overwritten it: what nodes held there is missing, or older; or other data begin there";
 
 const BY_CHANCE: &str = "which of them counts is chance: a change that moves one may show the other";
 
 const LAST_VERSION: &str = "it can be neither changed nor removed";
 
 const UNREACHABLE: &str = "no program can open it";
+
+const LISTED_AS: &str = "Linux with summaries goes by the summary, and may find another file there; Linux without goes by the node, as it is read here";
 
 const TYPES: &str = "the directory and the inode say that it is of different types";
 
@@ -62,6 +65,7 @@ pub(crate) fn check(
             checked.mounts = true;
             note_foreign(fs.counts(), origin, report);
             note_nameless(&fs, report);
+            note_base(fs.counts(), report);
             Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
@@ -76,7 +80,8 @@ pub(crate) fn check(
         }
         Err(error) => return Err(error),
     }
-    Ok(ImageCheck { offset: origin.file_byte(0), jffs2: true, ..ImageCheck::bare(found, checked) })
+    let (offset, len) = (origin.file_byte(0), image.own_bytes(found));
+    Ok(ImageCheck { offset, len, jffs2: true, ..ImageCheck::bare(found, checked) })
 }
 
 /// Tells the nodes of the other byte order, which Linux leaves out as well: to it they are dirty bytes. Nothing says whether they are of
@@ -105,6 +110,14 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     let what = format!("{directories} without a name of their own, with names in them");
     let consequence = "removed and not erased yet, or their names are lost: Linux leaves them out";
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "directory", what, consequence));
+}
+
+/// Notes an image that goes on where another one ends: nothing of it is damaged.
+fn note_base(counts: &Counts, report: &mut CheckReport) {
+    let Some(last) = counts.base_inodes else { return };
+    let what = format!("inodes up to {last} are of another image, the base of this incremental one");
+    let consequence = "`cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks; Linux mounts this one alone as well";
+    report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
 }
 
 /// A name whose newest node cannot stay as it is.
@@ -345,8 +358,9 @@ impl<'c> Check<'c> {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
                 Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
                 Fault::NoNode { .. } => OVERWRITTEN,
-                Fault::SameVersion { .. } => BY_CHANCE,
+                Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,
+                Fault::ListedAs { .. } => LISTED_AS,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 _ if is_torn => TORN,
                 _ => LEFT_OUT,

@@ -28,7 +28,7 @@ const STATED_MAX: u64 = 64 << 20;
 const NODES_MIN: u64 = 2;
 
 /// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
-const GAP: u64 = 1 << 20;
+pub(super) const GAP: u64 = 1 << 20;
 
 /// Bytes between nodes that are looked at together.
 const PIECE: usize = 1 << 16;
@@ -76,6 +76,8 @@ struct Stretch {
     said: BTreeMap<u64, (u32, u64)>,
     /// Nodes behind erased flash: most begin eraseblocks.
     resumed: Marks,
+    /// Bytes of the file.
+    file_bytes: u64,
     /// The size of eraseblocks that was stated, if any.
     stated: Option<u64>,
     /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
@@ -87,7 +89,7 @@ struct Stretch {
 }
 
 impl Stretch {
-    fn new(endian: Endian, start: u64, stated: Option<u64>) -> Self {
+    fn new(endian: Endian, start: u64, (file_bytes, stated): (u64, Option<u64>)) -> Self {
         let (marked, first, absolute) = (None, Grid::new(start, stated), Grid::new(0, stated));
         Self {
             endian,
@@ -101,6 +103,7 @@ impl Stretch {
             summaries: Marks::default(),
             said: BTreeMap::new(),
             resumed: Marks::default(),
+            file_bytes,
             stated,
             marked,
             first,
@@ -138,7 +141,7 @@ impl Stretch {
             self.resumed.add(at);
         }
         for grid in self.marked.iter_mut().chain([&mut self.first, &mut self.absolute]) {
-            grid.add(before, at, end);
+            grid.add(before, (at, end), header.node_type == NodeType::Padding);
         }
     }
 
@@ -308,10 +311,13 @@ pub(crate) fn find(
     let mut found: Vec<Found> = Vec::new();
     for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
         stretch.require_stated()?;
-        let before = all.iter().map(|other| other.end).filter(|&end| end <= stretch.start).max();
-        let mut one = stretch.found(before.unwrap_or(0), size, pages);
+        let ends = all.iter().map(|other| other.end);
+        // The last eraseblock of the one before goes on behind its last node.
+        let ends = ends.chain(found.iter().map(|other| other.offset + other.len));
+        let before = ends.filter(|&end| end <= stretch.start).max();
+        let mut one = stretch.found(before.unwrap_or(0), pages);
         if found.iter().any(|other| other.offset == one.offset) {
-            one = stretch.found(stretch.start, size, pages);
+            one = stretch.found(stretch.start, pages);
         }
         found.push(one);
     }
@@ -332,7 +338,7 @@ pub(crate) fn find_at(
     let mut search = Search { borders: vec![at], stated: stated.map(u64::from), ..Search::default() };
     search.run(store, size)?;
     let stretch = search.stretches.iter().find(|stretch| stretch.start == at);
-    Ok(stretch.map(|stretch| stretch.found(at, size, pages)))
+    Ok(stretch.map(|stretch| stretch.found(at, pages)))
 }
 
 /// A search for nodes of both byte orders.
@@ -452,7 +458,7 @@ impl Search {
         }
         let number = self.stretches.len();
         *last = Some(number);
-        let mut stretch = Stretch::new(endian, at, self.stated);
+        let mut stretch = Stretch::new(endian, at, (store.size_bytes(), self.stated));
         stretch.add(at, header, Gap::default(), said);
         self.stretches.push(stretch);
         Ok(number)

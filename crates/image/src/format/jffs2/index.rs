@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::crc;
-use floatgate_media::jffs2::{Dirent, DirentNode, Endian, Header, Inode, NodeType, ROOT_INODE, dirent_type};
+use floatgate_media::jffs2::{
+    Dirent, DirentNode, Endian, Header, Inode, NodeType, ROOT_INODE, Xattr, XattrNode, dirent_type,
+};
 
 use super::nodes::{Body, Piece, pieces};
 
@@ -30,6 +32,16 @@ pub(super) struct Name {
 pub(super) enum Fields {
     Inode(Inode),
     Dirent(Dirent),
+    Xattr(Xattr),
+}
+
+/// A thing that nodes have versions of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Versioned {
+    /// An inode, or the names in a directory.
+    Inode(u32),
+    /// An extended attribute, by its number.
+    Xattr(u32),
 }
 
 impl Fields {
@@ -38,15 +50,17 @@ impl Fields {
         match header.node_type {
             NodeType::Inode => Inode::parse(node, endian).ok().map(Self::Inode),
             NodeType::Dirent => Dirent::parse(node, endian).ok().map(Self::Dirent),
+            NodeType::Xattr => XattrNode::parse(node, endian).ok().map(|node| Self::Xattr(node.xattr)),
             _ => None,
         }
     }
 
-    /// The inode whose versions the node has, and its own.
-    pub(super) const fn version(&self) -> (u32, u32) {
+    /// The thing that the node has a version of, and this version.
+    pub(super) const fn version(&self) -> (Versioned, u32) {
         match self {
-            Self::Inode(inode) => (inode.inode, inode.version),
-            Self::Dirent(dirent) => (dirent.parent, dirent.version),
+            Self::Inode(inode) => (Versioned::Inode(inode.inode), inode.version),
+            Self::Dirent(dirent) => (Versioned::Inode(dirent.parent), dirent.version),
+            Self::Xattr(xattr) => (Versioned::Xattr(xattr.xid), xattr.version),
         }
     }
 
@@ -55,6 +69,7 @@ impl Fields {
         match *self {
             Self::Inode(inode) => Inode { version, ..inode }.emit_fields(endian, node),
             Self::Dirent(dirent) => Dirent { version, ..dirent }.emit_fields(endian, node),
+            Self::Xattr(xattr) => Xattr { version, ..xattr }.emit_fields(endian, node),
         }
     }
 }
@@ -68,8 +83,8 @@ pub(super) struct Index {
     damaged: Vec<(u64, Vec<u8>)>,
     /// For each inode the newest of its nodes.
     newest: BTreeMap<u32, Inode>,
-    /// For each inode the versions and the places of its nodes; a directory's dirent nodes are among them.
-    versions: BTreeMap<u32, Vec<(u32, u64)>>,
+    /// For each inode and attribute the versions and the places of its nodes; a directory's dirent nodes are among them.
+    versions: BTreeMap<Versioned, Vec<(u32, u64)>>,
 }
 
 impl Index {
@@ -94,9 +109,9 @@ impl Index {
         }
     }
 
-    /// Versions for all nodes of an inode, which leave these in their order: their places, in it.
-    pub(super) fn in_order(&self, inode: u32) -> Vec<u64> {
-        let mut nodes = self.versions.get(&inode).cloned().unwrap_or_default();
+    /// Places of all nodes that have versions of one thing, in their order.
+    pub(super) fn in_order(&self, of: Versioned) -> Vec<u64> {
+        let mut nodes = self.versions.get(&of).cloned().unwrap_or_default();
         nodes.sort_unstable();
         nodes.into_iter().map(|(_, at)| at).collect()
     }

@@ -37,6 +37,8 @@ pub struct Jffs2Info {
     pub foreign_nodes: u64,
     /// Byte of the file where the first of them begins.
     pub foreign_offset: Option<u64>,
+    /// The highest inode number of the image that this one is to be appended to, if it is an incremental one.
+    pub base_inodes: Option<u32>,
     /// Directories that can be reached.
     pub directories: u64,
     /// Other files that can be reached.
@@ -48,7 +50,7 @@ pub struct Jffs2Info {
 /// Describes a mounted JFFS2 that has its place in a file.
 pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin: &Origin) -> Jffs2Info {
     let Counts { summaries, empty, bad, clean_markers, foreign_nodes, first_foreign, .. } = *fs.counts();
-    let Counts { inode_nodes, dirent_nodes, xattr_nodes, .. } = *fs.counts();
+    let Counts { inode_nodes, dirent_nodes, xattr_nodes, base_inodes, .. } = *fs.counts();
     let (mut directories, mut files) = (0, 0);
     for inode in fs.inodes().unwrap_or_default() {
         match fs.attributes(inode) {
@@ -70,6 +72,7 @@ pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin:
         inode_nodes,
         dirent_nodes,
         xattr_nodes,
+        base_inodes,
         directories,
         files,
         damage: fs.damage().iter().map(ToString::to_string).collect(),
@@ -108,6 +111,9 @@ impl fmt::Display for Jffs2Info {
             )?;
         }
         writeln!(f, "  {} and {}", count(self.directories, "directory"), count(self.files, "file"))?;
+        if let Some(last) = self.base_inodes {
+            writeln!(f, "  incremental, to be appended to the image with the inodes up to {last}")?;
+        }
         for damage in self.damage.iter().take(SHOWN) {
             writeln!(f, "  damaged: {damage}")?;
         }

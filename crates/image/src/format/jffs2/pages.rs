@@ -135,7 +135,8 @@ fn grid(layout: Layout, nodes: &[Place]) -> Grid {
     for node in nodes {
         let Some(at) = layout.data_byte(node.at) else { continue };
         if at >= before {
-            grid.add(before, at, at + u64::from(node.header.len));
+            let is_padding = node.header.node_type == NodeType::Padding;
+            grid.add(before, (at, at + u64::from(node.header.len)), is_padding);
             before = at + node.header.padded_len();
         }
     }

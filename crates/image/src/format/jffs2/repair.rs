@@ -18,7 +18,7 @@ use floatgate_stack::fs::FileType;
 use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
-use super::index::{Fields, Index, Name, possible};
+use super::index::{Fields, Index, Name, Versioned, possible};
 use super::nodes::{Body, Piece, pieces};
 use super::{Jffs2Shape, mount};
 use crate::ImageError;
@@ -118,8 +118,8 @@ struct Wrong {
     impossible: BTreeSet<u64>,
     /// Places of names in what is no directory.
     misplaced: BTreeSet<u64>,
-    /// Inodes of which nodes get other versions.
-    renumbered: BTreeSet<u32>,
+    /// Things whose nodes get other versions.
+    renumbered: BTreeSet<Versioned>,
     /// Names of files and directories of which no node is good, and others that cannot stay as they are.
     names: Vec<WrongName>,
     /// Inodes whose names are lost, with those that they get in the root directory.
@@ -186,7 +186,11 @@ impl Wrong {
                 return;
             }
             Fault::SameVersion { inode, .. } | Fault::LastVersion { inode } => {
-                self.renumbered.insert(*inode);
+                self.renumbered.insert(Versioned::Inode(*inode));
+                return;
+            }
+            Fault::SameXattrVersion { xid, .. } => {
+                self.renumbered.insert(Versioned::Xattr(*xid));
                 return;
             }
             Fault::NoInode { .. } => Some(&mut self.dangling),
@@ -284,8 +288,8 @@ impl Mending {
         let mut directories = self.remove_names(wrong, has_room);
         self.rename(&wrong.impossible, saved);
         self.move_to_root(&wrong.misplaced);
-        for inode in &wrong.renumbered {
-            self.versions.extend(self.index.in_order(*inode).into_iter().zip(1..));
+        for &of in &wrong.renumbered {
+            self.versions.extend(self.index.in_order(of).into_iter().zip(1..));
         }
         if has_room {
             let nameless: Vec<_> =

@@ -6,8 +6,10 @@ use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
+use super::detect::GAP;
 use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
 use crate::ImageError;
+use crate::content::{HEAD_BYTES, format_inside};
 use crate::detect::{Content, Found};
 
 /// Largest JFFS2, bytes: places are numbers of 32 bits.
@@ -33,7 +35,7 @@ pub(crate) struct Extent {
     /// Eraseblocks that it can have, if it is told to grow.
     pub(crate) most: u32,
     erase_bytes: u32,
-    /// Byte of the file where something else begins, or what power cut short, in the last eraseblock with nodes.
+    /// Byte of the file behind the last node where something else begins than erased flash.
     foreign: Option<u64>,
 }
 
@@ -60,7 +62,7 @@ impl Extent {
     /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has.
     ///
     /// # Errors
-    /// Something else, or what power cut short, is in its last eraseblock and is not to be `recover`ed.
+    /// Something else than erased flash is behind its last node and is not to be `recover`ed.
     pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> Result<u64, ImageError> {
         if let Some(offset) = self.foreign.filter(|_| !recover) {
             return Err(ImageError::Jffs2Tail { offset });
@@ -79,14 +81,15 @@ fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
 }
 
 /// A JFFS2 with the free eraseblocks of its partition: erased flash up to the beginning or the end of the file. Linux writes its first
-/// eraseblocks anywhere in a partition. Erased flash between it and something else may be another partition. `bad_pebs` tells the bad
-/// eraseblocks of a place.
+/// eraseblocks anywhere in a partition. Erased flash between it and something else may be another partition. `all` are the images of the
+/// file; `bad_pebs` tells the bad eraseblocks of a place.
 ///
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn with_free(
     store: &dyn Store,
     found: &Found,
+    all: &[Found],
     bad_pebs: impl Fn(&Found) -> Vec<u32>,
 ) -> Result<Found, ImageError> {
     let mut whole = Found { bad_pebs: bad_pebs(found), ..found.clone() };
@@ -102,29 +105,41 @@ pub(crate) fn with_free(
         }
     }
     let free = size.saturating_sub(end) / erase * erase;
-    if free > 0 && found.len.is_multiple_of(erase) && first_written(store, end, size, &whole)?.is_none() {
+    let is_last = all.iter().all(|other| other.offset < end);
+    if free > 0 && found.len.is_multiple_of(erase) && is_last && is_own(store, end, size, &whole)? {
         whole.len += free;
-    }
-    let Content::Jffs2(shape) = &mut whole.content else { return Ok(whole) };
-    if shape.erase_is_guess && found.offset == whole.offset {
-        shape.erase_bytes = padded(shape, whole.len).unwrap_or(shape.erase_bytes);
     }
     Ok(whole)
 }
 
-/// Fewest eraseblocks of which Linux mounts a JFFS2.
-const BLOCKS_MIN: u64 = 5;
+/// Most bytes behind the last node that something has overwritten: more of them are data of their own.
+const OVERWRITTEN_MAX: u64 = GAP;
 
-/// A larger size of eraseblocks of an image that is too short for its partition: `mkfs.jffs2 --pad` fills the last one.
-fn padded(shape: &Jffs2Shape, len: u64) -> Option<u32> {
-    let is_partition = |erase: u32| len >= BLOCKS_MIN * u64::from(erase);
-    let mut sizes = std::iter::successors(Some(shape.erase_bytes), |size| size.checked_mul(2));
-    sizes.find(|&size| is_partition(size) || shape.nodes_end.next_multiple_of(size.into()) == len)
+/// True when what is behind the last eraseblock with nodes, at `end`, belongs to a JFFS2: it is erased up to the end of the file, but for a few
+/// eraseblocks that something has overwritten. At least as many erased ones follow these: nothing else that ends a file tells its own data.
+fn is_own(store: &dyn Store, end: u64, size: u64, found: &Found) -> Result<bool, ImageError> {
+    let Some(first) = first_written(store, end, size, found)? else { return Ok(true) };
+    let erase = u64::from(found.block_bytes().unwrap_or(u32::MAX));
+    let start = first - (first - end) % erase;
+    let mut head = [0; HEAD_BYTES];
+    store.read_at(start, &mut head).map_err(ImageError::Store)?;
+    if format_inside(&head).is_some() {
+        return Ok(false);
+    }
+    let mut behind = start + erase;
+    while let Some(next) = first_written(store, behind.min(size), size, found)? {
+        behind = next - (next - end) % erase + erase;
+        if behind - start > OVERWRITTEN_MAX {
+            break;
+        }
+    }
+    let overwritten = behind - start;
+    Ok(overwritten <= OVERWRITTEN_MAX.max(erase) && size.saturating_sub(behind) >= overwritten)
 }
 
 /// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.
 fn first_written(store: &dyn Store, start: u64, end: u64, found: &Found) -> Result<Option<u64>, ImageError> {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(CHUNK).min(CHUNK)];
     let mut at = start;
     while at < end {
         let len = usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK);
@@ -142,7 +157,27 @@ fn first_written(store: &dyn Store, start: u64, end: u64, found: &Found) -> Resu
     Ok(None)
 }
 
-/// Mounts so many bytes of a file for writing. A file that ends before gets erased flash up to there.
+/// Erases what is no node in the eraseblocks behind the last one with nodes, as Linux does when it mounts.
+fn erase_overwritten(
+    store: &mut dyn Store,
+    found: &Found,
+    shape: &Jffs2Shape,
+    len: u64,
+) -> Result<(), ImageError> {
+    let erase = u64::from(shape.erase_bytes);
+    let end = store.size_bytes().min(found.offset + len);
+    let mut start = found.offset + shape.nodes_end.next_multiple_of(erase);
+    while let Some(at) = first_written(store, start, end, found)? {
+        start += (at - start) / erase * erase;
+        let block = vec![0xFF; usize::try_from((end - start).min(erase)).unwrap_or(0)];
+        store.write_at(start, &block).map_err(ImageError::Store)?;
+        start += erase;
+    }
+    Ok(())
+}
+
+/// Mounts so many bytes of a file for writing. A file that ends before gets erased flash up to there, and what is behind the last eraseblock with nodes
+/// becomes such.
 ///
 /// # Errors
 /// Nothing of it can be mounted; no eraseblock is free for any change; the host's.
@@ -152,13 +187,15 @@ pub(crate) fn mount(
     shape: &Jffs2Shape,
     len: u64,
 ) -> Result<FileJffs2, ImageError> {
+    erase_overwritten(&mut *store, found, shape, len)?;
     crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
     let window = Window::new(store, found.offset, len);
     let flash = StoreFlash::new(window, writable_geometry(shape, len), StoreMode::WriteThrough)
         .with_bad_blocks(found.bad_pebs.iter().copied());
     let options = MountOptions {
         endian: Some(shape.endian()),
-        summaries: shape.summaries,
+        // Either they or clean markers, which the OOB has in a dump, tell the next command the size of eraseblocks.
+        summaries: shape.summaries || !shape.markers && shape.page_bytes.is_none(),
         stable: true,
         ..MountOptions::default()
     };

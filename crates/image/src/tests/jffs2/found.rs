@@ -3,7 +3,7 @@
 use super::*;
 use crate::ImageError;
 use crate::check::{Finding, Outcome, check};
-use crate::info::info;
+use crate::info::{OneImage, info};
 use crate::repair::repair;
 
 const ERASE: usize = 16 << 10;
@@ -84,6 +84,26 @@ fn filesystems_of_one_byte_order_one_behind_the_other_are_told_apart() {
             for (offset, one) in [0, second, third].into_iter().zip(&all) {
                 assert_eq!(whole(&file, &at(offset)), whole(one, &any()), "{endian:?}, at {offset}");
             }
+        }
+    }
+}
+
+/// Erased eraseblocks with a clean marker end the first, and nothing tells the eraseblocks of the second.
+#[test]
+fn filesystems_one_behind_the_other_do_not_overlap() {
+    let mut marker = image(Endian::Little, false, 1)[..12].to_vec();
+    marker.resize(ERASE, 0xFF);
+    let sizes = [(64 << 10, 20_000), (128 << 10, 20_000), (128 << 10, 200_000)];
+    for (blank, seed) in (0..9).flat_map(|blank| (1..4).map(move |seed| (blank, seed))) {
+        let few = cut(made(&nor(24, ERASE as u32), Endian::Little, false, seed, 5000), ERASE);
+        let first = [few, marker.repeat(blank)].concat();
+        for (erase, bytes) in sizes {
+            let flash = Geometry { erase_bytes: erase, size_bytes: 16 * u64::from(erase), ..nand(2048, 16) };
+            let second = made(&flash, Endian::Little, false, seed + 7, bytes);
+            let both = [&first[..], &second].concat();
+            let found = info(&open(&both)).unwrap().images;
+            let overlap = |pair: &&[OneImage]| pair[0].offset + pair[0].len > pair[1].offset;
+            assert!(found.windows(2).find(overlap).is_none(), "{blank}, {seed}, {erase}: {found:?}");
         }
     }
 }

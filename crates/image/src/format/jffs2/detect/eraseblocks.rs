@@ -14,6 +14,9 @@ pub(super) const ERASE_MIN: u64 = 4 << 10;
 const ERASE_MAX: u64 = 4 << 20;
 pub(in super::super) const ERASE_USUAL: u64 = 64 << 10;
 
+/// Fewest eraseblocks of which Linux mounts a JFFS2.
+const BLOCKS_MIN: u64 = 5;
+
 /// Bytes that an eraseblock may leave unused behind its last node: those of the longest node, and of a page.
 pub(super) const UNUSED_MAX: u64 = 12 << 10;
 
@@ -45,8 +48,9 @@ impl Grid {
         Self { origin, possible: u32::MAX, kept: [0; 32], stated, crossing: None }
     }
 
-    /// Takes in a node between two bytes of the file; the one before it ended at `before`.
-    pub(in super::super) fn add(&mut self, before: u64, at: u64, end: u64) {
+    /// Takes in a node between two bytes of the file; the one before it ended at `before`. What fills up a page or an eraseblock, or what a repair has left
+    /// of damage, does not tell where others begin: `is_padding`.
+    pub(in super::super) fn add(&mut self, before: u64, (at, end): (u64, u64), is_padding: bool) {
         let Some(first) = at.checked_sub(self.origin) else { return };
         let last = end - 1 - self.origin;
         if self.stated.is_some_and(|size| first / size != last / size) {
@@ -60,6 +64,9 @@ impl Grid {
             }
             let is_near =
                 before.is_some_and(|last| first - last <= UNUSED_MAX && first / size != last / size);
+            if is_padding {
+                continue;
+            }
             // Behind a gap it is no chance, either.
             let is_behind_gap =
                 first.is_multiple_of(size) && before.is_some_and(|last| first - last > u64::from(NODE_ALIGN));
@@ -169,8 +176,25 @@ impl Stretch {
         if let Some(bytes) = resumed.filter(fits) {
             return Eraseblocks { bytes, into_first: 0, is_guess: false };
         }
-        let least = sizes().find(is_possible).map(|size| size.max(ERASE_USUAL));
-        Eraseblocks { bytes: least.unwrap_or(ERASE_USUAL), into_first: 0, is_guess: true }
+        Eraseblocks { bytes: self.guess(), into_first: 0, is_guess: true }
+    }
+
+    /// The size that is usual, if no node crosses it, or a larger one. Where no other nodes follow, whole eraseblocks fill the file: as many as a partition
+    /// has at least, or those of an image that `mkfs.jffs2 --pad` has filled up; else fewer are believed, or smaller ones.
+    fn guess(&self) -> u64 {
+        let least = sizes().find(|size| self.first.is_possible(*size)).unwrap_or(ERASE_USUAL);
+        let usual = least.max(ERASE_USUAL);
+        if self.followed.is_some() {
+            return usual;
+        }
+        let len = self.file_bytes - self.start;
+        let is_filled_up = |size: u64| (self.end - self.start).next_multiple_of(size) == len;
+        let divide_file = || sizes().filter(|&size| size >= least && len.is_multiple_of(size));
+        let is_likely = |size: &u64| *size >= usual && (len >= BLOCKS_MIN * size || is_filled_up(*size));
+        divide_file()
+            .find(is_likely)
+            .or_else(|| divide_file().take_while(|&size| size <= usual).last())
+            .unwrap_or(usual)
     }
 
     /// Eraseblocks as they could lie, those that are most likely first.
@@ -249,7 +273,7 @@ impl Stretch {
     }
 
     /// The part of it that is found; `least` is the byte where it can begin.
-    pub(super) fn found(&self, least: u64, size: u64, pages: Option<PageShape>) -> Found {
+    pub(super) fn found(&self, least: u64, pages: Option<PageShape>) -> Found {
         let (Eraseblocks { bytes: erase_bytes, into_first, is_guess }, mut splices) = self.laid_out(pages);
         let start = self.start.checked_sub(into_first).filter(|&start| start >= least).unwrap_or(self.start);
         let is_amid = start == self.start && into_first > 0;
@@ -258,7 +282,7 @@ impl Stretch {
             splices.insert(0, head);
         }
         // What would fill up the last eraseblock can be the beginning of another filesystem.
-        let end = self.followed.unwrap_or(size);
+        let end = self.followed.unwrap_or(self.file_bytes);
         let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
         let shape = Jffs2Shape {
             big_endian: self.endian == Endian::Big,
