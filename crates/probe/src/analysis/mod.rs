@@ -49,7 +49,7 @@ fn throughput(samples: &Samples) -> Option<f64> {
 
 fn of_times(samples: &Samples) -> Answers {
     let (erase_block, phase) = borders::erase_block(samples);
-    let open = open_aus::conclude(samples, &erase_block);
+    let open = open_aus::conclude(samples, &erase_block, &phase);
     let real = capacity::conclude(samples);
     Answers {
         page: borders::page(samples),

@@ -153,8 +153,8 @@ fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
 /// Most confidence in the number in order: those kept for the FAT area are among them, and are measured once.
 const ONE_FAT: f64 = 0.9;
 
-/// `erase_block` is the allocation unit: nothing that rests on it is surer than it.
-pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
+/// `erase_block` is the allocation unit, `phase` the position of the first one: nothing that rests on them is surer than they are.
+pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) -> OpenAus {
     let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
         let why = if cache(samples).is_some_and(|cache| cache.bytes > CACHE_MAX) {
             "not measured: the cache in front of them is too large to be written through several times"
@@ -196,8 +196,11 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer) -> OpenAus {
     }
     answer.confidence = answer.confidence.min(ONE_FAT);
     limit_by_order(&answer, &mut random);
-    let limited =
-        |answer: Answer| Answer { confidence: answer.confidence.min(erase_block.confidence), ..answer };
+    let known = if phase.value.is_some() { phase.confidence } else { 1.0 };
+    let limited = |answer: Answer| Answer {
+        confidence: answer.confidence.min(erase_block.confidence).min(known),
+        ..answer
+    };
     OpenAus {
         linear: limited(answer),
         random: limited(random),
@@ -210,7 +213,12 @@ const CONTRADICTION: f64 = 0.4;
 
 /// An allocation unit that can be written in any order can be written in order too: a larger number in any order is doubtful.
 fn limit_by_order(linear: &Answer, random: &mut Answer) {
-    let (Some(in_order), Some(any_order)) = (linear.count(), random.count()) else { return };
+    let Some(any_order) = random.count() else { return };
+    let Some(in_order) = linear.count() else {
+        // Something that hides the limit in order, as a cache may, can change the one in any order.
+        random.confidence = random.confidence.min(ONE_OF_TWO);
+        return;
+    };
     if any_order > in_order {
         random.confidence = random.confidence.min(CONTRADICTION);
         random.reason = format!("{}, which contradicts {in_order} in order", random.reason);
@@ -335,7 +343,7 @@ mod tests {
         };
         assert_eq!(confidence(&found(5), 31), 40);
         assert_eq!(confidence(&found(5), 5), 95);
-        // Nothing in order was visible: nothing is contradicted.
-        assert_eq!(confidence(&Answer::unknown("AUs", 0.8, "no cliff"), 31), 95);
+        // What hides the number in order may hide this one, too.
+        assert_eq!(confidence(&Answer::unknown("AUs", 0.8, "no cliff"), 31), 65);
     }
 }
