@@ -102,7 +102,7 @@ class Result(Tabular, Generic[Row]):
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that was found, as the command prints it with ``--json``."""
+        """Everything that was found, as the command prints it with ``--json``, which adds what is least certain."""
         return copy.deepcopy(dict(self._data))
 
     def _columns(self) -> dict[str, list[Any]]:

@@ -107,8 +107,10 @@ impl Evaluator {
             record
         };
         let numbers = 0..work.designs.len();
-        let records: Result<Vec<Record>, Error> =
+        let records: Vec<Result<Record, Error>> =
             if is_parallel { numbers.into_par_iter().map(one).collect() } else { numbers.map(one).collect() };
+        // The first error of several, whatever the number of threads.
+        let records: Result<Vec<Record>, Error> = records.into_iter().collect();
         Ok(Batch::new(work.first, records?))
     }
 

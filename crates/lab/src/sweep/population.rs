@@ -33,8 +33,11 @@ pub(super) fn measure(
     let mut to = 0_u32;
     loop {
         to = population.members.min(to.saturating_add(population.least));
-        let wave: Result<Vec<Found>, Error> = (all.len() as u32..to).into_par_iter().map(&member).collect();
-        all.extend(wave?);
+        let wave: Vec<Result<Found, Error>> = (all.len() as u32..to).into_par_iter().map(&member).collect();
+        // One by one: the first error of several does not depend on the number of threads then.
+        for found in wave {
+            all.push(found?);
+        }
         let summaries = summaries(&all);
         if to == population.members || is_enough(population.stop.as_ref(), constraints, &summaries) {
             return Ok(record(&summaries, all));

@@ -156,12 +156,14 @@ fn an_interrupted_sweep_goes_on() {
     }
     let second_line = checkpoint.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     // The digest, and a digit of a figure.
-    let digit = second_line + checkpoint[second_line..].windows(2).position(|two| two == b".9").unwrap() + 1;
+    let is_fraction = |two: &[u8]| two[0] == b'.' && two[1].is_ascii_digit();
+    let digit = second_line + checkpoint[second_line..].windows(2).position(is_fraction).unwrap() + 1;
     for place in [second_line, digit] {
         let mut damaged = checkpoint.clone();
         damaged[place] = if damaged[place] == b'8' { b'7' } else { b'8' };
         std::fs::write(&path, &damaged).unwrap();
-        assert!(begun(SPEC, Some(&path)).err().unwrap().to_string().contains("line 2 is damaged"));
+        let error = begun(SPEC, Some(&path)).err().unwrap();
+        assert!(error.to_string().contains("line 2 is damaged"), "{error}");
     }
     std::fs::write(&path, "a text of the user").unwrap();
     assert!(begun(SPEC, Some(&path)).is_err());
@@ -435,6 +437,20 @@ fn wrong_overrides_stand_where_the_specification_has_them() {
         let Some(found) = error.config().and_then(|error| error.place()) else { panic!("{text}: {error}") };
         assert_eq!(found.source.name(), place, "{text}: {error}");
     }
+}
+
+/// Of members that cannot be had the first one is told, whatever the number of threads.
+#[test]
+fn the_first_member_that_cannot_be_had_is_told() {
+    let spec = "setup='imx6-mx30lf2g18ac'\n[space]\nbus.clock_hz=[10e6]\n[population]\nmembers=40\nleast=40\n\
+                vary.cells.cycles={ from=0, to=100000 }\n";
+    let refused = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| swept(spec).refused().1.unwrap_or_default().to_owned())
+    };
+    let alone = refused(1);
+    assert!(alone.contains("expected a whole number"), "{alone}");
+    assert!((2..5).all(|threads| refused(threads) == alone), "{alone}");
 }
 
 #[test]
