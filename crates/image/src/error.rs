@@ -118,6 +118,11 @@ pub enum ImageError {
         /// Byte in the file.
         offset: u64,
     },
+    /// Files of a JFFS2 have lost their names, and a change would remove them.
+    #[error(
+        "the JFFS2 is damaged: a change would remove {} without a name of its own, which `floatgate image ls` shows as lost-N", count(*.0 as u64, "entry")
+    )]
+    Nameless(usize),
     /// Something that is done with UBI and UBIFS only.
     #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
     NotForJffs2(&'static str),

@@ -139,6 +139,9 @@ impl Help for ImageError {
             Self::NoEraseblocks { .. } => {
                 "--lebs N lengthens the image to N eraseblocks, --grow of `floatgate image put` as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
             }
+            Self::Nameless(_) => {
+                "`floatgate image check --repair` gives them names, and `floatgate image extract` saves them; --recover goes on as Linux does when it mounts, and removes them"
+            }
             Self::Jffs2Tail { .. } => {
                 "--recover goes on as Linux does when it mounts, and erases what is no node; where it is other data, `dd` cuts the image out into a file of its own"
             }

@@ -35,19 +35,19 @@ impl Listed {
     }
 }
 
-/// Files of a directory, and the directories below it that were not entered.
+/// Files of a directory, and what was left out: directories that were not entered, and what cannot be read.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The files, by directory and name.
     pub files: Vec<Listed>,
-    /// Names of each directory that was left out, from the root, and the reason.
+    /// Names of each file or directory that was left out, from the root, and the reason.
     pub refused: Vec<(Vec<Vec<u8>>, WalkError)>,
 }
 
 /// Lists the file at `path`, or the entries of the directory there; with `recursive` also those of all directories below.
 ///
 /// # Errors
-/// A path that is not there, or a node that cannot be read.
+/// A path that is not there, or whose own nodes cannot be read.
 pub fn list(fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Listing, Error> {
     let inode = fs.resolve(path)?;
     let base: Vec<Vec<u8>> =
@@ -64,11 +64,14 @@ pub fn list(fs: &mut dyn FileSystem, path: &[u8], recursive: bool) -> Result<Lis
                 let mut path = [base.clone(), directory.path].concat();
                 for entry in directory.entries {
                     path.push(entry.name);
-                    listing.files.push(Listed::read(fs, &path, entry.inode)?);
+                    match Listed::read(fs, &path, entry.inode) {
+                        Ok(file) => listing.files.push(file),
+                        Err(error) => listing.refused.push((path.clone(), error.into())),
+                    }
                     path.pop();
                 }
             }
-            Err((_, WalkError::Unreadable(error))) => return Err(error),
+            Err((path, WalkError::Unreadable(error))) if path.is_empty() => return Err(error),
             Err((path, error)) => listing.refused.push(([base.clone(), path].concat(), error)),
         }
         if !recursive {

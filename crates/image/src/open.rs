@@ -362,6 +362,13 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
+        if !recover {
+            match jffs2::mount(store, found, shape)?.adopted() {
+                0 => {}
+                nameless => return Err(ImageError::Nameless(nameless)),
+            }
+        }
+        let store = self.store()?;
         let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;

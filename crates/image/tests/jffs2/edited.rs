@@ -1,5 +1,6 @@
 //! Images that are changed where they are.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,8 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{StoreFlash, StoreMode};
 use tempfile::TempDir;
 
-use super::{IMAGES, Random, contents, text};
+use super::repaired::{byte_of_name, listing, nodes, repaired};
+use super::{IMAGES, Random, contents, mounted, text};
 
 pub(crate) const ERASE: usize = 16 << 10;
 const BLOCKS: usize = 40;
@@ -407,6 +409,51 @@ fn a_last_eraseblock_that_ends_with_something_else_is_refused_unless_it_is_to_be
         put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
         assert!(contents(&mut *mount(&file), "/data") == noise(1, 100_000), "{kind:?}");
+    }
+}
+
+/// Linux removes files without a name when it mounts: a change would do the same, and the next `check` would know nothing of them.
+#[test]
+fn what_has_lost_its_name_keeps_from_changes() {
+    for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
+        let mut bytes = image(kind);
+        let at = byte_of_name(&bytes, kind.endian, b"dir", 0);
+        bytes[at..at + 43].fill(0);
+        let (_folder, file) = folder(&bytes);
+        let refused = put(&file, &options(), "new", b"new");
+        assert!(matches!(refused, Err(EditError::Image(ImageError::Nameless(1)))), "{kind:?}: {refused:?}");
+        assert!(fs::read(&file).unwrap() == bytes, "{kind:?}");
+        let (_, repaired) = repaired(&format!("{kind:?}"), &bytes).unwrap();
+        let (_folder, mended) = folder(&repaired);
+        put(&mended, &options(), "new", b"new").unwrap();
+        let names = listing(&mut *mount(&mended));
+        assert!(names.keys().any(|path| path.starts_with("/lost-") && path.ends_with("/text")), "{names:?}");
+        put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
+    }
+}
+
+/// Bytes that look erased at the beginning of an eraseblock hide nothing: Linux takes it for empty, and erases it.
+#[test]
+fn nodes_behind_bytes_that_look_erased_are_read_and_stay() {
+    for kind in KINDS {
+        let whole = image(kind);
+        let mut bytes = whole.clone();
+        bytes[ERASE..ERASE + 600].fill(0xFF);
+        let name = format!("{kind:?}");
+        let before = listing(&mut *mounted(&bytes));
+        assert!(before["/dir/text"].as_deref() == Some(&text()[..]), "{name}");
+        let (_, new) = repaired(&name, &bytes).unwrap();
+        let (_folder, file) = folder(&new);
+        put(&file, &options(), "new", b"new").unwrap();
+        let mut after = listing(&mut *mount(&file));
+        assert!(after.remove("/new").is_some(), "{name}");
+        let lost = |all: &BTreeMap<String, Option<Vec<u8>>>| all.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(lost(&after), lost(&listing(&mut *mounted(&new))), "{name}");
+        let nodes_of = |bytes: &[u8]| {
+            let behind = nodes(bytes, kind.endian).into_iter();
+            behind.filter(|(at, _)| (ERASE + 600..2 * ERASE).contains(at)).count()
+        };
+        assert!(nodes_of(&bytes) > 0 && nodes_of(&new) >= nodes_of(&bytes), "{name}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 
 use floatgate_image::ImageError;
 use floatgate_image::check::{Outcome, check};
+use floatgate_image::list::list;
 use floatgate_image::repair::{Method, RepairReport, Repaired, repair};
 use floatgate_image::{Access, Image, Selection};
 use floatgate_media::crc;
@@ -182,7 +183,7 @@ fn a_name_without_its_file_is_removed() {
 }
 
 /// Byte of an image where a field of the dirent node of a name stands.
-fn byte_of_name(bytes: &[u8], endian: Endian, name: &[u8], field: usize) -> usize {
+pub(crate) fn byte_of_name(bytes: &[u8], endian: Endian, name: &[u8], field: usize) -> usize {
     let is_it = |&&(at, header): &&(usize, Header)| {
         let node = bytes.get(at..at + header.len as usize);
         let node = node.and_then(|node| DirentNode::parse(node, endian).ok());
@@ -427,6 +428,53 @@ fn what_overwrites_eraseblocks_behind_which_others_are_erased_is_damage() {
             assert_eq!(report.outcome, Outcome::Clean, "{kind:?}: {:?}", report.findings);
         }
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_hides_no_others() {
+    for (name, whole) in IMAGES.into_iter().filter(|(name, _)| !name.ends_with("summary")) {
+        let endian = if name.starts_with("big") { Endian::Big } else { Endian::Little };
+        let link = mounted(whole).resolve(b"/link").unwrap();
+        let mut bytes = whole.to_vec();
+        bytes[place_of(whole, endian, link) + 68] ^= 1;
+        let listing = list(&mut *mounted(&bytes), b"/", true).unwrap();
+        assert!(listing.files.iter().any(|file| file.path == "dir/text"), "{name}");
+        let refused: Vec<&[Vec<u8>]> = listing.refused.iter().map(|(path, _)| &path[..]).collect();
+        assert_eq!(refused, [[b"link".to_vec()]], "{name}");
+    }
+}
+
+/// A free eraseblock that something has overwritten is no trace of a change, after which lost names would not be told from removed ones.
+#[test]
+fn an_overwritten_free_eraseblock_hides_no_loss() {
+    let mut told = 0;
+    for kind in KINDS {
+        let mut whole = filled(kind, |fs| {
+            for number in 0..40 {
+                let file = fs.create(1, format!("file{number}").as_bytes(), &REGULAR).unwrap();
+                fs.write(file, 0, &noise(number, 2000)).unwrap();
+            }
+        });
+        let last = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE;
+        if !kind.is_nand {
+            // As `mkfs.jffs2 --pad` marks free ones.
+            let marker = whole[..12].to_vec();
+            whole[(last + 1) * ERASE..]
+                .chunks_mut(ERASE)
+                .for_each(|block| block[..12].copy_from_slice(&marker));
+        }
+        let lost = |bytes: &[u8]| {
+            let report = check(&open(bytes).unwrap(), &Selection::default()).unwrap();
+            report.findings.iter().filter(|finding| !finding.what.contains("are no node")).count()
+        };
+        let mut one = whole.clone();
+        one[ERASE..2 * ERASE].fill(0);
+        let mut both = one.clone();
+        both[(last + 2) * ERASE..(last + 3) * ERASE].fill(0);
+        assert!(lost(&both) >= lost(&one), "{kind:?}: {} {}", lost(&one), lost(&both));
+        told += lost(&one);
+    }
+    assert!(told > 0);
 }
 
 /// On flash that was changed nothing else tells: a removed directory leaves the same.

@@ -134,6 +134,13 @@ pub struct Counts {
     pub dirty_bytes: u64,
 }
 
+impl Counts {
+    /// Good nodes of files, names and attributes.
+    pub(super) const fn nodes(&self) -> u64 {
+        self.inode_nodes + self.dirent_nodes + self.xattr_nodes
+    }
+}
+
 /// A node of an inode: what a mount remembers of it. They are in the order in which they count: the higher version, and of two copies of one
 /// version the one that stands later on the flash (Linux: either).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -252,6 +259,11 @@ impl<M: Mtd + 'static> Jffs2<M> {
             failure: None,
             flash,
         }
+    }
+
+    /// Number of files and directories that have lost their names or nodes, and are shown all the same: of a mount for reading.
+    pub fn adopted(&self) -> usize {
+        self.adopted.len()
     }
 
     /// The flash below.

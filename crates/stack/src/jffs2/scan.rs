@@ -15,7 +15,8 @@ use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// An eraseblock is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`).
+/// An eraseblock of a chip is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`). In a file all of it
+/// is looked at: its beginning may have been overwritten.
 const EMPTY_SCAN: usize = 256;
 
 /// Bytes of the longest node that is usual: a page of data that do not compress.
@@ -63,6 +64,8 @@ pub(super) struct Scan {
     strict: bool,
     /// An eraseblock of NOR that begins with a clean marker and erased bytes is not read further.
     trusts_markers: bool,
+    /// An eraseblock that begins with erased bytes is not read further.
+    trusts_heads: bool,
     /// Summaries are looked for.
     summaries: bool,
     /// Nodes count, too, that the summary of their eraseblock does not list.
@@ -146,6 +149,7 @@ impl Scan {
             summaries: !options.ignores_summaries,
             reads_all: options.stable,
             trusts_markers: is_live && !options.stable,
+            trusts_heads: !options.stable,
             faulty: false,
             unknown: None,
             is_rest: false,
@@ -159,9 +163,9 @@ impl Scan {
                 scan.blocks.bad(number);
                 continue;
             }
-            let summaries = scan.counts.summaries;
+            let (summaries, nodes) = (scan.counts.summaries, scan.counts.nodes());
             let (state, end) = scan.eraseblock(flash, start)?;
-            scan.has_gap |= state == State::Full && scan.has_marked;
+            scan.has_gap |= scan.counts.nodes() > nodes && scan.has_marked;
             scan.has_marked |= state == State::Free && end > 0;
             if end <= scan.blocks.marker_bytes {
                 scan.end = scan.end.max(start);
@@ -319,7 +323,13 @@ impl Scan {
         let head = EMPTY_SCAN.min(block.len());
         let (begin, rest) = block.split_at_mut(head);
         flash.read(start, begin)?;
-        if begin.iter().all(|&byte| byte == 0xFF) {
+        let are_erased = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0xFF);
+        let is_erased = are_erased(begin)
+            && (self.trusts_heads || {
+                flash.read(start + head as u64, rest)?;
+                are_erased(rest)
+            });
+        if is_erased {
             self.counts.empty += 1;
             self.counts.free_bytes += (head + rest.len()) as u64;
             // Without the marker it may have been half erased when power went away.
@@ -356,8 +366,7 @@ impl Scan {
         if self.page_fillers > fillers && !self.with_fillers.insert(hash(block)) {
             self.page_fillers = fillers;
         }
-        let nodes = |counts: &Counts| counts.inode_nodes + counts.dirent_nodes + counts.xattr_nodes;
-        let has_nodes = nodes(&before) != nodes(&self.counts);
+        let has_nodes = before.nodes() != self.counts.nodes();
         if has_nodes || before.dirty_bytes != self.counts.dirty_bytes {
             self.counts.scanned += 1;
         } else {
