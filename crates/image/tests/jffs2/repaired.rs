@@ -430,6 +430,27 @@ fn what_overwrites_eraseblocks_behind_which_others_are_erased_is_damage() {
     }
 }
 
+/// The summary still has the name, but Linux reads the node: what a repair calls clean has to have good ones.
+#[test]
+fn a_damaged_name_that_a_summary_lists_is_damage() {
+    for kind in KINDS.into_iter().filter(|kind| kind.summaries) {
+        let whole = image(kind);
+        for field in [12, 28, 40] {
+            let at = byte_of_name(&whole, kind.endian, b"dir", field);
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x05;
+            let name = format!("{kind:?} {field}");
+            let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+            assert_eq!(report.outcome, Outcome::Damaged, "{name}: {:?}", report.findings);
+            let (_, new) = repaired(&name, &bytes).unwrap();
+            let is_dirent = |(_, header): &(usize, Header)| header.node_type == NodeType::Dirent;
+            for (at, header) in nodes(&new, kind.endian).into_iter().filter(is_dirent) {
+                assert!(DirentNode::parse(&new[at..at + header.len as usize], kind.endian).is_ok(), "{name}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_hides_no_others() {
     for (name, whole) in IMAGES.into_iter().filter(|(name, _)| !name.ends_with("summary")) {

@@ -238,6 +238,9 @@ impl Scan {
                             let listed = listed_as(entry);
                             self.note(Fault::ListedAs { listed }.at(start + u64::from(entry.offset())));
                         }
+                        None if self.reads_all && matches!(entry, Entry::Dirent { .. }) => {
+                            self.damaged_name(nodes, start, entry)?;
+                        }
                         _ => self.listed(flash, start, endian, *entry)?,
                     }
                 }
@@ -249,6 +252,20 @@ impl Scan {
                 Ok(false)
             }
         }
+    }
+
+    /// A summary lists a name whose node is not good: Linux reads the node when the name is opened, and then there is none.
+    fn damaged_name(&mut self, nodes: &[u8], start: u64, entry: &Entry<'_>) -> Result<(), MountError> {
+        let at = start + u64::from(entry.offset());
+        let noted = self.damage.len();
+        if let Some(node) = nodes.get(entry.offset() as usize..).filter(|node| !node.is_empty()) {
+            self.step(node, at)?;
+            self.end_unknown();
+        }
+        if self.damage.len() == noted {
+            self.note(Fault::NoNode { len: Header::SIZE as u32 }.at(at));
+        }
+        Ok(())
     }
 
     /// Takes in good nodes that a summary does not list, or lists as others. Where it has nothing in their place, it is of another eraseblock: bytes
