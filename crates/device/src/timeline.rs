@@ -129,7 +129,7 @@ impl Host {
         self.corrections
     }
 
-    /// A read has ended so.
+    /// Counts what was corrected in a read that has ended.
     #[inline]
     pub(crate) fn has_read(&mut self, done: &Done, geometry: &Geometry) {
         self.corrections.add(done, geometry);

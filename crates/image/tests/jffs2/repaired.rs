@@ -389,7 +389,7 @@ fn an_eraseblock_that_is_overwritten_is_damage() {
     }
 }
 
-/// What overwrites the last eraseblock with nodes, or free ones, is damage as well, as long as erased ones follow up to the end of the file.
+/// An overwritten eraseblock is damage also where it is the last one with nodes, or a free one, as long as erased ones follow up to the end of the file.
 #[test]
 fn what_overwrites_eraseblocks_behind_which_others_are_erased_is_damage() {
     for kind in KINDS {
@@ -430,7 +430,7 @@ fn what_overwrites_eraseblocks_behind_which_others_are_erased_is_damage() {
     }
 }
 
-/// The summary still has the name, but Linux reads the node: what a repair calls clean has to have good ones.
+/// A damaged node of a name is damage although the summary still lists the name: Linux reads the node, and finds no file.
 #[test]
 fn a_damaged_name_that_a_summary_lists_is_damage() {
     for kind in KINDS.into_iter().filter(|kind| kind.summaries) {

@@ -422,7 +422,7 @@ fn messages_name_what_was_written() {
     }
 }
 
-/// A place is called as the specification calls it: its writer knows of no `--set`.
+/// Messages name the key of the specification in which the wrong override stands, and no `--set`, which nobody has typed.
 #[test]
 fn wrong_overrides_stand_where_the_specification_has_them() {
     let [setup, space] = ["setup='am62a-w35n01jw'", "space={ bus.clock_hz=[25e6] }"];
