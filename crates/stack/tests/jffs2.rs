@@ -205,6 +205,26 @@ fn flash_without_a_node_is_no_jffs2() {
     assert_eq!(mount(&log).endian(), Endian::Little);
 }
 
+/// Linux fills the end of a page with zeros where a padding node would be nothing but its header.
+#[test]
+fn zeros_too_few_for_a_node_are_no_damage() {
+    for zeros in [4, 8, 12, 16] {
+        let mut log = Log::default();
+        log.inode(2, 1, FILE, 4, 0, b"data");
+        let at = log.0.len() as u64;
+        log.0.resize(log.0.len() + zeros, 0);
+        log.dirent(1, 1, 2, "file", 8);
+        let mut fs = mount(&log);
+        assert_eq!(read(&mut fs, 2), b"data");
+        let told: Vec<_> = fs.damage().iter().map(|damage| (damage.at, damage.to_string())).collect();
+        let expected = (zeros > 12).then(|| (at, format!("{zeros} bytes are no node")));
+        assert_eq!(told.len(), usize::from(expected.is_some()), "{zeros}: {told:?}");
+        if let Some((at, what)) = expected {
+            assert!(told[0].0 == at && told[0].1.contains(&what), "{told:?}");
+        }
+    }
+}
+
 #[test]
 fn a_directory_inside_itself_is_mounted() {
     let mut log = Log::default();

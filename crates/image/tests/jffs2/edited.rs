@@ -412,6 +412,23 @@ fn a_last_eraseblock_that_ends_with_something_else_is_refused_unless_it_is_to_be
     }
 }
 
+/// As Linux leaves a page in which a padding node would be nothing but its header.
+#[test]
+fn zeros_that_fill_the_last_page_are_no_other_data() {
+    for kind in KINDS {
+        let mut bytes = image(kind);
+        let end = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
+        let end = end.next_multiple_of(4);
+        let Some(zeros) = bytes.get_mut(end..end + 12).filter(|_| end % ERASE < ERASE - 12) else { continue };
+        zeros.fill(0);
+        let (_folder, file) = folder(&bytes);
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        put(&file, &options(), "new", b"new").unwrap();
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+        assert!(contents(&mut *mount(&file), "/data") == noise(1, 100_000), "{kind:?}");
+    }
+}
+
 /// Linux removes files without a name when it mounts: a change would do the same, and the next `check` would know nothing of them.
 #[test]
 fn what_has_lost_its_name_keeps_from_changes() {

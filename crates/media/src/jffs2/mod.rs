@@ -27,6 +27,10 @@ pub const MAGIC: u16 = 0x1985;
 /// Nodes begin at multiples of this many bytes.
 pub const NODE_ALIGN: u32 = 4;
 
+/// Most bytes at the end of a page that Linux fills with zeros instead of a padding node: those of a header
+/// (`__jffs2_flush_wbuf` in `fs/jffs2/wbuf.c`). No node with a content is as short.
+pub const ZERO_FILL: usize = Header::SIZE;
+
 /// Inode of the root directory.
 pub const ROOT_INODE: u32 = 1;
 

@@ -9,7 +9,7 @@ use super::{Cached, Counts, MountOptions, NodeRef};
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::{
     DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary, SummaryMarker,
-    XattrNode, Xref,
+    XattrNode, Xref, ZERO_FILL,
 };
 use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -456,11 +456,11 @@ impl Scan {
         }
     }
 
-    /// Notes what is no node, unless it is the rest of a damaged one, or so short that it holds none.
+    /// Notes what is no node, unless it is the rest of a damaged one, or so short that nothing is lost by it.
     fn end_unknown(&mut self) {
         let is_rest = std::mem::take(&mut self.is_rest);
         let Some((at, len)) = self.unknown.take() else { return };
-        if len as usize >= Header::SIZE && !is_rest && !self.strict {
+        if len as usize > ZERO_FILL && !is_rest && !self.strict {
             self.note(Fault::NoNode { len }.at(at));
         }
     }

@@ -6,7 +6,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use floatgate_media::jffs2::{DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker};
+use floatgate_media::jffs2::{
+    DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker, ZERO_FILL,
+};
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
@@ -513,7 +515,7 @@ fn filled(store: &mut dyn Store, end: u64, at: u64) -> Result<u64, ImageError> {
         let piece = &mut buffer[..len];
         store.read_at(start, piece).map_err(ImageError::Store)?;
         // What is too short for a padding node is filled with zeros.
-        let is_padding = at - end < Header::SIZE as u64 && piece.iter().all(|&byte| byte == 0);
+        let is_padding = at - end <= ZERO_FILL as u64 && piece.iter().all(|&byte| byte == 0);
         filled += if is_padding || piece.iter().all(|&byte| byte == 0xFF) { 0 } else { len as u64 };
         if filled > GAP {
             break;

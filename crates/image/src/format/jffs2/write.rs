@@ -1,6 +1,6 @@
 //! A JFFS2 of a file, mounted for writing.
 
-use floatgate_media::jffs2::Header;
+use floatgate_media::jffs2::ZERO_FILL;
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
@@ -74,10 +74,10 @@ impl Extent {
 
 /// Bytes behind the last node that fill its page, where they are too few for a padding node: zeros.
 fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
-    let mut bytes = [0xFF; Header::SIZE];
+    let mut bytes = [0xFF; ZERO_FILL + 1];
     store.read_at(end, &mut bytes).map_err(ImageError::Store)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
-    Ok(if zeros < Header::SIZE { zeros as u64 } else { 0 })
+    Ok(if zeros <= ZERO_FILL { zeros as u64 } else { 0 })
 }
 
 /// A JFFS2 with the free eraseblocks of its partition: erased flash up to the beginning or the end of the file. Linux writes its first
