@@ -27,6 +27,7 @@ const XATTR: Xattr = Xattr {
 };
 
 /// Nodes one after the other, as they are written.
+#[derive(Clone)]
 struct Log {
     endian: Endian,
     bytes: Vec<u8>,
@@ -207,6 +208,39 @@ fn nodes_of_one_version_side_by_side_both_count() {
         assert_eq!(contents(&mut *mounted(&log.image()), "/file"), b"12345678", "{endian:?}");
         assert_eq!(checked(&log.image()).outcome, Outcome::Damaged, "{endian:?}");
         kept("side by side", &log.image());
+    }
+}
+
+/// Linux's garbage collector writes a hole that is partly covered with the version that it had, and the attributes of now.
+#[test]
+fn a_hole_that_was_written_again_is_no_damage() {
+    for endian in ENDIANS {
+        let hole = |version, mtime_s, offset| Inode {
+            inode: 2,
+            version,
+            mode: FILE,
+            file_bytes: 3000,
+            mtime_s,
+            offset,
+            file_len: 2000,
+            compressor: Compressor::Zero,
+            ..Inode::default()
+        };
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"file").data(2, 1, 3000, 0, &[b'a'; 3000]).node(&hole(2, 5, 500), &[]);
+        let older = log.clone();
+        log.data(2, 3, 3000, 1000, b"end");
+        let newer = log.clone();
+        log.node(&hole(2, 6, 500), &[]);
+        assert_eq!(checked(&log.image()).outcome, Outcome::Clean, "{endian:?}");
+        assert_eq!(listing(&mut *mounted(&log.image())), listing(&mut *mounted(&newer.image())));
+        // Where nothing newer tells the attributes, or where it is another hole, it matters which one counts.
+        for (before, node) in [(older, hole(2, 6, 500)), (newer, hole(2, 5, 400))] {
+            let mut log = before;
+            log.node(&node, &[]);
+            let report = checked(&log.image());
+            assert!(has_finding(&report, "inode 2: another node of version 2"), "{:?}", report.findings);
+        }
     }
 }
 

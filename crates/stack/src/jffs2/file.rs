@@ -151,13 +151,19 @@ impl File {
     }
 
     /// Nodes that say something else than the next one of their version, where one of the two holds something: nobody can tell which one
-    /// should. Copies are no rivals, as Linux's garbage collector leaves them when power goes away.
+    /// should. Copies are no rivals, as Linux's garbage collector leaves them when power goes away; nor is a hole that it has written again, with
+    /// its version but the attributes of now, as newer nodes cover a part of it (`jffs2_garbage_collect_hole` in `fs/jffs2/gc.c`).
     fn rivals(&self, all: &BTreeMap<NodeRef, FileNode>) -> Vec<Damage> {
         let holds = |node: &FileNode| self.nodes.contains_key(&node.order());
         let pairs = all.values().zip(all.values().skip(1));
+        let is_again = |one: &FileNode, other: &FileNode| {
+            let hole = |node: &FileNode| node.is_hole().then_some((node.inode.offset, node.inode.file_len));
+            hole(one).is_some() && hole(one) == hole(other) && one.inode.version < self.version()
+        };
         let are_rivals = |(one, other): &(&FileNode, &FileNode)| {
             one.inode.version == other.inode.version
                 && one.inode != other.inode
+                && !is_again(one, other)
                 && (holds(one) || holds(other))
         };
         let damage = |(one, _): (&FileNode, &FileNode)| {
