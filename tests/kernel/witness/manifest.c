@@ -209,8 +209,11 @@ static void print_attribute(const char *path, const char *name)
 	static unsigned char value[1 << 16];
 	ssize_t length = lgetxattr(path, name, value, sizeof(value));
 
-	/* A JFFS2 that dropped attributes from memory lists some that are gone. */
-	if (length < 0 && errno == ENODATA)
+	/*
+	 * A JFFS2 that dropped attributes from memory lists some that are gone; where it finds that amid a list, it begins anew without
+	 * going back in the buffer, and the last names are cut off: of a prefix that nobody has.
+	 */
+	if (length < 0 && (errno == ENODATA || errno == EOPNOTSUPP))
 		return;
 	if (length < 0)
 		fail(name);
