@@ -97,10 +97,19 @@ fn ubifs() -> (Vec<u8>, Vec<Step>) {
 }
 
 fn jffs2(endian: Endian, summaries: bool) -> (Vec<u8>, Vec<Step>) {
+    jffs2_of(&MountOptions { endian: Some(endian), summaries, ..MountOptions::default() })
+}
+
+/// One on NOR whose obsolete nodes are marked.
+fn marked_jffs2(endian: Endian) -> (Vec<u8>, Vec<Step>) {
+    let options = MountOptions { endian: Some(endian), summaries: false, ..MountOptions::default() };
+    jffs2_of(&MountOptions { marks_obsolete: true, ..options })
+}
+
+fn jffs2_of(options: &MountOptions) -> (Vec<u8>, Vec<Step>) {
     let geometry = Geometry { buffer_bytes: 1, ..Geometry::nor(64, 1 << 14) };
-    let options = MountOptions { endian: Some(endian), summaries, ..MountOptions::default() };
     let flash = flash(Vec::new(), &geometry);
-    let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
+    let mut fs = Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, _)| error).unwrap();
     let steps = live(&mut fs);
     let flash = fs.unmount().map_err(|(error, _)| error).unwrap();
     (flash.into_store(), steps)
@@ -124,6 +133,8 @@ fn each_moment_is_extracted_as_it_was() {
         ("little", jffs2(Endian::Little, false)),
         ("big", jffs2(Endian::Big, false)),
         ("summaries", jffs2(Endian::Little, true)),
+        ("marked", marked_jffs2(Endian::Little)),
+        ("marked, big", marked_jffs2(Endian::Big)),
     ];
     for (name, (bytes, steps)) in images {
         for (time, expected) in steps {
@@ -151,7 +162,7 @@ fn each_sequence_number_of_ubifs_is_a_moment() {
 
 #[test]
 fn old_nodes_are_listed_with_their_paths() {
-    for (bytes, _) in [ubifs(), jffs2(Endian::Big, false)] {
+    for (bytes, _) in [ubifs(), jffs2(Endian::Big, false), marked_jffs2(Endian::Big)] {
         let all = revisions(&bytes);
         let of = |path: &str, change: Change| {
             all.iter().filter(|node| node.path == path && node.change == change).collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! Dirent nodes: names in a directory: `docs/spec/jffs2.md#dirent`.
 
 use super::Endian;
-use super::header::{Header, NodeType, check_crc};
+use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
 use crate::crc;
 use crate::error::MediaError;
 use crate::file::FileType;
@@ -41,7 +41,7 @@ impl Dirent {
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         let dirent: Self = endian.take(bytes, 0);
-        check_crc("dirent", NODE_CRC_AT, dirent.node_crc, &bytes[..NODE_CRC_AT])?;
+        check_fields("dirent", NODE_CRC_AT, dirent.node_crc, (&bytes[..NODE_CRC_AT], endian))?;
         Ok(dirent)
     }
 
@@ -52,7 +52,7 @@ impl Dirent {
     /// `node` is shorter than the fields.
     pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
         endian.put(self, node, 0);
-        let node_crc = crc::jffs2(&node[..NODE_CRC_AT]);
+        let node_crc = fields_crc(&node[..NODE_CRC_AT], endian);
         endian.put(&node_crc, node, NODE_CRC_AT);
     }
 }

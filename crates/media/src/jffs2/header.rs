@@ -79,7 +79,7 @@ impl Header {
             let (expected, found) = (u32::from(MAGIC), u32::from(raw.magic));
             return Err(Reason::BadMagic { what: "node", expected, found }.at(0));
         }
-        let computed = Self::crc(bytes, endian);
+        let computed = fields_crc(&bytes[..8], endian);
         if computed != raw.crc {
             return Err(Reason::BadCrc32 { what: "header", stored: raw.crc, computed }.at(8));
         }
@@ -100,7 +100,7 @@ impl Header {
         }
         let mut raw = RawHeader { magic: MAGIC, node_type, len: self.len, crc: 0 };
         endian.put(&raw, out, 0);
-        raw.crc = Self::crc(out, endian);
+        raw.crc = fields_crc(&out[..8], endian);
         endian.put(&raw, out, 0);
     }
 
@@ -115,18 +115,31 @@ impl Header {
     pub fn padded_len(&self) -> u64 {
         u64::from(self.len).next_multiple_of(u64::from(NODE_ALIGN))
     }
+}
 
-    /// CRC of a header with the bit set that becoming obsolete clears.
-    fn crc(bytes: &[u8], endian: Endian) -> u32 {
-        let mut head = [0; 8];
-        head.copy_from_slice(&bytes[..8]);
-        let high = match endian {
-            Endian::Little => 3,
-            Endian::Big => 2,
-        };
-        head[high] |= (ACCURATE >> 8) as u8;
-        crc::jffs2(&head)
-    }
+/// CRC of a node's first bytes as they were when it was written: with the bit set that becoming obsolete clears.
+pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
+    let high = match endian {
+        Endian::Little => 3,
+        Endian::Big => 2,
+    };
+    // No node has more before the CRC of its fields.
+    let mut fields = [0; 64];
+    let fields = &mut fields[..bytes.len()];
+    fields.copy_from_slice(bytes);
+    fields[high] |= (ACCURATE >> 8) as u8;
+    crc::jffs2(fields)
+}
+
+/// Checks the CRC of a node's fields, which stands behind them, at byte `at` of the node or later.
+pub(super) fn check_fields(
+    what: &'static str,
+    at: usize,
+    stored: u32,
+    (fields, endian): (&[u8], Endian),
+) -> Result<(), MediaError> {
+    let computed = fields_crc(fields, endian);
+    if computed == stored { Ok(()) } else { Err(Reason::BadCrc32 { what, stored, computed }.at(at)) }
 }
 
 /// Checks a CRC that stands at byte `at` of a node against one of its bytes.

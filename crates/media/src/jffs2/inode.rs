@@ -1,7 +1,7 @@
 //! Inode nodes: attributes of a file, and a piece of its data: `docs/spec/jffs2.md#inode`.
 
 use super::Endian;
-use super::header::{Header, NodeType, check_crc};
+use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
 use crate::crc;
 use crate::error::MediaError;
 use crate::file::{DeviceNumber, FileType};
@@ -83,7 +83,7 @@ impl Inode {
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         let inode: Self = endian.take(bytes, 0);
-        check_crc("inode", NODE_CRC_AT, inode.node_crc, &bytes[..DATA_CRC_AT])?;
+        check_fields("inode", NODE_CRC_AT, inode.node_crc, (&bytes[..DATA_CRC_AT], endian))?;
         Ok(inode)
     }
 
@@ -108,7 +108,7 @@ impl Inode {
     /// `node` is shorter than the fields.
     pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
         endian.put(self, node, 0);
-        let node_crc = crc::jffs2(&node[..DATA_CRC_AT]);
+        let node_crc = fields_crc(&node[..DATA_CRC_AT], endian);
         endian.put(&node_crc, node, NODE_CRC_AT);
     }
 

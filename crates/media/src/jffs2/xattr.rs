@@ -1,7 +1,7 @@
 //! Extended attributes: nodes with name and value (`docs/spec/jffs2.md#xattr`), and nodes that give them to inodes
 //! (`docs/spec/jffs2.md#xref`).
 
-use super::header::{Header, NodeType, check_crc};
+use super::header::{Header, NodeType, check_crc, check_fields, fields_crc};
 use super::{Endian, NODE_ALIGN};
 use crate::crc;
 use crate::error::MediaError;
@@ -84,7 +84,7 @@ impl Xattr {
     /// `node` is shorter than the fields.
     pub fn emit_fields(&self, endian: Endian, node: &mut [u8]) {
         endian.put(self, node, 0);
-        let node_crc = crc::jffs2(&node[..XATTR_NODE_CRC_AT]);
+        let node_crc = fields_crc(&node[..XATTR_NODE_CRC_AT], endian);
         endian.put(&node_crc, node, XATTR_NODE_CRC_AT);
     }
 }
@@ -109,7 +109,7 @@ impl<'a> XattrNode<'a> {
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
         let fields = span(bytes, 0, Xattr::SIZE)?;
         let xattr: Xattr = endian.take(fields, 0);
-        check_crc("xattr", XATTR_NODE_CRC_AT, xattr.node_crc, &fields[..XATTR_NODE_CRC_AT])?;
+        check_fields("xattr", XATTR_NODE_CRC_AT, xattr.node_crc, (&fields[..XATTR_NODE_CRC_AT], endian))?;
         let (name_len, value_len) = (usize::from(xattr.name_len), usize::from(xattr.value_len));
         let data = span(bytes, Xattr::SIZE, name_len + 1 + value_len)?;
         check_crc("xattr data", XATTR_DATA_CRC_AT, xattr.data_crc, data)?;
@@ -174,7 +174,7 @@ impl Xref {
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         let xref: Self = endian.take(bytes, 0);
-        check_crc("xref", XREF_NODE_CRC_AT, xref.node_crc, &bytes[..XREF_NODE_CRC_AT])?;
+        check_fields("xref", XREF_NODE_CRC_AT, xref.node_crc, (&bytes[..XREF_NODE_CRC_AT], endian))?;
         Ok(xref)
     }
 
@@ -186,7 +186,7 @@ impl Xref {
     pub fn emit(&self, endian: Endian, out: &mut [u8]) {
         endian.put(&Self { node_crc: 0, ..*self }, out, 0);
         Header::new(NodeType::Xref, Self::SIZE as u32).emit(endian, out);
-        endian.put(&crc::jffs2(&out[..XREF_NODE_CRC_AT]), out, XREF_NODE_CRC_AT);
+        endian.put(&fields_crc(&out[..XREF_NODE_CRC_AT], endian), out, XREF_NODE_CRC_AT);
     }
 
     /// True when the inode no longer has the attribute.
