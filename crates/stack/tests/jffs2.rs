@@ -216,7 +216,7 @@ fn zeros_too_few_for_a_node_are_no_damage() {
         log.dirent(1, 1, 2, "file", 8);
         let mut fs = mount(&log);
         assert_eq!(read(&mut fs, 2), b"data");
-        let told: Vec<_> = fs.damage().iter().map(|damage| (damage.at, damage.to_string())).collect();
+        let told: Vec<_> = fs.damaged_nodes().iter().map(|damage| (damage.at, damage.to_string())).collect();
         let expected = (zeros > 12).then(|| (at, format!("{zeros} bytes are no node")));
         assert_eq!(told.len(), usize::from(expected.is_some()), "{zeros}: {told:?}");
         if let Some((at, what)) = expected {
