@@ -258,7 +258,7 @@ struct Source {
 }
 
 impl Source {
-    /// What comes out of `-`, `/dev/stdin` or `/dev/fd/N`, such as a pipe, is kept in a file: a change may read it more than once. Its links are
+    /// The bytes that come out of `-`, `/dev/stdin` or `/dev/fd/N`, such as a pipe, are kept in a file: a change may read it more than once. Its links are
     /// no files of the user.
     fn open(path: &OsString) -> Result<Self, Failure> {
         let path = PathBuf::from(path);

@@ -211,7 +211,7 @@ fn images_are_read_from_stdin() {
     }
 }
 
-/// What a name of a descriptor leads to is put into the image, not the link.
+/// The file that a name of a descriptor leads to is put into the image, not the link.
 #[test]
 fn files_are_put_from_stdin() {
     let folder = fresh("put_from_stdin");

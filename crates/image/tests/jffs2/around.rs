@@ -23,7 +23,7 @@ fn around(bytes: &[u8]) -> Vec<Part> {
     info(&open(bytes).unwrap()).unwrap().images[0].jffs2.as_ref().unwrap().around.clone()
 }
 
-/// What the `dd` of an advice cuts out.
+/// The bytes that the `dd` of an advice cuts out.
 fn cut(bytes: &[u8], advice: &str) -> Vec<u8> {
     let number = |name: &str| -> usize {
         let (_, rest) = advice.split_once(name).unwrap_or_else(|| panic!("{advice}"));

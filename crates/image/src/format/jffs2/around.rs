@@ -1,4 +1,4 @@
-//! What stands around a JFFS2 in its file and is neither of an image nor erased: other data, or what has overwritten the image.
+//! The parts of a file around a JFFS2 that are neither of an image nor erased: other data, or what has overwritten the image.
 
 use std::ops::Range;
 
