@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -51,7 +52,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
 pub(crate) fn tell(text: &str) {
-    let limit = columns_of(io::stderr().is_terminal());
+    let limit = columns_of(rustix::stdio::stderr());
     let text = harmless(text, colour_of_stderr());
     let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));
     let _ = io::stderr().lock().write_all(fitted.as_bytes());
@@ -80,9 +81,29 @@ impl ReportFormat {
         rows: &str,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
+        self.show(value, rows, text, columns())
+    }
+
+    /// As [`Self::print`], of a listing: its lines stay whole, so that a terminal breaks them where it ends, and not a name between its words.
+    pub(crate) fn print_listing<T: Serialize>(
+        self,
+        value: &T,
+        rows: &str,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.show(value, rows, text, None)
+    }
+
+    fn show<T: Serialize>(
+        self,
+        value: &T,
+        rows: &str,
+        text: impl FnOnce() -> String,
+        limit: Option<usize>,
+    ) -> Result<(), Failure> {
         if !self.is_for_programs() {
             let text = harmless(&OddTexts::of(value).map_err(bug)?.shown_in(text()), colour());
-            return print(&columns().map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
+            return print(&limit.map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         if self.json {
             return print(&serde_json::to_string_pretty(value).map_err(bug)?);
@@ -200,14 +221,15 @@ fn is_terminal() -> bool {
 
 /// Columns of stdout: those of the terminal, or what COLUMNS says. None in a pipe: a line there may have any length.
 pub(crate) fn columns() -> Option<usize> {
-    columns_of(is_terminal())
+    Output::stdout().ok().and_then(|out| columns_of(out.file()))
 }
 
-fn columns_of(is_terminal: bool) -> Option<usize> {
+/// Columns of what is a terminal; its rows may be unknown.
+fn columns_of(stream: impl AsFd) -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let terminal = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
     named
-        .or_else(|| if is_terminal { terminal() } else { None })
+        .or_else(terminal)
         .map(|columns| if columns == 0 { COLUMNS_UNKNOWN } else { columns.max(COLUMNS_MIN) })
 }
 

@@ -3,6 +3,7 @@
 use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
 use crate::ecc::EccError;
+use crate::open::Part;
 use crate::output::OutputError;
 use crate::words::count;
 
@@ -117,6 +118,10 @@ pub enum ImageError {
     Jffs2Tail {
         /// Byte in the file.
         offset: u64,
+        /// The image up to there.
+        own: Part,
+        /// Erased flash follows behind that, or the file ends.
+        can_grow: bool,
     },
     /// Files of a JFFS2 have lost their names, and a change would remove them.
     #[error(
@@ -179,7 +184,7 @@ pub enum ImageError {
     #[error(
         "the image has no room for the nodes that its repair needs, and something else follows it in the file"
     )]
-    NoRepairRoom,
+    NoRepairRoom(Part),
     /// The size of eraseblocks that was stated is not that of the image.
     #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
     PebSize {

@@ -10,7 +10,7 @@ use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
 #[cfg(feature = "mount")]
 use crate::mount::MountError;
-use crate::open::Growth;
+use crate::open::{Growth, Part};
 use crate::output::{OutputError, is_stdout};
 use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
@@ -20,6 +20,11 @@ use floatgate_stack::{fs, ubi, ubifs};
 pub trait Help {
     /// Advice, as what follows `help:`.
     fn help(&self) -> String;
+
+    /// True when the message itself says which file it is of.
+    fn names_file(&self) -> bool {
+        false
+    }
 }
 
 impl Help for OutputError {
@@ -61,6 +66,10 @@ impl Help for UbinizeError {
 }
 
 impl Help for ImageError {
+    fn names_file(&self) -> bool {
+        matches!(self, Self::Output(_))
+    }
+
     fn help(&self) -> String {
         let text = match self {
             Self::File(_) | Self::Store(_) => {
@@ -142,8 +151,18 @@ impl Help for ImageError {
             Self::Nameless(_) => {
                 "`floatgate image check --repair` gives them names, and `floatgate image extract` saves them; --recover goes on as Linux does when it mounts, and removes them"
             }
-            Self::Jffs2Tail { .. } => {
-                "--recover goes on as Linux does when it mounts, and erases what is no node; where it is other data, `dd` cuts the image out into a file of its own"
+            Self::Jffs2Tail { own, can_grow: true, .. } => {
+                return format!(
+                    "--recover goes on as Linux does when it mounts, and erases what is no node; where it is other data, {} cuts the image out, which --grow lets grow",
+                    own.dd()
+                );
+            }
+            // Erasing it makes no room for a change.
+            Self::Jffs2Tail { own, can_grow: false, .. } => {
+                return format!(
+                    "something else follows the image: {} cuts it out, and --grow lets that grow",
+                    own.dd()
+                );
             }
             Self::WrongMoment(..) | Self::PastUnauthentic => {
                 "`floatgate image ls --history` lists moments, without authentication"
@@ -187,8 +206,11 @@ impl Help for ImageError {
             Self::PebSize { .. } => {
                 "`floatgate image info` without --peb-size says what the image tells; where its beginning is cut off, leave --peb-size out"
             }
-            Self::NoRepairRoom => {
-                "`dd` cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files"
+            Self::NoRepairRoom(own) => {
+                return format!(
+                    "{} cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files",
+                    own.dd()
+                );
             }
             Self::Locked => "wait until the other floatgate has ended, or unmount the image",
             Self::OobReadOnly => {
@@ -206,7 +228,12 @@ impl Help for ImageError {
 }
 
 /// Advice where a JFFS2 is to grow over something else.
-const ALONE: &str = "the image is unchanged; something else follows it: `dd` cuts it out into a file of its own, where it can grow, and `floatgate image info` says where it is";
+fn alone(own: Part) -> String {
+    let dd = own.dd();
+    format!(
+        "the image is unchanged; something else follows it: {dd} cuts it out into a file of its own, where it can grow"
+    )
+}
 
 /// Advice for a file of another format.
 fn other_format(format: &str) -> &'static str {
@@ -224,6 +251,10 @@ fn other_format(format: &str) -> &'static str {
 }
 
 impl Help for EditError {
+    fn names_file(&self) -> bool {
+        matches!(self, Self::Image(error) if error.names_file())
+    }
+
     fn help(&self) -> String {
         let text = match self {
             Self::TooSmall { .. } => {
@@ -248,8 +279,8 @@ impl Help for EditError {
             Self::Lebs { unit: "LEB", .. } => {
                 "the image is unchanged; `floatgate image info` says how far it can grow"
             }
-            Self::Lebs { least, most, .. } if least == most => ALONE,
-            Self::Largest { growth: Growth { unit: "eraseblock", .. }, .. } => ALONE,
+            Self::Lebs { least, most, own: Some(own), .. } if least == most => return alone(*own),
+            Self::Largest { growth: Growth { own: Some(own), .. }, .. } => return alone(*own),
             Self::Largest { .. } => {
                 "the image is unchanged; remove something first, or build a larger one with `floatgate image build --max-lebs`"
             }

@@ -92,10 +92,7 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
     let mut one = OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
     match &found.content {
         Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
-            Ok(fs) => {
-                let origin = image.origin(found);
-                one.jffs2 = Some(jffs2_info(fs, *shape, found.len, &origin));
-            }
+            Ok(fs) => one.jffs2 = Some(jffs2_info(image, found, *shape, fs)?),
             Err(error) => one.damage = Some(error.to_string()),
         },
         Content::Ubifs { leb_bytes, .. } => {

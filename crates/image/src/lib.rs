@@ -81,4 +81,4 @@ pub use error::ImageError;
 pub use file_row::FileRow;
 pub use lock::Lock;
 pub use oob::Corrected;
-pub use open::{Access, FileUbi, Image, ImageFs, Selection};
+pub use open::{Access, FileUbi, Image, ImageFs, Part, Selection};

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::detect::{Found, PageShape};
-use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
+use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, Marker, PageGeometry, Scheme};
 
 /// Correction of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,6 +72,13 @@ impl Corrected {
         let (page, stride) = (u64::from(self.pages.page_bytes), u64::from(self.pages.stride()));
         let at = at.checked_sub(self.offset)?;
         (at % stride < page).then(|| at / stride * page + at % stride)
+    }
+
+    /// The byte of the dump that marks the block bad in which a byte of the data is.
+    pub(super) fn bad_mark(&self, at: u64) -> u64 {
+        let block = u64::from(self.pages.block_bytes());
+        let page = self.pages.page_bytes;
+        self.file_byte(at - at % block) + u64::from(page) + u64::from(Marker::usual_byte(page))
     }
 
     /// PEBs of a device, or eraseblocks of a JFFS2, whose blocks are marked bad.

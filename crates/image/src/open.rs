@@ -5,6 +5,7 @@ mod bytes;
 mod choose;
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use floatgate_stack::store::Window;
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, Store, Volume, VolumeGeometry};
+use serde::Serialize;
 
 pub(super) use attach::max_write_bytes;
 pub use attach::{FileUbi, flash_geometry};
@@ -66,6 +68,30 @@ pub struct Image {
     room: Option<HostRoom>,
 }
 
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+impl Part {
+    /// The byte behind the last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// The command that cuts it out into a file of its own.
+    #[must_use]
+    pub fn dd(&self) -> String {
+        let Self { offset, len } = self;
+        format!("`dd if=FILE of=IMAGE bs=64k iflag=skip_bytes,count_bytes skip={offset} count={len}`")
+    }
+}
+
 /// LEBs that a volume of an image has, and can have; of a JFFS2 eraseblocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Growth {
@@ -79,6 +105,8 @@ pub struct Growth {
     pub what: &'static str,
     /// Name of its unit: `LEB` or `eraseblock`.
     pub unit: &'static str,
+    /// A JFFS2 in its file, which could grow in one of its own.
+    pub own: Option<Part>,
 }
 
 /// Changes of a file that wait.
@@ -268,6 +296,14 @@ impl Image {
         self.splices.file_byte(found.offset + found.len) - self.splices.file_byte(found.offset)
     }
 
+    /// The part of the file that is a part of the images; in a dump with OOB whole pages with theirs.
+    pub(super) fn part(&self, range: Range<u64>) -> Part {
+        let page = self.corrected.as_ref().map_or(1, |corrected| u64::from(corrected.pages.page_bytes));
+        let offset = self.file_byte(range.start);
+        let end = self.file_byte(range.end.next_multiple_of(page));
+        Part { offset, len: end - offset }
+    }
+
     /// The place of an image in the file.
     pub(super) fn origin(&self, found: &Found) -> Origin {
         Origin::new(found, self.splices.clone(), self.corrected.clone())
@@ -362,25 +398,23 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
-        if !recover {
-            match jffs2::mount(store, found, shape)?.adopted() {
-                0 => {}
-                nameless => return Err(ImageError::Nameless(nameless)),
-            }
+        let extent = jffs2::write::Extent::read(&*store, found, shape)?;
+        if let Some(at) = extent.foreign.filter(|_| !recover) {
+            let (offset, own) = (self.file_byte(at), self.part(found.offset..at));
+            return Err(ImageError::Jffs2Tail { offset, own, can_grow: extent.most > extent.blocks });
         }
-        let store = self.store()?;
-        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, recover)?;
+        let len = extent.bytes(self.lebs);
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;
         }
-        Ok(Box::new(jffs2::write::mount(store, found, shape, len)?))
+        Ok(Box::new(jffs2::write::mount(store, found, shape, len, recover)?))
     }
 
     /// Makes sure that a JFFS2 that was changed mounts again. UBIFS is written by transactions that its own mount believes.
     pub(super) fn mount_again(&self, found: &Found) -> Result<(), ImageError> {
         let Content::Jffs2(shape) = &found.content else { return Ok(()) };
         let store = self.store()?;
-        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs, true)?;
+        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs);
         jffs2::mount(store, &Found { len, ..found.clone() }, shape).map(drop)
     }
 
@@ -406,6 +440,7 @@ impl Image {
                 volume: extent.blocks,
                 what,
                 unit,
+                own: Some(self.part(found.offset..found.offset + found.len)),
             }));
         }
         let is_last = found.offset + found.len >= self.store()?.size_bytes();
@@ -423,7 +458,8 @@ impl Image {
         let (superblock, _) = probe(&mut *volume)?;
         let volume = volume.geometry().lebs;
         let (what, unit) = ("volume", "LEB");
-        Ok(Some(Growth { now: superblock.leb_count, max: superblock.max_leb_count, volume, what, unit }))
+        let (now, max, own) = (superblock.leb_count, superblock.max_leb_count, None);
+        Ok(Some(Growth { now, max, volume, what, unit, own }))
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.

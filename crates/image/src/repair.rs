@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
 
+use floatgate_media::jffs2::NODE_ALIGN;
 use floatgate_stack::ubi::AttachOptions;
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreMode};
@@ -16,6 +17,7 @@ use serde::Serialize;
 use super::check::{CheckReport, Outcome, check_found};
 use super::detect::{Content, Found, UbiShape};
 use super::extract::{Loss, shifts};
+use super::format::jffs2;
 use super::format::jffs2::repair as jffs2_repair;
 use super::format::ubi::repair as ubi_repair;
 use super::format::ubifs::repair as ubifs_repair;
@@ -311,17 +313,45 @@ fn mend(
     Ok(method)
 }
 
-/// Makes a JFFS2 clean. Where nothing tells the size of its eraseblocks, the new nodes may, and another one than it was taken for: then it is mended as
-/// that.
+/// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
+fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
+    let Content::Jffs2(shape) = &found.content else { return Ok(()) };
+    let store = image.store()?;
+    // Pages with OOB are written whole.
+    let Ok(fs) = jffs2::mount(image.store()?, found, shape) else { return Ok(()) };
+    if image.corrected.is_none()
+        && let Some(at) = jffs2::around::tail(&*store, found, shape, &fs)?
+    {
+        let len = at - found.offset;
+        found.len = len - len % u64::from(NODE_ALIGN);
+    }
+    Ok(())
+}
+
+/// Makes a JFFS2 clean. Where nothing tells the size of its eraseblocks, the new nodes may, and another one than it was taken for: then a summary states
+/// the size, or it is mended as that other one.
 fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
+    leave_tail(image, &mut found)?;
     for _ in 0..SIZES_TRIED {
         let Content::Jffs2(shape) = &found.content else { break };
         let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
-        jffs2_repair::mend(&|| target(image, out), &found, shape, saved)?;
+        let mended = jffs2_repair::mend(&|| target(image, out), &found, shape, saved);
+        mended.map_err(|error| match error {
+            ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
+            error => error,
+        })?;
         jffs2_repair::write_again(target(image, out)?, &found, shape, &lost)?;
         let now = image.open_like(out, Access::Read)?;
         let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
+        let states_size =
+            matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
+        if states_size && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
+            let now = image.open_like(out, Access::Read)?;
+            if now.found.iter().all(is_same) {
+                break;
+            }
+        }
         match now.found.as_slice() {
             [new] if is_only && !is_same(new) && now.splices.is_empty() => found = new.clone(),
             _ => break,

@@ -162,9 +162,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let output = Output::create(&args.output, &[&args.source])?;
     let file = output.file().try_clone().map_err(|error| output.failed(error))?;
     let failed = |error: BuildError| match &error {
-        BuildError::Image(_) | BuildError::Ubi(_) => {
-            Failure::new(options::named(&args.output, &error), error.help())
-        }
+        BuildError::Image(_) | BuildError::Ubi(_) => options::failure(&args.output, &error),
         _ => Failure::new(&error, error.help()),
     };
     let built = build(&source, file, &options).map_err(failed)?;

@@ -93,7 +93,7 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     }
     text += &format!("{} lost:\n", count(report.losses.len(), "thing"));
     for loss in report.losses.iter().take(FINDINGS) {
-        text += &format!("  {}: {}\n", loss.path, loss.what);
+        text += &format!("  {loss}\n");
     }
     if report.losses.len() > FINDINGS {
         text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);

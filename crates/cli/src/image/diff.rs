@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             output::tell(&format!("note: without --raw or --volume, not compared: volume {volumes}"));
         }
         for loss in report.trouble.iter().take(LINES) {
-            output::tell(&format!("{}: {}", loss.path, loss.what));
+            output::tell(&loss.to_string());
         }
     }
     Ok(match (report.trouble.is_empty(), report.is_same()) {

@@ -3,7 +3,6 @@
 
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count};
-use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use floatgate_image::edit::{
     Change, Committed, EditError, EditOptions, Edited, GrowTo, Grown, ImagePath, Owner, Permissions,
@@ -13,10 +12,13 @@ use floatgate_image::extract::Loss;
 use floatgate_stack::fs::{Rename, Timestamp};
 use serde::Serialize;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
 
 /// Losses that are printed; JSON has all.
 const LINES: usize = 20;
@@ -60,7 +62,7 @@ pub(crate) struct PutArgs {
     #[command(flatten)]
     edit: EditArgs,
 
-    /// Files and directories of the host, and last their destination in the image
+    /// Files and directories of the host, and last their destination in the image; - is stdin
     #[arg(value_name = "SOURCE... DEST", num_args = 2.., required = true)]
     paths: Vec<OsString>,
 
@@ -242,9 +244,42 @@ struct Report<'r> {
 
 pub(crate) fn put(args: &PutArgs) -> Outcome {
     let (dest, sources) = args.paths.split_last().ok_or_else(no_paths)?;
-    let sources: Vec<PathBuf> = sources.iter().map(PathBuf::from).collect();
+    let sources = sources.iter().map(Source::open).collect::<Result<Vec<_>, _>>()?;
+    let paths: Vec<PathBuf> = sources.iter().map(|source| source.path.clone()).collect();
     let options = PutOptions { owner: args.owner, time_max: source_date_epoch()? };
-    args.edit.run(&|editor| editor.put(&sources, &path(dest)?, options))
+    args.edit.run(&|editor| editor.put(&paths, &path(dest)?, options))
+}
+
+/// A file of the host that is put into an image.
+struct Source {
+    path: PathBuf,
+    /// Holds what came out of a descriptor, which is read once.
+    _folder: Option<TempDir>,
+}
+
+impl Source {
+    /// The bytes that come out of `-`, `/dev/stdin` or `/dev/fd/N`, such as a pipe, are kept in a file: a change may read it more than once. Its links are
+    /// no files of the user.
+    fn open(path: &OsString) -> Result<Self, Failure> {
+        let path = PathBuf::from(path);
+        let is_descriptor = ["/dev/stdin", "-"].iter().any(|stdin| path.as_os_str() == *stdin)
+            || ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.parent() == Some(Path::new(folder)));
+        if !is_descriptor {
+            return Ok(Self { path, _folder: None });
+        }
+        let name = path.file_name().filter(|name| *name != "-").unwrap_or("stdin".as_ref());
+        let kept = || {
+            let folder = tempfile::tempdir()?;
+            let file = folder.path().join(name);
+            let stdin = Path::new("/dev/stdin");
+            let mut from = File::open(if path.as_os_str() == "-" { stdin } else { &path })?;
+            io::copy(&mut from, &mut File::create(&file)?)?;
+            Ok(Self { path: file, _folder: Some(folder) })
+        };
+        kept().map_err(|error: io::Error| {
+            Failure::new(format!("{}: {error}", path.display()), "name files that can be read")
+        })
+    }
 }
 
 pub(crate) fn rm(args: &RmArgs) -> Outcome {
@@ -373,7 +408,7 @@ impl EditArgs {
     }
 
     fn failed(&self, error: &EditError) -> Failure {
-        Failure::new(options::named(&self.image.image, error), error.help())
+        options::failure(&self.image.image, error)
     }
 
     fn report(&self, committed: &Committed, edited: &Edited) -> Outcome {

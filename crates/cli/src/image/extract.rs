@@ -176,8 +176,8 @@ pub(super) fn tell_losses(how: &str, losses: &[Loss]) {
         return;
     }
     output::tell(&format!("{} {how}:", count(losses.len(), "thing")));
-    for Loss { path, what } in losses.iter().take(LINES) {
-        output::tell(&format!("  {path}: {what}"));
+    for loss in losses.iter().take(LINES) {
+        output::tell(&format!("  {loss}"));
     }
     if losses.len() > LINES {
         output::tell(&format!("  and {} more: --json lists all", losses.len() - LINES));

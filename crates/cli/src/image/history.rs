@@ -26,7 +26,7 @@ pub(super) fn list(image: &ImageArgs, path: &[u8], old: bool, format: &ReportFor
             "leave the path out to see all that is left",
         ));
     }
-    format.print(&chosen, "", || text(&chosen))?;
+    format.print_listing(&chosen, "", || text(&chosen))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let path = args.path.as_bytes();
     let listing = list(&mut *fs, path, args.recursive).map_err(|error| args.image.failed_at(path, error))?;
     let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
-    args.format.print(&rows, "", || text(&listing.files))?;
+    args.format.print_listing(&rows, "", || text(&listing.files))?;
     for (path, why) in &listing.refused {
         tell(&format!("not listed: {}: {why}", show_path(path)));
     }

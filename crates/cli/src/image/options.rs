@@ -113,14 +113,9 @@ pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure>
 }
 
 /// Failure of the library, with the name of the file.
-pub(super) fn failure(path: &Path, error: &ImageError) -> Failure {
-    Failure::new(named(path, error), error.help())
-}
-
-/// A message with the name of a file, unless it begins with that already.
-pub(super) fn named(path: &Path, error: &impl fmt::Display) -> String {
-    let (name, message) = (format!("{}: ", path.display()), error.to_string());
-    if message.starts_with(&name) { message } else { name + &message }
+pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
+    let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
+    Failure::new(format!("{name}{error}"), error.help())
 }
 
 /// Says that eraseblocks which were written to have a size that is a guess.

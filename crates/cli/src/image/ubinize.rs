@@ -56,7 +56,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let failed = |error: UbinizeError| match &error {
-        UbinizeError::Store(_) => Failure::new(options::named(&args.output, &error), error.help()),
+        UbinizeError::Store(_) => options::failure(&args.output, &error),
         _ => Failure::new(&error, error.help()),
     };
     let volumes = read(&args.ini).map_err(failed)?;

@@ -211,6 +211,32 @@ fn images_are_read_from_stdin() {
     }
 }
 
+/// The file that a name of a descriptor leads to is put into the image, not the link.
+#[test]
+fn files_are_put_from_stdin() {
+    let folder = fresh("put_from_stdin");
+    crate::images::write(&folder);
+    for (source, name) in [("-", "stdin"), ("/dev/stdin", "stdin"), ("/dev/fd/0", "0")] {
+        let mut echo = Command::new("echo").arg(source).stdout(Stdio::piped()).spawn().unwrap();
+        let put = ["image", "put", "rootfs.ubi", source, "/boot", "--output", "changed.ubi"];
+        let run = finish(floatgate().args(put).current_dir(&folder).stdin(echo.stdout.take().unwrap()));
+        echo.wait().unwrap();
+        assert_eq!(run.code, Some(0), "{source}: {}", run.err);
+        let there = run_in(&folder, ["image", "cat", "changed.ubi", &format!("/boot/{name}")]);
+        assert_eq!((there.code, there.out), (Some(0), format!("{source}\n")), "{}", there.err);
+    }
+}
+
+/// An output has a name of its own, which alone is told.
+#[test]
+fn a_failure_of_an_output_names_that_only() {
+    let folder = fresh("output_named");
+    crate::images::write(&folder);
+    let run = run_in(&folder, ["image", "rm", "rootfs.ubi", "/etc/fstab", "--output", "no/out.ubi"]);
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.starts_with("error: no/out.ubi: there is no folder"), "{}", run.err);
+}
+
 /// With eraseblocks of another size an image is not good: where it is a guess, a change says so.
 #[test]
 fn a_change_says_that_the_size_of_eraseblocks_is_a_guess() {

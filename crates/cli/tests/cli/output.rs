@@ -34,7 +34,8 @@ fn what_is_no_terminal_gets_no_escape_codes() {
     }
 }
 
-/// Lines of [`EACH`] that print a report for people. The others print a file, and help is wrapped by another rule.
+/// Lines of [`EACH`] that print a report for people. The others print a file or a listing, whose lines stay whole, and help is wrapped by another
+/// rule.
 fn reports() -> impl Iterator<Item = &'static str> {
     EACH.iter().copied().filter(|line| {
         let other = [
@@ -45,6 +46,7 @@ fn reports() -> impl Iterator<Item = &'static str> {
             "completions",
             "man ",
             "image cat",
+            "image ls",
         ];
         *line != "setups am62a-w35n01jw" && !other.iter().any(|part| line.contains(part))
     })
@@ -85,6 +87,17 @@ fn lines_fit_into_the_columns_and_break_between_words() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A name with spaces is no text to be broken.
+#[test]
+fn lines_of_a_listing_stay_whole() {
+    let folder = files("listing");
+    for line in ["image ls rootfs.ubi -r", "image ls rootfs.ubi --history"] {
+        let mut narrow = floatgate();
+        narrow.args(line.split_whitespace()).current_dir(&folder).env("COLUMNS", "40");
+        assert_eq!(finish(&mut narrow).out, run_in(&folder, line.split_whitespace()).out, "{line}");
+    }
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub(super) fn build(
         ignores_summaries: false,
         marks_obsolete: false,
         stable: true,
+        keeps_nameless: false,
     };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;
     let filled = fill_filesystem(source, &mut fs, Compression::None, options);

@@ -35,15 +35,20 @@ pub struct PageGeometry {
     pub marker: Marker,
 }
 
+impl Marker {
+    /// Byte of the OOB where Linux looks without knowing more: 5 of a small page, 0 of a large one (NAND_BBM_POS_SMALL, NAND_BBM_POS_LARGE).
+    pub(crate) const fn usual_byte(page_bytes: u32) -> u32 {
+        if page_bytes <= 512 { 5 } else { 0 }
+    }
+}
+
 impl PageGeometry {
-    /// Pages of these sizes, marked where Linux looks without knowing more: in a block's first page, byte 5 of a small
-    /// page's OOB and byte 0 of a large one's (NAND_BBM_POS_SMALL, NAND_BBM_POS_LARGE).
+    /// Pages of these sizes, marked where Linux looks without knowing more, in a block's first page.
     ///
     /// # Errors
     /// Sizes that no chip has.
     pub fn new(page_bytes: u32, oob_bytes: u32, pages_per_block: Option<u32>) -> Result<Self, EccError> {
-        let byte = if page_bytes <= 512 { 5 } else { 0 };
-        let marker = Marker { byte, pages: vec![0] };
+        let marker = Marker { byte: Marker::usual_byte(page_bytes), pages: vec![0] };
         Self { page_bytes, oob_bytes, pages_per_block, pages: None, marker }.checked()
     }
 

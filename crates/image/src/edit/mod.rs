@@ -33,7 +33,7 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::extract::{Loss, show_name};
-use super::open::Growth;
+use super::open::{Growth, Part};
 use crate::words::count;
 
 /// Reason for which a change was not made. The image is as it was.
@@ -74,6 +74,8 @@ pub enum EditError {
         least: u32,
         /// Number that the filesystem was made for.
         most: u32,
+        /// A JFFS2 in its file, which could have this number in one of its own.
+        own: Option<Part>,
     },
     /// The filesystem has too few LEBs for the write buffers and the garbage collector.
     #[error("no space for a change: the filesystem has {lebs} LEBs, too few to be mounted for writing")]

@@ -211,8 +211,8 @@ fn edit_growing(
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
         if lebs < least || lebs > most {
-            let Growth { what, unit, .. } = growth;
-            return Err(EditError::Lebs { what, unit, lebs, least, most });
+            let Growth { what, unit, own, .. } = growth;
+            return Err(EditError::Lebs { what, unit, lebs, least, most, own });
         }
         return attempt(path, options, Some((lebs, growth)), change);
     }

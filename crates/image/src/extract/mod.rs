@@ -10,6 +10,8 @@ mod tar;
 mod volumes;
 mod walk;
 
+use std::fmt;
+
 pub use crate::format::ubifs::damaged::{DamagedUbifs, Extraction};
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
@@ -51,6 +53,16 @@ impl Loss {
     /// A loss at a path.
     pub fn new(path: &[Vec<u8>], what: impl Into<String>) -> Self {
         Self { path: show_path(path), what: what.into() }
+    }
+}
+
+/// The root directory stands for all of the filesystem, and is not named.
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "/" => f.write_str(&self.what),
+            path => write!(f, "{path}: {}", self.what),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use floatgate_image::edit::{
     Committed, EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit,
 };
 use floatgate_image::help::Help as _;
+use floatgate_image::history::history;
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
@@ -485,7 +486,7 @@ fn what_is_behind_an_image_is_erased_only_if_that_is_asked_for() {
         let (_folder, file) = folder(&bytes);
         let refused = put(&file, &options(), "new", b"new");
         assert!(
-            matches!(refused, Err(EditError::Image(ImageError::Jffs2Tail { offset })) if offset == free as u64),
+            matches!(refused, Err(EditError::Image(ImageError::Jffs2Tail { offset, .. })) if offset == free as u64),
             "{kind:?}: {refused:?}"
         );
         put(&file, &EditOptions { recover: true, ..options() }, "new", b"new").unwrap();
@@ -496,8 +497,33 @@ fn what_is_behind_an_image_is_erased_only_if_that_is_asked_for() {
             let refused = put(&file, &EditOptions { growth, ..options() }, "new", &noise(1, 3 * ERASE));
             assert!(matches!(refused, Err(EditError::Largest { .. })), "{kind:?}: {refused:?}");
             let help = refused.unwrap_err().help();
-            assert!(help.contains("`dd` cuts it out"), "{help}");
+            assert!(help.contains("cuts it out"), "{help}");
         }
+    }
+}
+
+/// Nothing is erased while there is room: what was replaced can still be had back.
+#[test]
+fn a_change_collects_nothing_before_room_is_needed() {
+    for kind in KINDS {
+        let (_folder, file) = folder(&image(kind));
+        let moments = || {
+            let opened = Image::open(&file, Access::Read).unwrap();
+            history(&opened, &Selection::default())
+                .unwrap()
+                .into_iter()
+                .map(|node| node.at)
+                .collect::<Vec<_>>()
+        };
+        let mut before = moments();
+        for round in 0..4 {
+            put(&file, &options(), "data", &noise(round + 2, 3000)).unwrap();
+            let now = moments();
+            let gone: Vec<_> = before.iter().filter(|at| !now.contains(at)).collect();
+            assert_eq!(gone, [""; 0], "{kind:?} {round}");
+            before = now;
+        }
+        assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
     }
 }
 

@@ -31,7 +31,7 @@ impl Collector {
         std::mem::take(&mut self.losers)
     }
 
-    /// Says that an eraseblock was emptied.
+    /// Says that an eraseblock was emptied or erased.
     pub(super) fn emptied(&mut self, block: u32) {
         self.unsettled.retain(|other| *other != block);
     }
@@ -105,7 +105,8 @@ impl Jffs2<dyn Mtd> {
     }
 
     /// Empties and erases the eraseblocks that were being written or erased when the last mount ended: after a loss of power their last
-    /// page, or all of them, may read otherwise the next time. Linux goes on in them.
+    /// page, or all of them, may read otherwise the next time. Linux goes on in them. In a file nothing reads otherwise: there those without
+    /// damage wait until room is needed, as what was replaced in them is the history of files.
     ///
     /// # Errors
     /// No eraseblock is free; failures of the flash.
@@ -113,7 +114,7 @@ impl Jffs2<dyn Mtd> {
         if !self.collector.unsettled.is_empty() && self.blocks.totals().ready == 0 {
             self.check_all()?;
         }
-        while let Some(&block) = self.collector.unsettled.last() {
+        while let Some(block) = self.next_unsettled() {
             let mut from = self.blocks.start(block);
             while let Some(node) = self.blocks.next_live(block, from) {
                 from = node.at;
@@ -138,6 +139,16 @@ impl Jffs2<dyn Mtd> {
             self.collector.unsettled_ends.pop();
         }
         Ok(())
+    }
+
+    fn next_unsettled(&self) -> Option<u32> {
+        let may_wait = self.options.stable && self.blocks.totals().ready > self.blocks.reserved_for_writing();
+        let is_damaged = |block: u32| {
+            let start = u64::from(self.blocks.start(block));
+            let end = start + u64::from(self.blocks.erase_bytes);
+            self.damage.iter().any(|damage| (start..end).contains(&damage.at))
+        };
+        self.collector.unsettled.iter().copied().rev().find(|&block| !may_wait || is_damaged(block))
     }
 
     /// Writes what a node says somewhere else.

@@ -35,6 +35,9 @@ pub enum Fault {
         /// Bytes of it.
         len: u32,
     },
+    /// The summary of its eraseblock, which is read as a whole instead.
+    #[error("the summary of the eraseblock is damaged")]
+    Summary,
     /// Another node stands where the summary of the eraseblock has this one.
     #[error("not the node that the summary of the eraseblock lists: inode {inode}, version {version}")]
     NotListed {
@@ -69,7 +72,7 @@ pub enum Fault {
         name: String,
     },
     /// Neither a node nor a name of some inodes is there, and nothing says that files were removed: their eraseblock is lost.
-    #[error("inodes {first} to {last}: neither nodes nor names are there, and nothing else was ever removed")]
+    #[error("{}: neither nodes nor names are there, and nothing else was ever removed", inodes(*.first, *.last))]
     Missing {
         /// The first inode number that is missing.
         first: u32,
@@ -166,6 +169,11 @@ pub(super) fn listed_as(entry: &Entry<'_>) -> String {
     }
 }
 
+/// Words for inodes side by side.
+fn inodes(first: u32, last: u32) -> String {
+    if first == last { format!("inode {first}") } else { format!("inodes {first} to {last}") }
+}
+
 /// Words for what nodes of one version say something of.
 fn of_versions(inode: u32, name: Option<&str>) -> String {
     name.map_or_else(|| format!("inode {inode}"), |name| format!("name {name:?} in directory {inode}"))
@@ -193,6 +201,9 @@ pub enum MountError {
         /// Type of the node.
         code: u16,
     },
+    /// Files and directories have lost their names or nodes: a mount for writing would remove so many.
+    #[error("{0} without a name of their own, which the mount would remove")]
+    Nameless(usize),
     /// It is larger than JFFS2 can be.
     #[error("{0} bytes of flash: JFFS2 has at most 4 GiB")]
     TooLarge(u64),

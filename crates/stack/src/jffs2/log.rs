@@ -256,6 +256,7 @@ impl Jffs2<dyn Mtd> {
         match self.flash.erase(at, self.endian) {
             Ok(()) => {
                 self.summarized.remove(&number);
+                self.collector.emptied(number);
                 self.blocks.erased(number);
             }
             Err(error)

@@ -2,8 +2,8 @@
 //!
 //! On flash that was changed the same is left by removed files: Linux's garbage collector erases their nodes and names in any order. So only
 //! a filesystem without any trace of a change tells: makers of images number inodes one after the other and give each a name. Where even the
-//! names of the root directory are missing, the flash begins in the middle of the filesystem, and where nodes are damaged, directories tell as
-//! well.
+//! names of the root directory are missing, the flash begins in the middle of the filesystem, or they are damaged; where nodes are damaged,
+//! directories tell as well.
 
 use super::damage::{Damage, Fault};
 use super::file::File;
@@ -71,7 +71,8 @@ impl Jffs2<dyn Mtd> {
             self.nodes.entry(directory).or_default();
             self.adopt(directory, DIRECTORY_MODE, at);
         }
-        if is_unchanged && !self.has_replaced() {
+        let may_be_all = self.is_without_root && self.has_damage();
+        if may_be_all || is_unchanged && !self.has_replaced() {
             self.adopt_files();
             if !self.is_without_root {
                 self.note_missing();
@@ -82,7 +83,7 @@ impl Jffs2<dyn Mtd> {
     /// True when nodes are damaged, or overwritten, and not only what was written last: names may be among them.
     fn has_damage(&mut self) -> bool {
         let damage = self.damage.clone();
-        damage.iter().any(|damage| !self.is_torn(damage))
+        damage.iter().any(|damage| damage.fault != Fault::Summary && !self.is_torn(damage))
     }
 
     /// True when a file has nodes that newer ones have replaced, of a filesystem in which something is missing: makers of images write none.

@@ -12,7 +12,8 @@
 //!
 //! - A file's data are checked when it is first opened or by [`Jffs2::check_next`], and not in a thread of its own.
 //! - Before the first change after a mount, the eraseblock that was being written is emptied and erased: power may have gone away while
-//!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts.
+//!   its last page was programmed. What the mount read of that page is remembered until then, and nothing behind a fault in it counts. In a
+//!   file, which reads the same every time, this waits until room is needed.
 //!   Eraseblocks that a mount finds free are erased again when they are used.
 //! - An eraseblock that is ended without a summary is filled with padding, so that a mount knows which one was being written.
 //! - A mount of a file looks for nodes that the summary of their eraseblock does not list, or lists as others: it is of another one where bytes are missing.
@@ -72,6 +73,8 @@ pub struct MountOptions {
     /// The flash reads the same every time, as a file does: no page is distrusted only because it may have been the last one written. The
     /// mount looks at all nodes then, not only at those that summaries list, which on a chip would take the time that summaries save.
     pub stable: bool,
+    /// A mount for writing is refused where files have lost their names, which it would remove.
+    pub keeps_nameless: bool,
 }
 
 impl Default for MountOptions {
@@ -85,6 +88,7 @@ impl Default for MountOptions {
             ignores_summaries: false,
             marks_obsolete: false,
             stable: false,
+            keeps_nameless: false,
         }
     }
 }
@@ -261,11 +265,6 @@ impl<M: Mtd + 'static> Jffs2<M> {
         }
     }
 
-    /// Number of files and directories that have lost their names or nodes, and are shown all the same: of a mount for reading.
-    pub fn adopted(&self) -> usize {
-        self.adopted.len()
-    }
-
     /// The flash below.
     pub const fn device(&self) -> &M {
         &self.flash.mtd
@@ -307,9 +306,12 @@ impl Jffs2<dyn Mtd> {
         self.nodes.entry(ROOT_INODE).or_default();
         let mut useless = self.collector.take_losers();
         let mut kept = Vec::new();
-        if self.options.read_only {
+        if self.options.read_only || self.options.keeps_nameless {
             self.adopt_nameless();
             kept = self.adopt_directories();
+        }
+        if !self.options.read_only && !self.adopted.is_empty() {
+            return Err(MountError::Nameless(self.adopted.len()));
         }
         let out = self.names.remove_orphans(&self.nodes);
         // Where a directory was removed, what is missing in it is no damage.

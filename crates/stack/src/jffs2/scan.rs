@@ -78,6 +78,8 @@ pub(super) struct Scan {
     is_rest: bool,
     /// Byte behind the last node that counts, or where the last eraseblock begins with nothing but its clean marker, or erased.
     end: u64,
+    /// The byte where its last bytes say that the summary of the eraseblock begins.
+    summary_at: Option<u64>,
     /// The eraseblock that is read.
     block: Vec<u8>,
 }
@@ -154,6 +156,7 @@ impl Scan {
             unknown: None,
             is_rest: false,
             end: 0,
+            summary_at: None,
             block: vec![0; geometry.erase_bytes as usize],
         };
         for number in 0..geometry.blocks() {
@@ -193,6 +196,7 @@ impl Scan {
     /// Reads an eraseblock; what it is now, and how far it is written.
     fn eraseblock(&mut self, flash: &mut Flash<dyn Mtd>, start: u64) -> Result<(State, u32), MountError> {
         let is_nand = flash.page() > 1 && flash.has_markers() && flash.marker_bytes() == 0;
+        self.summary_at = None;
         let is_marked = is_nand && flash.is_marked_clean(start, self.endian)?;
         let mut block = std::mem::take(&mut self.block);
         let summary = if self.summaries { self.summary(flash, start, &mut block) } else { Ok(false) };
@@ -218,6 +222,7 @@ impl Scan {
         let orders = self.endian.map_or(vec![Endian::Little, Endian::Big], |endian| vec![endian]);
         let marker = |endian: &Endian| SummaryMarker::parse(&end, *endian).map(|marker| (*endian, marker));
         let Some((endian, marker)) = orders.iter().find_map(marker) else { return Ok(false) };
+        self.summary_at = Some(start + u64::from(marker.offset));
         let Some((nodes, list)) = block.split_at_mut_checked(marker.offset as usize) else {
             return Ok(false);
         };
@@ -247,10 +252,8 @@ impl Scan {
                 self.unlisted(start, good, &entries)?;
                 Ok(true)
             }
-            Err(error) => {
-                self.note(Fault::Media(error).at(start + u64::from(marker.offset)));
-                Ok(false)
-            }
+            // The eraseblock is read as a whole then, and the damage told.
+            Err(_) => Ok(false),
         }
     }
 
@@ -514,7 +517,12 @@ impl Scan {
                 self.page_fillers += u32::from(!end.is_multiple_of(u64::from(self.blocks.erase_bytes)));
                 Ok(())
             }
-            NodeType::Summary => Ok(()),
+            NodeType::Summary => {
+                if self.summaries && Summary::parse(node, endian).is_err() {
+                    self.note(Fault::Summary.at(at));
+                }
+                Ok(())
+            }
             NodeType::Other(_) => {
                 self.counts.obsolete_nodes += 1;
                 Ok(())
@@ -618,8 +626,11 @@ impl Scan {
         (unsettled.into_iter().collect(), std::mem::take(&mut self.full))
     }
 
-    fn note(&mut self, damage: Damage) {
+    fn note(&mut self, mut damage: Damage) {
         self.faulty = true;
+        if self.summary_at == Some(damage.at) {
+            damage.fault = Fault::Summary;
+        }
         if self.damage.len() < DAMAGE_MAX {
             self.damage.push(damage);
         }

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use floatgate_media::jffs2::dirent_type;
+use floatgate_media::jffs2::{Endian, dirent_type};
 use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
+use super::around::around;
+use super::nodes::{Body, Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
@@ -33,11 +35,16 @@ const OVERWRITTEN: &str =
 
 const BY_CHANCE: &str = "which of them counts is chance: a change that moves one may show the other";
 
+const BY_CHANCE_APPENDED: &str = "which of them counts is chance, as where an image of `mkfs.jffs2 --incremental` stands behind a base with the same name: make one image of all files, or repair this one, in which the later node counts then";
+
 const LAST_VERSION: &str = "it can be neither changed nor removed";
 
 const UNREACHABLE: &str = "no program can open it";
 
 const LISTED_AS: &str = "Linux with summaries goes by the summary, and may find another file there; Linux without goes by the node, as it is read here";
+
+const NO_SUMMARY: &str =
+    "Linux reads the whole eraseblock instead, which takes longer: no node is missing by it";
 
 const TYPES: &str = "the directory and the inode say that it is of different types";
 
@@ -66,6 +73,8 @@ pub(crate) fn check(
             note_foreign(fs.counts(), origin, report);
             note_nameless(&fs, report);
             note_base(fs.counts(), report);
+            note_around(image, found, shape, &fs, report)?;
+            note_bad(image, found, shape, report)?;
             Check::new(&mut fs, Some(origin), report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
@@ -120,6 +129,72 @@ fn note_base(counts: &Counts, report: &mut CheckReport) {
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
 }
 
+/// Notes what stands around the image in its file. Nothing tells whether it is other data, or has overwritten nodes.
+fn note_around(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    fs: &FileJffs2,
+    report: &mut CheckReport,
+) -> Result<(), ImageError> {
+    let dd = image.part(found.offset..found.offset + shape.nodes_end).dd();
+    for (part, place) in around(image, found, shape, fs)?.into_iter().zip(["in front of", "behind"]) {
+        let Some(part) = part else { continue };
+        let (start, end) = (part.offset, part.end());
+        let what = format!(
+            "bytes {start} to {end} ({start:#x} to {end:#x}), {place} the nodes, are neither nodes nor erased flash"
+        );
+        let consequence = format!(
+            "other data, or what has overwritten the image, and then files may be missing: {dd} cuts out what is left of it, and `floatgate image put --lebs N` makes that as long as its flash"
+        );
+        let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "file", what, consequence);
+        finding.offset = Some(start);
+        report.add(finding);
+    }
+    Ok(())
+}
+
+/// Notes blocks of a dump with OOB that are marked bad and have good nodes: those of one that is marked by mistake are missing.
+fn note_bad(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    report: &mut CheckReport,
+) -> Result<(), ImageError> {
+    let Some(corrected) = &image.corrected else { return Ok(()) };
+    let store = image.store()?;
+    let mut block = vec![0; shape.erase_bytes as usize];
+    for &number in &found.bad_pebs {
+        let start = found.offset + u64::from(number) * u64::from(shape.erase_bytes);
+        store.read_at(start, &mut block).map_err(ImageError::Store)?;
+        let good = good_nodes(&block, shape.endian());
+        if good == 0 {
+            continue;
+        }
+        let mark = corrected.bad_mark(start);
+        let what = format!("eraseblock {number} is marked bad and holds {}", count(good, "good node"));
+        let consequence = format!(
+            "Linux does not read it; if it was marked by mistake, FFh in byte {mark} ({mark:#x}) of the dump takes the mark away"
+        );
+        let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "eraseblock", what, consequence);
+        finding.offset = Some(image.file_byte(start));
+        report.add(finding);
+    }
+    Ok(())
+}
+
+/// Number of good nodes of files, names and attributes in an eraseblock.
+fn good_nodes(block: &[u8], endian: Endian) -> u64 {
+    let is_good = |piece: &Piece<'_>| match piece {
+        Piece::Node(header, node) if !header.obsolete => {
+            let body = Body::parse(header, node, endian);
+            matches!(body, Ok(Body::Inode(_) | Body::Dirent(_) | Body::Xattr(_) | Body::Xref(_)))
+        }
+        _ => false,
+    };
+    pieces(block, endian).filter(|(_, piece)| is_good(piece)).count() as u64
+}
+
 /// A name whose newest node cannot stay as it is.
 #[derive(Clone, Debug)]
 pub(super) struct WrongName {
@@ -156,8 +231,10 @@ pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
     let mut check = Check::new(fs, None, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
     let (names, gaps) = (check.wrong, check.gaps);
-    // Nothing is lost of a target that only Linux refuses, nor where only a type or versions are written anew.
-    report.findings.retain(|finding| !matches!(finding.structure, "symbolic link" | "type" | "version"));
+    // Nothing is lost of a target that only Linux refuses, nor where only a type, versions or a summary are written anew.
+    let is_kept =
+        |finding: &Finding| matches!(finding.structure, "symbolic link" | "type" | "version" | "summary");
+    report.findings.retain(|finding| !is_kept(finding));
     let is_file = |finding: &Finding| finding.structure != "node";
     let files: BTreeSet<String> = report
         .findings
@@ -353,15 +430,21 @@ impl<'c> Check<'c> {
         self.told += new.len();
         for damage in new {
             let is_torn = self.fs.is_torn(&damage);
-            let severity = if is_torn { Severity::Recoverable } else { Severity::Damaged };
+            let severity = if is_torn || damage.fault == Fault::Summary {
+                Severity::Recoverable
+            } else {
+                Severity::Damaged
+            };
             let consequence = match damage.fault {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
                 Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
                 Fault::NoNode { .. } => OVERWRITTEN,
+                Fault::SameVersion { name: Some(_), .. } => BY_CHANCE_APPENDED,
                 Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,
                 Fault::ListedAs { .. } => LISTED_AS,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
+                Fault::Summary => NO_SUMMARY,
                 _ if is_torn => TORN,
                 _ => LEFT_OUT,
             };
@@ -381,6 +464,7 @@ const fn structure(damage: &Damage) -> &'static str {
     match damage.fault {
         Fault::Missing { .. } => "inodes",
         Fault::LastVersion { .. } => "version",
+        Fault::Summary => "summary",
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
             "name"
         }

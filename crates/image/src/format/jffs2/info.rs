@@ -6,10 +6,12 @@ use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::jffs2::Counts;
 use serde::Serialize;
 
+use super::around::around;
 use super::{FileJffs2, Jffs2Shape};
-use crate::check::Origin;
+use crate::detect::Found;
 use crate::info::size;
 use crate::words::count;
+use crate::{Image, ImageError, Part};
 
 /// Contents of a JFFS2.
 #[derive(Clone, Debug, Serialize)]
@@ -45,10 +47,21 @@ pub struct Jffs2Info {
     pub files: u64,
     /// Damage that mounting found.
     pub damage: Vec<String>,
+    /// Parts of the file in front of its nodes and behind them that are neither nodes nor erased flash, nor tell what they are.
+    pub around: Vec<Part>,
 }
 
-/// Describes a mounted JFFS2 that has its place in a file.
-pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin: &Origin) -> Jffs2Info {
+/// Describes a mounted JFFS2.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn jffs2_info(
+    image: &Image,
+    found: &Found,
+    shape: Jffs2Shape,
+    mut fs: FileJffs2,
+) -> Result<Jffs2Info, ImageError> {
+    let around = around(image, found, &shape, &fs)?.into_iter().flatten().collect();
     let Counts { summaries, empty, bad, clean_markers, foreign_nodes, first_foreign, .. } = *fs.counts();
     let Counts { inode_nodes, dirent_nodes, xattr_nodes, base_inodes, .. } = *fs.counts();
     let (mut directories, mut files) = (0, 0);
@@ -59,14 +72,14 @@ pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin:
             Err(_) => {}
         }
     }
-    Jffs2Info {
+    Ok(Jffs2Info {
         shape,
-        eraseblocks: len.div_ceil(u64::from(shape.erase_bytes)),
+        eraseblocks: found.len.div_ceil(u64::from(shape.erase_bytes)),
         summaries,
         empty,
         bad,
         foreign_nodes,
-        foreign_offset: first_foreign.map(|at| origin.file_byte(at)),
+        foreign_offset: first_foreign.map(|at| image.file_byte(found.offset + at)),
         // In eraseblocks with a summary nobody looks for them.
         clean_markers: clean_markers > 0 || shape.markers,
         inode_nodes,
@@ -76,7 +89,8 @@ pub(crate) fn jffs2_info(mut fs: FileJffs2, shape: Jffs2Shape, len: u64, origin:
         directories,
         files,
         damage: fs.damage().iter().map(ToString::to_string).collect(),
-    }
+        around,
+    })
 }
 
 /// Damage that is shown.
@@ -119,6 +133,13 @@ impl fmt::Display for Jffs2Info {
         }
         if self.damage.len() > SHOWN {
             writeln!(f, "  and {} more in the JSON report", self.damage.len() - SHOWN)?;
+        }
+        for part in &self.around {
+            let (start, end) = (part.offset, part.end());
+            writeln!(
+                f,
+                "  bytes {start} to {end} ({start:#x} to {end:#x}) are neither nodes nor erased flash: `floatgate image check` says more"
+            )?;
         }
         writeln!(f, "  to make such an image:")?;
         let markers = if self.clean_markers { "" } else { " -n" };

@@ -1,5 +1,6 @@
 //! JFFS2 in an image: detected, described, mounted for reading and for writing, checked, repaired, dumped.
 
+pub(crate) mod around;
 pub(crate) mod check;
 pub(crate) mod detect;
 pub(crate) mod dump;
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{FileSystem, FileType};
-use floatgate_stack::jffs2::{Jffs2, MountOptions};
+use floatgate_stack::jffs2::{Jffs2, MountError, MountOptions};
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 use serde::Serialize;
@@ -119,7 +120,10 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
 fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {
     Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, flash)| match flash.host_error() {
         Some(host) => ImageError::Store(host.clone()),
-        None => ImageError::Jffs2(error),
+        None => match error {
+            MountError::Nameless(files) => ImageError::Nameless(files),
+            error => ImageError::Jffs2(error),
+        },
     })
 }
 

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use floatgate_media::jffs2::{
     Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary,
-    dirent_type, emit_summary,
+    SummaryMarker, dirent_type, emit_summary,
 };
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
@@ -20,12 +20,12 @@ use floatgate_stack::jffs2::{Damage, Fault, MountError};
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
 use super::nodes::{Body, Piece, pieces};
-use super::{Jffs2Shape, mount};
-use crate::ImageError;
+use super::{FileJffs2, Jffs2Shape, mount};
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
 use crate::words::count;
+use crate::{ImageError, Part};
 
 /// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
 const ROUNDS: usize = 8;
@@ -57,7 +57,8 @@ pub(crate) fn mend(
         mending.change(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
             if !has_room {
-                return Err(ImageError::NoRepairRoom);
+                let Found { offset, len, .. } = found;
+                return Err(ImageError::NoRepairRoom(Part { offset, len }));
             }
             has_room = false;
         }
@@ -94,6 +95,31 @@ pub(crate) fn write_again(
     Ok(())
 }
 
+/// Writes a summary, which states the size of eraseblocks, behind the nodes of the last one that has room; true if one has.
+///
+/// # Errors
+/// The file cannot be read or written.
+pub(crate) fn state_size(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+) -> Result<bool, ImageError> {
+    let mut mending = Mending::read(store, found, shape, &BTreeSet::new())?;
+    for start in mending.blocks().into_iter().rev() {
+        let mut block = mending.block(start)?;
+        let Some((at, Piece::Erased(len))) = pieces(&block, mending.endian).last() else { continue };
+        if at + len < mending.erase_bytes {
+            continue;
+        }
+        summarize(&mut block, mending.endian, at);
+        if marked_summary(&block, mending.endian).is_some() {
+            mending.write_block(start, &block)?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// True for an eraseblock of nothing but padding and clean markers.
 fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
     pieces(block, endian).all(|(_, piece)| match piece {
@@ -101,6 +127,14 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
         Piece::Erased(_) => true,
         Piece::Unknown(_) => false,
     })
+}
+
+/// True when the part with the names of the root directory is not there: what they lead to is, and nothing damaged in which they could have been.
+fn is_without_beginning(fs: &FileJffs2) -> bool {
+    let is_any = |is_it: fn(&Fault) -> bool| fs.damaged_nodes().iter().any(|damage| is_it(&damage.fault));
+    fs.is_without_root()
+        && is_any(|fault| matches!(fault, Fault::NoName { .. }))
+        && !is_any(|fault| matches!(fault, Fault::Media(_) | Fault::TooLong { .. } | Fault::NoNode { .. }))
 }
 
 /// Damage of a JFFS2, by places in it.
@@ -141,9 +175,7 @@ impl Wrong {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
-                if fs.is_without_root()
-                    && fs.damaged_nodes().iter().any(|damage| matches!(damage.fault, Fault::NoName { .. }))
-                {
+                if is_without_beginning(&fs) {
                     let missing = "the part with the root directory is not there".to_owned();
                     return Err(ImageError::Truncated(missing));
                 }
@@ -560,15 +592,25 @@ fn summary_at(block: &[u8], (at, piece): (usize, Piece<'_>)) -> Option<usize> {
     matches!(piece, Piece::Node(header, node) if is_summary(&header, node)).then_some(at)
 }
 
+/// The place where the last bytes of an eraseblock say that its summary begins, unless other nodes follow.
+fn marked_summary(block: &[u8], endian: Endian) -> Option<usize> {
+    let marker = SummaryMarker::parse(block.last_chunk()?, endian)?;
+    let at = usize::try_from(marker.offset).ok()?;
+    let is_other = |(_, piece): (usize, Piece<'_>)| matches!(piece, Piece::Node(header, _) if header.node_type != NodeType::Summary);
+    let has_others = pieces(block.get(at..)?, endian).any(is_other);
+    (!has_others).then_some(at)
+}
+
 /// Turns all of an eraseblock that is no good node into padding; its summary lists the others.
 fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     restore_names(block, endian);
     let mut useless: Vec<Range<usize>> = Vec::new();
     let mut summary = None;
+    let marked = marked_summary(block, endian);
     for (at, piece) in pieces(block, endian) {
-        if summary_at(block, (at, piece)).is_some() {
+        if summary_at(block, (at, piece)).is_some() || marked == Some(at) {
             summary = Some(at);
-            continue;
+            break;
         }
         let len = match piece {
             Piece::Erased(_) => continue,

@@ -25,7 +25,7 @@ const PAGE_MIN: u32 = 512;
 const PAGE_MAX: u32 = 8192;
 
 /// Bytes of a file that are looked at together.
-const CHUNK: usize = 1 << 20;
+pub(super) const CHUNK: usize = 1 << 20;
 
 /// The eraseblocks of a file that a JFFS2 may write to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(crate) struct Extent {
     /// Eraseblocks that it can have, if it is told to grow.
     pub(crate) most: u32,
     erase_bytes: u32,
-    /// Byte of the file behind the last node where something else begins than erased flash.
-    foreign: Option<u64>,
+    /// Byte behind the last node where something else begins than erased flash.
+    pub(crate) foreign: Option<u64>,
 }
 
 impl Extent {
@@ -60,15 +60,9 @@ impl Extent {
     }
 
     /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has.
-    ///
-    /// # Errors
-    /// Something else than erased flash is behind its last node and is not to be `recover`ed.
-    pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> Result<u64, ImageError> {
-        if let Some(offset) = self.foreign.filter(|_| !recover) {
-            return Err(ImageError::Jffs2Tail { offset });
-        }
+    pub(crate) fn bytes(&self, blocks: Option<u32>) -> u64 {
         let blocks = blocks.unwrap_or(0).clamp(self.blocks, self.most);
-        Ok(u64::from(blocks) * u64::from(self.erase_bytes))
+        u64::from(blocks) * u64::from(self.erase_bytes)
     }
 }
 
@@ -138,7 +132,12 @@ fn is_own(store: &dyn Store, end: u64, size: u64, found: &Found) -> Result<bool,
 }
 
 /// The first byte between two of a file that is not erased, and not in an eraseblock that is bad.
-fn first_written(store: &dyn Store, start: u64, end: u64, found: &Found) -> Result<Option<u64>, ImageError> {
+pub(super) fn first_written(
+    store: &dyn Store,
+    start: u64,
+    end: u64,
+    found: &Found,
+) -> Result<Option<u64>, ImageError> {
     let mut buffer = vec![0; usize::try_from(end.saturating_sub(start)).unwrap_or(CHUNK).min(CHUNK)];
     let mut at = start;
     while at < end {
@@ -177,15 +176,16 @@ fn erase_overwritten(
 }
 
 /// Mounts so many bytes of a file for writing. A file that ends before gets erased flash up to there, and what is behind the last eraseblock with nodes
-/// becomes such.
+/// becomes such. Files that have lost their names are removed if it is to `recover`.
 ///
 /// # Errors
-/// Nothing of it can be mounted; no eraseblock is free for any change; the host's.
+/// Nothing of it can be mounted; files that have lost their names; no eraseblock is free for any change; the host's.
 pub(crate) fn mount(
     mut store: Box<dyn Store>,
     found: &Found,
     shape: &Jffs2Shape,
     len: u64,
+    recover: bool,
 ) -> Result<FileJffs2, ImageError> {
     erase_overwritten(&mut *store, found, shape, len)?;
     crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
@@ -197,6 +197,7 @@ pub(crate) fn mount(
         // Either they or clean markers, which the OOB has in a dump, tell the next command the size of eraseblocks.
         summaries: shape.summaries || !shape.markers && shape.page_bytes.is_none(),
         stable: true,
+        keeps_nameless: !recover,
         ..MountOptions::default()
     };
     let mut fs = mount_flash(flash, &options)?;

@@ -161,6 +161,23 @@ fn blocks_that_are_marked_bad_are_not_read() {
     }
 }
 
+/// One that is marked by mistake would lose files without a word.
+#[test]
+fn a_bad_block_with_good_nodes_is_noted_with_its_mark() {
+    for pages in [ALL[0], ALL[2], ALL[4]] {
+        let plain = pages.plain(Endian::Little);
+        let whole = pages.encode(&plain, Endian::Little);
+        let mut dump = whole.clone();
+        let mark = pages.block() + pages.marker_of_bad();
+        dump[mark] = 0;
+        let report = check(&open(&dump), &Selection::default()).unwrap();
+        let is_it = |finding: &&crate::check::Finding| finding.what.contains("eraseblock 1 is marked bad");
+        let note = report.findings.iter().find(is_it).expect("it is noted");
+        assert_eq!(note.offset, Some(pages.block() as u64), "{pages:?}");
+        assert!(note.consequence.contains(&format!("FFh in byte {mark} ")), "{}", note.consequence);
+    }
+}
+
 #[test]
 fn dumps_that_begin_amid_a_block_or_behind_other_data_are_read() {
     let pages = ALL[2];

@@ -1,0 +1,73 @@
+//! The parts of a file around a JFFS2 that are neither of an image nor erased: other data, or what has overwritten the image.
+
+use std::ops::Range;
+
+use floatgate_stack::Store;
+
+use super::write::{CHUNK, Extent, first_written};
+use super::{FileJffs2, Jffs2Shape};
+use crate::content::{HEAD_BYTES, format_inside};
+use crate::detect::Found;
+use crate::{Image, ImageError, Part};
+
+/// Parts of the file in front of a JFFS2 and behind its last node in which something else stands. What tells its format is left out, and
+/// what the mount tells as damage.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn around(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    fs: &FileJffs2,
+) -> Result<[Option<Part>; 2], ImageError> {
+    let store = image.store()?;
+    let own_end = found.offset + found.len;
+    let ends = image.found.iter().map(|other| other.offset + other.len);
+    let before = ends.filter(|&end| end <= found.offset).max().unwrap_or(0);
+    let offsets = image.found.iter().map(|other| other.offset);
+    let next = offsets.filter(|&offset| offset >= own_end).min().unwrap_or(store.size_bytes());
+    let tail = tail(&*store, found, shape, fs)?;
+    let before = unknown(&*store, before..found.offset, found)?;
+    let behind = unknown(&*store, tail.unwrap_or(own_end)..next, found)?;
+    Ok([before, behind].map(|range| range.map(|range| image.part(range))))
+}
+
+/// Byte behind the last node of a JFFS2, but in its eraseblocks, from which on something else stands, unless the mount tells it as damage.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn tail(
+    store: &dyn Store,
+    found: &Found,
+    shape: &Jffs2Shape,
+    fs: &FileJffs2,
+) -> Result<Option<u64>, ImageError> {
+    let is_told = fs.damaged_nodes().iter().any(|damage| damage.at >= shape.nodes_end);
+    Ok(Extent::read(store, found, shape)?.foreign.filter(|_| !is_told))
+}
+
+/// The bytes of a part from the first to the last that is not erased, unless a format begins there.
+fn unknown(store: &dyn Store, part: Range<u64>, found: &Found) -> Result<Option<Range<u64>>, ImageError> {
+    let Some(first) = first_written(store, part.start, part.end, found)? else { return Ok(None) };
+    let mut head = [0; HEAD_BYTES];
+    store.read_at(first, &mut head).map_err(ImageError::Store)?;
+    let is_known = format_inside(&head).is_some();
+    Ok(if is_known { None } else { Some(first..end_of_written(store, first..part.end)?) })
+}
+
+/// The byte behind the last one that is not erased.
+fn end_of_written(store: &dyn Store, part: Range<u64>) -> Result<u64, ImageError> {
+    let mut buffer = vec![0; CHUNK];
+    let mut end = part.end;
+    while end > part.start {
+        let start = part.start.max(end.saturating_sub(CHUNK as u64));
+        let piece = &mut buffer[..usize::try_from(end - start).unwrap_or(CHUNK)];
+        store.read_at(start, piece).map_err(ImageError::Store)?;
+        if let Some(last) = piece.iter().rposition(|&byte| byte != 0xFF) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(end)
+}
