@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, fspath, named, overrides
+from ._arguments import Overrides, Path, fspath, named, numbers, overrides, strings
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
 
@@ -523,7 +523,7 @@ def speed(
         "first_block": first_block,
         "blocks": blocks,
         "skip": skip,
-        "pages": list(pages),
+        "pages": numbers("pages", pages),
         "continuous": continuous,
         "secondary_block": secondary_block,
         "fs": fs,
@@ -642,8 +642,8 @@ def fs(
         Percent of the free space that files take when mounting is measured.
     """
     comparison = {
-        "filesystems": list(filesystems),
-        "tests": None if tests is None else list(tests),
+        "filesystems": strings("filesystems", filesystems),
+        "tests": None if tests is None else strings("tests", tests),
         "bytes": bytes,
         "fill_percent": fill_percent,
     }
@@ -780,7 +780,7 @@ def ecc(
         Uncorrectable codewords per bit read that are acceptable.
     """
     storage = {"years": years, "temperature": temperature, "reads": reads, "uber": uber}
-    data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), list(codes), storage))
+    data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), strings("codes", codes), storage))
     return Ecc(data, [row(CodeRow, code) for code in data["codes"]])
 
 
@@ -805,5 +805,5 @@ def card(
     requests : int
         Most requests of a test.
     """
-    data = json.loads(native.card_speed(fspath("name", name), overrides(set), list(sizes), requests, seed))
+    data = json.loads(native.card_speed(fspath("name", name), overrides(set), numbers("sizes", sizes), requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])

@@ -202,7 +202,7 @@ def test_power_is_lost_in_a_program_and_comes_back(setup: str) -> None:
 )
 def test_a_cut_that_never_comes_is_refused(wrong: dict[str, Any]) -> None:
     flash = floatgate.Mtd("am62a-w35n01jw")
-    with pytest.raises(ValueError, match=list(wrong)[-1]):
+    with pytest.raises((ValueError, TypeError), match=f"^{list(wrong)[-1]}: "):
         flash.cut(**wrong)
     flash.erase(0)
     assert flash.powered
