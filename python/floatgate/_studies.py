@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, named, numbers, overrides, strings
+from ._error import Error
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
 
@@ -641,9 +642,14 @@ def fs(
     fill_percent : int
         Percent of the free space that files take when mounting is measured.
     """
-    comparison = {
+    chosen = {
         "filesystems": strings("filesystems", filesystems),
         "tests": None if tests is None else strings("tests", tests),
+    }
+    if empty := [name for name, names in chosen.items() if names == []]:
+        raise Error(f"{empty[0]}: there is nothing to compare", f"give one of `{empty[0]}`, or leave it out")
+    comparison = {
+        **chosen,
         "bytes": bytes,
         "fill_percent": fill_percent,
     }
@@ -805,5 +811,8 @@ def card(
     requests : int
         Most requests of a test.
     """
-    data = json.loads(native.card_speed(fspath("name", name), overrides(set), numbers("sizes", sizes), requests, seed))
+    all_sizes = numbers("sizes", sizes)
+    if not all_sizes or requests == 0:
+        raise Error("there is no request to make", "give `sizes` of 512 bytes or more, and `requests` of 1 or more")
+    data = json.loads(native.card_speed(fspath("name", name), overrides(set), all_sizes, requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])

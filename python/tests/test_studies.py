@@ -210,6 +210,17 @@ def test_advice_names_arguments_and_functions() -> None:
     assert "`setups()` lists all" in str(refused.value.help)
 
 
+def test_nothing_to_measure_is_refused() -> None:
+    for call in (
+        lambda: floatgate.fs("am62a-w35n01jw", filesystems=[]),
+        lambda: floatgate.fs("am62a-w35n01jw", tests=[]),
+        lambda: floatgate.card("kingston-class-10", sizes=[]),
+        lambda: floatgate.card("kingston-class-10", requests=0),
+    ):
+        with pytest.raises(floatgate.Error, match="there is no"):
+            call()
+
+
 def test_a_repr_tells_what_a_result_or_a_device_is_of() -> None:
     speed = floatgate.speed("am62a-w35n01jw", blocks=1)
     assert repr(speed) == f"<Speed of {speed.title!r}, {len(speed)} rows>"
