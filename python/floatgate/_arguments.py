@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
@@ -18,6 +18,26 @@ def fspath(argument: str, path: Path) -> str:
     if isinstance(path, (str, os.PathLike)):
         return os.fspath(path)
     raise TypeError(f"{argument}: expected a str or a path, got {path!r}")
+
+
+def image_path(argument: str, path: Union[Path, bytes]) -> bytes:
+    """A path in an image as its bytes; `argument` is its name."""
+    return path if isinstance(path, bytes) else os.fsencode(fspath(argument, path))
+
+
+def strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
+    """A list of texts, or of the one text that stands in its place."""
+    all_texts = [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, Iterable) else [texts]
+    if wrong := [text for text in all_texts if not isinstance(text, str)]:
+        raise TypeError(f"{argument}: expected a str or a sequence of them, got {wrong[0]!r}")
+    return all_texts
+
+
+def numbers(argument: str, values: Sequence[int]) -> list[int]:
+    """A list of numbers; which of them are numbers, the native module says."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{argument}: expected a sequence of int, got {values!r}")
+    return list(values)
 
 
 def override(argument: str, key: str, value: Value) -> str:

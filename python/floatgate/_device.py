@@ -68,6 +68,7 @@ class Mtd:
         bad_blocks: int = 0,
     ) -> None:
         self._native = native.NativeMtd(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
+        self._name = fspath("setup", setup)
         self.geometry = Geometry(**self._native.geometry())
 
     @property
@@ -143,8 +144,11 @@ class Mtd:
         copy = object.__new__(type(self))
         copy._native = self._native.fork()
         copy._native.record(False)
-        copy.geometry = self.geometry
+        copy._name, copy.geometry = self._name, self.geometry
         return copy
+
+    def __repr__(self) -> str:
+        return f"<Mtd of {self._name!r}, {self.geometry.size_bytes} bytes, now {self.now} ns>"
 
     def cut(self, operation: Optional[int] = None, share: float = 0.5, *, after_ns: int = 0) -> None:
         """Order a loss of power. What is going on then is left as far as it had come; all later calls fail until `restart`.
@@ -163,13 +167,7 @@ class Mtd:
         ValueError
             An operation below 1, a share that is not from 0 to 1, or a time before now.
         """
-        if operation is not None and not operation >= 1:
-            raise ValueError(f"operation: {operation!r}; give 1 for the next program or erase, or more")
-        if not 0.0 <= share <= 1.0:
-            raise ValueError(f"share: {share!r}; give 0 to 1")
-        if not after_ns >= 0:
-            raise ValueError(f"after_ns: {after_ns!r}; give 0 or more")
-        self._native.order_cut(operation, share, self.now + after_ns)
+        self._native.order_cut(operation, share, after_ns)
 
     @property
     def powered(self) -> bool:
@@ -227,6 +225,10 @@ class SpiBus:
         bad_blocks: int = 0,
     ) -> None:
         self._native = native.NativeSpiBus(named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks))
+        self._name = fspath("setup", setup)
+
+    def __repr__(self) -> str:
+        return f"<SpiBus of {self._name!r}, now {self.now} ns>"
 
     @property
     def now(self) -> int:
@@ -304,7 +306,8 @@ class BlockDevice:
     sector_bytes = 512
 
     def __init__(self, card: Path, set: Optional[Overrides] = None, *, seed: int = 0) -> None:
-        self._native = native.NativeCard(fspath("card", card), overrides(set), seed)
+        self._name = fspath("card", card)
+        self._native = native.NativeCard(self._name, overrides(set), seed)
         self.size_bytes = self._native.size_bytes()
 
     @property
@@ -320,8 +323,11 @@ class BlockDevice:
     def fork(self) -> BlockDevice:
         """A copy of the card and its clock that goes its own way."""
         copy = object.__new__(type(self))
-        copy._native, copy.size_bytes = self._native.fork(), self.size_bytes
+        copy._native, copy._name, copy.size_bytes = self._native.fork(), self._name, self.size_bytes
         return copy
+
+    def __repr__(self) -> str:
+        return f"<BlockDevice of {self._name!r}, {self.size_bytes} bytes, now {self.now} ns>"
 
     def read(self, lba: int, length: int) -> bytes:
         """Read `length` bytes, whole sectors, from sector `lba` on."""

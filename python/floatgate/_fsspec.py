@@ -60,8 +60,29 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
             raise FileNotFoundError(2, error.message, path) from error
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """What `ls` says of a path: of a symbolic link that it is one, and in ``destination`` where it leads."""
         path = self._strip_protocol(path)
-        return self._entry(self._image.stat(self._found(path)), path)
+        parent, _, name = path.rpartition("/")
+        found = self._found(path) if name in ("", ".", "..") else f"{self._found(parent).rstrip('/')}/{name}"
+        try:
+            return self._entry(self._image.stat(found), path)
+        except Error as error:
+            raise FileNotFoundError(2, error.message, path) from error
+
+    def isdir(self, path: str) -> bool:
+        """True of a directory, and of a symbolic link to one."""
+        return self._followed(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        """True of a regular file, and of a symbolic link to one."""
+        return self._followed(path) == "file"
+
+    def _followed(self, path: str) -> Optional[str]:
+        """Type of what a path leads to; ``None`` where that is not there."""
+        try:
+            return self._image.stat(self._found(self._strip_protocol(path))).type
+        except OSError:
+            return None
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
@@ -107,7 +128,7 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     ) -> ImageFile:
         if mode != "rb":
             raise NotImplementedError(READ_ONLY)
-        return ImageFile(self, path, mode, block_size or "default", cache_options=cache_options, **kwargs)
+        return ImageFile(self, self._found(path), mode, block_size or "default", cache_options=cache_options, **kwargs)
 
 
 class ImageFile(AbstractBufferedFile):  # type: ignore[misc,unused-ignore]

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Path, fspath
+from ._arguments import Path, fspath, image_path
 from ._error import Error
 from ._result import Result, row
 
@@ -135,7 +135,7 @@ class Edit:
     def _add(self, what: str, path: Union[str, bytes], other: Union[str, bytes] = b"", recursive: bool = False) -> None:
         if not self._is_open:
             raise Error("changes are made in a `with` block, and at its end", "write `with image.edit() as edit:`")
-        change = {"what": what, "path": os.fsencode(path), "other": os.fsencode(other), "recursive": recursive}
+        change = {"what": what, "path": image_path("path", path), "other": os.fsencode(other), "recursive": recursive}
         self._changes.append(change)
 
     def put(self, source: Path, path: Union[str, bytes]) -> None:
@@ -152,11 +152,11 @@ class Edit:
 
     def rename(self, path: Union[str, bytes], new: Union[str, bytes]) -> None:
         """Rename a file; an existing one of the new name is replaced."""
-        self._add("rename", path, new)
+        self._add("rename", path, image_path("new", new))
 
     def symlink(self, target: Union[str, bytes], path: Union[str, bytes]) -> None:
         """Make a symbolic link at `path` that leads to `target`."""
-        self._add("symlink", path, target)
+        self._add("symlink", path, image_path("target", target))
 
     def chmod(self, path: Union[str, bytes], mode: Union[str, int], *, recursive: bool = False) -> None:
         """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``."""
@@ -353,15 +353,15 @@ class Image:
 
     def ls(self, path: Union[str, bytes] = "/", *, recursive: bool = False) -> list[FileInfo]:
         """Files of a directory, or the file itself, by name."""
-        return [_file(entry) for entry in json.loads(self._native.ls(os.fsencode(path), recursive))]
+        return [_file(entry) for entry in json.loads(self._native.ls(image_path("path", path), recursive))]
 
     def stat(self, path: Union[str, bytes]) -> FileInfo:
         """Attributes of a file; symbolic links are not followed."""
-        return _file(json.loads(self._native.stat(os.fsencode(path))))
+        return _file(json.loads(self._native.stat(image_path("path", path))))
 
     def resolve(self, path: str) -> str:
         """The path without symbolic links in it."""
-        left, done, links = path.split("/")[::-1], "", 0
+        left, done, links = fspath("path", path).split("/")[::-1], "", 0
         while left:
             part = left.pop()
             if part in ("", "."):
@@ -382,7 +382,7 @@ class Image:
 
     def open(self, path: Union[str, bytes]) -> io.BufferedReader:
         """A file of the image as a binary file object. In a path of type str symbolic links are followed."""
-        found = self.stat(self.resolve(path) if isinstance(path, str) else path)
+        found = self.stat(path if isinstance(path, bytes) else self.resolve(path))
         if found.type == "directory":
             raise IsADirectoryError(21, "Is a directory", path)
         return io.BufferedReader(_Reader(self._native, found.inode, found.size), 1 << 16)

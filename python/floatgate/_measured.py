@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, fspath, overrides
+from ._arguments import Overrides, Path, fspath, overrides, strings
 from ._error import Error
 from ._plot import Plotted, bars
 from ._result import Result, row
@@ -259,10 +259,14 @@ def advise(
     if probed is not None and set:
         raise Error("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
     name = target.target if isinstance(target, Probe) else fspath("target", target)
-    printed = native.advise_on(
-        name, probed, overrides(set), write_bytes_per_day, partition_bytes, years, temperature_c, seed
-    )
-    data = json.loads(printed)
+    asked = {
+        "write_bytes_per_day": write_bytes_per_day,
+        "partition_bytes": partition_bytes,
+        "years": years,
+        "temperature_c": temperature_c,
+        "seed": seed,
+    }
+    data = json.loads(native.advise_on(name, probed, overrides(set), asked))
     return Advice(data, [row(Point, point) for point in data["points"]])
 
 
@@ -294,7 +298,7 @@ def fit(
     is_file = "/" in name or name.endswith(".toml")
     text = results.encode() if isinstance(results, str) else results
     base = os.path.abspath(name) if is_file else name
-    printed, toml = native.fit_results(name, overrides(set), text, list(free), base)
+    printed, toml = native.fit_results(name, overrides(set), text, strings("free", free), base)
     data = json.loads(printed)
     fitted = Fit(data, [row(FitRow, figure) for figure in data["rows"]])
     fitted.toml = toml

@@ -116,7 +116,8 @@ class Result(Tabular, Generic[Row]):
         return {field.name: ARROW[str(field.type)] for field in fields if str(field.type) in ARROW}
 
     def _title(self) -> str:
-        return str(self._data.get("title", ""))
+        """What the result is of."""
+        return next((str(self._data[key]) for key in ("title", "chip", "card", "path") if self._data.get(key)), "")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -125,4 +126,6 @@ class Result(Tabular, Generic[Row]):
         return iter(self.rows)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._title()!r}, {len(self.rows)} rows>"
+        rows = len(self.rows)
+        of = f" of {self._title()!r}" if self._title() else ""
+        return f"<{type(self).__name__}{of}, {rows} row{'' if rows == 1 else 's'}>"

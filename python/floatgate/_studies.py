@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, fspath, named, overrides
+from ._arguments import Overrides, Path, fspath, named, numbers, overrides, strings
+from ._error import Error
 from ._plot import Plotted, bars, points, waterfall
 from ._result import Result, row, row_of
 
@@ -523,7 +524,7 @@ def speed(
         "first_block": first_block,
         "blocks": blocks,
         "skip": skip,
-        "pages": list(pages),
+        "pages": numbers("pages", pages),
         "continuous": continuous,
         "secondary_block": secondary_block,
         "fs": fs,
@@ -641,9 +642,14 @@ def fs(
     fill_percent : int
         Percent of the free space that files take when mounting is measured.
     """
+    chosen = {
+        "filesystems": strings("filesystems", filesystems),
+        "tests": None if tests is None else strings("tests", tests),
+    }
+    if empty := [name for name, names in chosen.items() if names == []]:
+        raise Error(f"{empty[0]}: there is nothing to compare", f"give one of `{empty[0]}`, or leave it out")
     comparison = {
-        "filesystems": list(filesystems),
-        "tests": None if tests is None else list(tests),
+        **chosen,
         "bytes": bytes,
         "fill_percent": fill_percent,
     }
@@ -780,7 +786,7 @@ def ecc(
         Uncorrectable codewords per bit read that are acceptable.
     """
     storage = {"years": years, "temperature": temperature, "reads": reads, "uber": uber}
-    data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), list(codes), storage))
+    data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), strings("codes", codes), storage))
     return Ecc(data, [row(CodeRow, code) for code in data["codes"]])
 
 
@@ -805,5 +811,8 @@ def card(
     requests : int
         Most requests of a test.
     """
-    data = json.loads(native.card_speed(fspath("name", name), overrides(set), list(sizes), requests, seed))
+    all_sizes = numbers("sizes", sizes)
+    if not all_sizes or requests == 0:
+        raise Error("there is no request to make", "give `sizes` of 512 bytes or more, and `requests` of 1 or more")
+    data = json.loads(native.card_speed(fspath("name", name), overrides(set), all_sizes, requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
 from . import _floatgate as native
-from ._arguments import Overrides, Path, fspath, override, overrides
+from ._arguments import Overrides, Path, fspath, override, overrides, strings
 from ._error import Error
 from ._result import Tabular
 
@@ -227,9 +227,9 @@ def sweep(
     if not (executor is None or hasattr(executor, "submit") or hasattr(executor, "get_executor")):
         raise TypeError(f"executor: expected a concurrent.futures.Executor or a client of Dask, got {executor!r}")
     kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
-    named_tests = _strings("tests", tests)
+    named_tests = strings("tests", tests)
     if kind != measure:
-        named_tests += _strings("measure", measure)
+        named_tests += strings("measure", measure)
         if not named_tests:
             raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
     output = None if output is None else fspath("output", output)
@@ -243,9 +243,9 @@ def sweep(
         "tests": named_tests,
         "options": _plain("options", {**_mapping("options", options or {}), **more_options}),
         "seed": _plain("seed", seed),
-        "screen": _strings("screen", screen),
-        "constraints": _strings("constraints", constraints),
-        "objectives": {"maximise": _strings("maximise", maximise), "minimise": _strings("minimise", minimise)},
+        "screen": strings("screen", screen),
+        "constraints": strings("constraints", constraints),
+        "objectives": {"maximise": strings("maximise", maximise), "minimise": strings("minimise", minimise)},
         **_space(space),
         **({"sample": _plain("sample", _mapping("sample", sample))} if sample is not None else {}),
         **({"population": _population(population)} if population is not None else {}),
@@ -263,14 +263,6 @@ def sweep(
     if output is not None:
         table.write(output)
     return table
-
-
-def _strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
-    """A list of texts, or of the one text that stands in its place."""
-    all_texts = [texts] if isinstance(texts, str) else list(texts) if isinstance(texts, Iterable) else [texts]
-    if wrong := [text for text in all_texts if not isinstance(text, str)]:
-        raise TypeError(f"{argument}: expected a str or a sequence of them, got {wrong[0]!r}")
-    return all_texts
 
 
 def _mapping(argument: str, value: Any) -> Mapping[str, Any]:
@@ -298,7 +290,8 @@ def _axis(argument: str, key: str, values: Any) -> Any:
         return {end: _end(key, end, value) for end, value in (("from", values[0]), ("to", values[-1]), ("step", values.step))}
     if not isinstance(values, (str, int, float, Iterable)):
         raise TypeError(f"{argument}: {key}: expected values or a range such as {{'from': 1, 'to': 9}}, got {values!r}")
-    return [_value(argument, key, value) for value in ([values] if isinstance(values, (str, int, float)) else values)]
+    all_values = enumerate([values] if isinstance(values, (str, int, float)) else values)
+    return [_value(argument, f"{argument}: {key}[{number}]", key, value) for number, value in all_values]
 
 
 def _end(key: str, end: str, value: Any) -> Any:
@@ -309,9 +302,9 @@ def _end(key: str, end: str, value: Any) -> Any:
     return value
 
 
-def _value(argument: str, key: str, value: Any) -> Any:
+def _value(argument: str, place: str, key: str, value: Any) -> Any:
+    value = _plain(place, value)
     override(argument, key, value)
-    value = _plain(key, value)
     # What TOML has no number for is told by the setup, which refuses the design.
     return value if not isinstance(value, int) or _has_64_bits(value) else str(value)
 
@@ -327,7 +320,11 @@ def _space(space: Space) -> dict[str, Any]:
     if wrong := [design for design in designs if not isinstance(design, Mapping)]:
         help = "; rows of a DataFrame are `frame.to_dict('records')`" if hasattr(space, "to_dict") else ""
         raise TypeError(f"space: expected a mapping of keys to values, or mappings, one a design, got {wrong[0]!r}{help}")
-    return {"designs": [{key: _value("space", key, value) for key, value in design.items()} for design in designs]}
+    return {"designs": [_design(f"space[{number}]", design) for number, design in enumerate(designs)]}
+
+
+def _design(place: str, design: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _value("space", f"{place}: {key}", key, value) for key, value in design.items()}
 
 
 def _population(population: Mapping[str, Any]) -> dict[str, Any]:

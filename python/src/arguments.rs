@@ -1,9 +1,10 @@
-//! Arguments that Python passes together, in a dict.
+//! Arguments that Python passes, in a dict or one by one. An error of one says which it is about.
 
 use pyo3::conversion::FromPyObjectOwned;
-use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::fmt::Display;
 
 /// A struct whose fields are those of a dict with the same names. They are the names of the caller's arguments: an error says which it is about.
 macro_rules! arguments {
@@ -26,21 +27,38 @@ macro_rules! arguments {
 
 pub(crate) use arguments;
 
+/// Converts arguments of a function, which come as objects: those of PyO3 are named in a note alone, which older Pythons do not have.
+macro_rules! take {
+    ($($name:ident: $kind:ty),* $(,)?) => {
+        $(let $name: $kind = $crate::arguments::given(stringify!($name), $name)?;)*
+    };
+}
+
+pub(crate) use take;
+
+/// The value of the argument `name`.
+pub(crate) fn given<'py, T: FromPyObjectOwned<'py>>(
+    name: impl Display,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<T> {
+    value.extract().map_err(|error: T::Error| of_argument(value.py(), name, error.into()))
+}
+
 /// The entry of a dict that is the argument `name`.
 pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     all: &Bound<'py, PyAny>,
     name: &Bound<'py, PyString>,
 ) -> PyResult<T> {
-    all.get_item(name)?.extract().map_err(|error: T::Error| of_argument(name, error.into()))
+    given(name, &all.get_item(name)?)
 }
 
 /// An error with the name of the argument that it is about.
-pub(crate) fn of_argument(name: &Bound<'_, PyString>, error: PyErr) -> PyErr {
-    let py = name.py();
+pub(crate) fn of_argument(py: Python<'_>, name: impl Display, error: PyErr) -> PyErr {
     // `floatgate.Error` says itself what it is about; an exception with other arguments than a message stays as it is, too.
     let is_of_python = error.is_instance_of::<PyTypeError>(py)
         || error.is_instance_of::<PyValueError>(py)
-        || error.is_instance_of::<PyOverflowError>(py);
+        || error.is_instance_of::<PyOverflowError>(py)
+        || error.is_instance_of::<PyBufferError>(py);
     if !is_of_python {
         return error;
     }

@@ -1,6 +1,6 @@
 //! A SPI chip without a driver: operations of its command set.
 
-use crate::arguments::arguments;
+use crate::arguments::{arguments, take};
 use crate::buffer::Bytes;
 use crate::devices::{check_len, locked};
 use crate::failure::Failure;
@@ -76,14 +76,17 @@ impl NativeSpiBus {
     }
 
     /// Lets time pass.
-    fn wait(&self, ns: u64) {
+    fn wait(&self, ns: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(ns: u64);
         let mut bus = locked(&self.0);
         let until = bus.host.now() + Nanos::from_ns(ns);
         bus.host.resume(until);
+        Ok(())
     }
 
     /// Runs an operation that sends `data`, if any.
-    fn send(&self, command: Command, data: Bytes<'_>) -> PyResult<()> {
+    fn send(&self, command: Command, data: &Bound<'_, PyAny>) -> PyResult<()> {
+        take!(data: Bytes<'_>);
         let (op, data) = (command.op()?, data.get());
         let Bus { controller, host } = &mut *locked(&self.0);
         let len = length(&**controller, data.len())?;
@@ -95,7 +98,13 @@ impl NativeSpiBus {
     }
 
     /// Runs an operation that reads `read` bytes.
-    fn receive<'py>(&self, py: Python<'py>, command: Command, read: usize) -> PyResult<Bound<'py, PyBytes>> {
+    fn receive<'py>(
+        &self,
+        py: Python<'py>,
+        command: Command,
+        read: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        take!(read: usize);
         let op = command.op()?;
         let Bus { controller, host } = &mut *locked(&self.0);
         let bytes = length(&**controller, read)?;

@@ -1,5 +1,6 @@
 //! Simulated devices in virtual time: flash under its driver, and cards.
 
+use crate::arguments::take;
 use crate::buffer::{Bytes, BytesMut};
 use crate::failure::Failure;
 use crate::library;
@@ -9,6 +10,7 @@ use floatgate_device::power::PowerCut;
 use floatgate_lab::rig::{self, Device};
 use floatgate_lab::{card, config::Override, trace};
 use floatgate_mtd::{BlockDevice, Breakdown, ErrorKind, Instant, Nanos, OobMode, SECTOR_BYTES};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -138,13 +140,28 @@ impl NativeMtd {
         Self(Mutex::new(Clocked { device: clocked.device.fork(), now: clocked.now }))
     }
 
-    /// Orders a loss of power: in the program or erase of this number from now on, when `share` of it is over; or at a time in ns.
-    fn order_cut(&self, operation: Option<u64>, share: f64, at_ns: u64) {
-        let cut = match operation {
-            Some(operation) => PowerCut::During { operation, share },
-            None => PowerCut::At(Instant::from_ns(at_ns)),
+    /// Orders a loss of power: in the program or erase of this number from now on, when `share` of it is over; or some ns from now on.
+    fn order_cut<'py>(
+        &self,
+        operation: &Bound<'py, PyAny>,
+        share: &Bound<'py, PyAny>,
+        after_ns: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(operation: Option<i128>, share: f64, after_ns: i128);
+        let refused = |why: String| Err(PyValueError::new_err(why));
+        let operation = operation.map(u64::try_from);
+        let mut clocked = locked(&self.0);
+        let cut = match (operation, u64::try_from(after_ns)) {
+            (Some(Err(_)), _) | (Some(Ok(0)), _) => {
+                return refused("operation: give 1 for the next program or erase, or more".into());
+            }
+            _ if !(0.0..=1.0).contains(&share) => return refused(format!("share: {share}; give 0 to 1")),
+            (_, Err(_)) => return refused(format!("after_ns: {after_ns}; give 0 or more")),
+            (Some(Ok(operation)), _) => PowerCut::During { operation, share },
+            (None, Ok(after)) => PowerCut::At(clocked.now + Nanos::from_ns(after)),
         };
-        locked(&self.0).device.power_mut().order(Some(cut));
+        clocked.device.power_mut().order(Some(cut));
+        Ok(())
     }
 
     fn is_powered(&self) -> bool {
@@ -152,7 +169,8 @@ impl NativeMtd {
     }
 
     /// Power is back after `off_ns`, and the driver has set the chip up again.
-    fn restart(&self, py: Python<'_>, off_ns: u64) -> PyResult<()> {
+    fn restart<'py>(&self, py: Python<'py>, off_ns: &Bound<'py, PyAny>) -> PyResult<()> {
+        take!(off_ns: u64);
         Ok(py.detach(|| {
             let mut clocked = locked(&self.0);
             let on = clocked.now + Nanos::from_ns(off_ns);
@@ -178,7 +196,13 @@ impl NativeMtd {
         spans.into_iter().map(tuple).collect()
     }
 
-    fn read<'py>(&self, py: Python<'py>, addr: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        take!(addr: u64, length: usize);
         check_len(length)?;
         PyBytes::new_with(py, length, |bytes| {
             py.detach(|| locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at)))
@@ -187,19 +211,38 @@ impl NativeMtd {
     }
 
     /// Fills a buffer.
-    fn readinto(&self, py: Python<'_>, addr: u64, mut buffer: BytesMut<'_>) -> PyResult<()> {
+    fn readinto<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, buffer: BytesMut<'_>);
+        let mut buffer = buffer;
         let bytes = buffer.get();
         let work = || locked(&self.0).run(|flash, now| flash.read(now, addr, bytes).map(|done| done.at));
         Ok(py.detach(work)?)
     }
 
-    fn write(&self, py: Python<'_>, addr: u64, data: Bytes<'_>) -> PyResult<()> {
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, data: Bytes<'_>);
         let data = data.get();
         let work = || locked(&self.0).run(|flash, now| flash.write(now, addr, data).map(|done| done.at));
         Ok(py.detach(work)?)
     }
 
-    fn erase(&self, py: Python<'_>, addr: u64, length: u64) -> PyResult<()> {
+    fn erase<'py>(
+        &self,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(addr: u64, length: u64);
         let work = || locked(&self.0).run(|flash, now| flash.erase(now, addr, length).map(|done| done.at));
         Ok(py.detach(work)?)
     }
@@ -208,10 +251,11 @@ impl NativeMtd {
     fn read_oob<'py>(
         &self,
         py: Python<'py>,
-        addr: u64,
-        mode: &str,
+        addr: &Bound<'py, PyAny>,
+        mode: &Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-        let mode = oob_mode(mode)?;
+        take!(addr: u64, mode: String);
+        let mode = oob_mode(&mode)?;
         let (data, oob) = py.detach(|| -> Result<_, Failure> {
             let mut clocked = locked(&self.0);
             let geometry = clocked.device.geometry();
@@ -225,22 +269,24 @@ impl NativeMtd {
         Ok((PyBytes::new(py, &data), PyBytes::new(py, &oob)))
     }
 
-    fn write_oob(
+    fn write_oob<'py>(
         &self,
-        py: Python<'_>,
-        addr: u64,
-        data: Bytes<'_>,
-        oob: Bytes<'_>,
-        mode: &str,
+        py: Python<'py>,
+        addr: &Bound<'py, PyAny>,
+        data: &Bound<'py, PyAny>,
+        oob: &Bound<'py, PyAny>,
+        mode: &Bound<'py, PyAny>,
     ) -> PyResult<()> {
-        let (data, oob, mode) = (data.get(), oob.get(), oob_mode(mode)?);
+        take!(addr: u64, data: Bytes<'_>, oob: Bytes<'_>, mode: String);
+        let (data, oob, mode) = (data.get(), oob.get(), oob_mode(&mode)?);
         let work = || {
             locked(&self.0).run(|flash, now| flash.write_oob(now, addr, data, oob, mode).map(|done| done.at))
         };
         Ok(py.detach(work)?)
     }
 
-    fn is_bad(&self, py: Python<'_>, addr: u64) -> PyResult<bool> {
+    fn is_bad<'py>(&self, py: Python<'py>, addr: &Bound<'py, PyAny>) -> PyResult<bool> {
+        take!(addr: u64);
         Ok(py.detach(|| -> Result<_, Failure> {
             let mut clocked = locked(&self.0);
             let now = clocked.now;
@@ -273,7 +319,13 @@ impl Clocked<Fake<Card>> {
 #[pymethods]
 impl NativeCard {
     #[new]
-    fn open(py: Python<'_>, card: PathBuf, set: Vec<String>, seed: u64) -> PyResult<Self> {
+    fn open<'py>(
+        py: Python<'py>,
+        card: PathBuf,
+        set: Vec<String>,
+        seed: &Bound<'py, PyAny>,
+    ) -> PyResult<Self> {
+        take!(seed: u64);
         let device = py.detach(|| -> Result<_, Failure> {
             let loaded = card::load(library(), &card, &Override::parse_all(&set)?)?;
             let made = Fake::of_spec(&loaded.spec, CardOptions { seed, stores: true });
@@ -301,7 +353,13 @@ impl NativeCard {
         locked(&self.0).device.capacity() * SECTOR_BYTES as u64
     }
 
-    fn read<'py>(&self, py: Python<'py>, lba: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        lba: &Bound<'py, PyAny>,
+        length: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        take!(lba: u64, length: usize);
         check_len(length)?;
         PyBytes::new_with(py, length, |bytes| {
             let work = || locked(&self.0).run(|card, now| card.read(now, lba, bytes));
@@ -310,17 +368,31 @@ impl NativeCard {
     }
 
     /// Fills a buffer.
-    fn readinto(&self, py: Python<'_>, lba: u64, mut buffer: BytesMut<'_>) -> PyResult<()> {
+    fn readinto<'py>(
+        &self,
+        py: Python<'py>,
+        lba: &Bound<'py, PyAny>,
+        buffer: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(lba: u64, buffer: BytesMut<'_>);
+        let mut buffer = buffer;
         let bytes = buffer.get();
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.read(now, lba, bytes)))?)
     }
 
-    fn write(&self, py: Python<'_>, lba: u64, data: Bytes<'_>) -> PyResult<()> {
+    fn write<'py>(&self, py: Python<'py>, lba: &Bound<'py, PyAny>, data: &Bound<'py, PyAny>) -> PyResult<()> {
+        take!(lba: u64, data: Bytes<'_>);
         let data = data.get();
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.write(now, lba, data)))?)
     }
 
-    fn discard(&self, py: Python<'_>, lba: u64, count: u64) -> PyResult<()> {
+    fn discard<'py>(
+        &self,
+        py: Python<'py>,
+        lba: &Bound<'py, PyAny>,
+        count: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        take!(lba: u64, count: u64);
         Ok(py.detach(|| locked(&self.0).run(|card, now| card.discard(now, lba, count)))?)
     }
 

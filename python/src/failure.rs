@@ -1,5 +1,6 @@
 //! Errors of the libraries as `floatgate.Error`.
 
+use crate::advice::in_python;
 use floatgate_image::help::Help;
 use floatgate_lab::config::{ConfigError, Problem};
 use pyo3::prelude::*;
@@ -15,6 +16,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
+        let help = help.as_deref().map(in_python);
         Self { message: message.to_string(), help, is_of_missing_file: false }
     }
 

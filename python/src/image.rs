@@ -1,5 +1,6 @@
 //! Files in images and dumps.
 
+use crate::arguments::take;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use floatgate_image::check::check;
@@ -72,13 +73,14 @@ impl NativeImage {
 #[pymethods]
 impl NativeImage {
     #[new]
-    fn open(
-        py: Python<'_>,
+    fn open<'py>(
+        py: Python<'py>,
         path: PathBuf,
-        volume: Option<String>,
-        offset: Option<u64>,
-        peb_size: Option<u32>,
+        volume: &Bound<'py, PyAny>,
+        offset: &Bound<'py, PyAny>,
+        peb_size: &Bound<'py, PyAny>,
     ) -> PyResult<Self> {
+        take!(volume: Option<String>, offset: Option<u64>, peb_size: Option<u32>);
         let selection = Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() };
         let image = py.detach(|| Image::open_sized(&path, Access::Read, peb_size));
         let image = image.map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
@@ -101,7 +103,8 @@ impl NativeImage {
     }
 
     /// Files of a directory, or the file itself.
-    fn ls(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<String> {
+    fn ls<'py>(&self, py: Python<'py>, path: Vec<u8>, recursive: &Bound<'py, PyAny>) -> PyResult<String> {
+        take!(recursive: bool);
         Ok(py.detach(|| -> Result<_, Failure> {
             let rows = self.with_files(|fs| self.list(fs, &path, recursive))?;
             Ok(serde_json::to_string(&rows)?)
@@ -149,7 +152,13 @@ impl NativeImage {
     }
 
     /// Extracts into a new or an empty directory, or into a file that ends in `.tar`.
-    fn extract(slf: Py<Self>, py: Python<'_>, target: PathBuf, owner: bool) -> PyResult<String> {
+    fn extract<'py>(
+        slf: Py<Self>,
+        py: Python<'py>,
+        target: PathBuf,
+        owner: &Bound<'py, PyAny>,
+    ) -> PyResult<String> {
+        take!(owner: bool);
         interruptible(py, move |cancel| {
             let this = slf.get();
             let is_tar = target.extension().is_some_and(|extension| extension == "tar");

@@ -3,6 +3,7 @@
 //! Each function takes plain values, works without the interpreter's lock, and returns the JSON that the command prints; the
 //! package `floatgate` beside this folder makes typed objects of it.
 
+mod advice;
 mod arguments;
 mod buffer;
 mod bus;

@@ -99,5 +99,5 @@ pub(crate) fn one_override<'py>(
     key: &Bound<'py, PyAny>,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
-    text(key, value).map_err(|error| of_argument(name, error))
+    text(key, value).map_err(|error| of_argument(name.py(), name, error))
 }

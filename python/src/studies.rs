@@ -1,6 +1,6 @@
 //! The other workloads, each as its command prints it with `--json`.
 
-use crate::arguments::arguments;
+use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
@@ -42,7 +42,12 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
 }
 
 #[pyfunction]
-pub(crate) fn trace_operation(py: Python<'_>, named: Named, operation: String) -> PyResult<String> {
+pub(crate) fn trace_operation<'py>(
+    py: Python<'py>,
+    named: Named,
+    operation: &Bound<'py, PyAny>,
+) -> PyResult<String> {
+    take!(operation: String);
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
         let traced = trace::trace(library(), &named.config()?, named.options(), operation)?;
@@ -52,7 +57,12 @@ pub(crate) fn trace_operation(py: Python<'_>, named: Named, operation: String) -
 
 /// A paper, a table or a file of one's own; all built-in papers for an empty name.
 #[pyfunction]
-pub(crate) fn compare_papers(py: Python<'_>, table: PathBuf, seed: u64) -> PyResult<String> {
+pub(crate) fn compare_papers<'py>(
+    py: Python<'py>,
+    table: PathBuf,
+    seed: &Bound<'py, PyAny>,
+) -> PyResult<String> {
+    take!(seed: u64);
     interruptible(py, move |_| {
         let papers = match table.to_str() {
             Some(name) if !name.ends_with(".toml") => papers::select(papers::built_in()?, name)?,
@@ -261,13 +271,14 @@ impl Campaign {
 }
 
 #[pyfunction]
-pub(crate) fn cut_power(
-    py: Python<'_>,
+pub(crate) fn cut_power<'py>(
+    py: Python<'py>,
     setup: PathBuf,
     set: Vec<String>,
-    seed: u64,
+    seed: &Bound<'py, PyAny>,
     campaign: Campaign,
 ) -> PyResult<String> {
+    take!(seed: u64);
     interruptible(py, move |cancel| {
         let of = (filesystem_kind(&campaign.fs)?, campaign.size);
         let flash = SetupFlash::of_setup(library(), &setup, &Override::parse_all(&set)?, of)?;
@@ -315,13 +326,14 @@ impl Storage {
 }
 
 #[pyfunction]
-pub(crate) fn advise_ecc(
-    py: Python<'_>,
+pub(crate) fn advise_ecc<'py>(
+    py: Python<'py>,
     chip: String,
     set: Vec<String>,
-    codes: Vec<String>,
+    codes: &Bound<'py, PyAny>,
     storage: Storage,
 ) -> PyResult<String> {
+    take!(codes: Vec<String>);
     Ok(py.detach(|| -> Result<_, Failure> {
         let parse = |text: &String| text.parse::<Code>().map_err(EccError::from);
         let codes = codes.iter().map(parse).collect::<Result<Vec<_>, _>>();
@@ -337,14 +349,15 @@ pub(crate) fn advise_ecc(
 }
 
 #[pyfunction]
-pub(crate) fn card_speed(
-    py: Python<'_>,
+pub(crate) fn card_speed<'py>(
+    py: Python<'py>,
     name: PathBuf,
     set: Vec<String>,
-    sizes: Vec<u64>,
-    requests: u32,
-    seed: u64,
+    sizes: &Bound<'py, PyAny>,
+    requests: &Bound<'py, PyAny>,
+    seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
+    take!(sizes: Vec<u64>, requests: u32, seed: u64);
     interruptible(py, move |_| {
         let card = card::load(library(), &name, &Override::parse_all(&set)?)?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
@@ -354,14 +367,15 @@ pub(crate) fn card_speed(
 
 /// A simulated card, probed in virtual time.
 #[pyfunction]
-pub(crate) fn probe_card(
-    py: Python<'_>,
+pub(crate) fn probe_card<'py>(
+    py: Python<'py>,
     name: PathBuf,
     set: Vec<String>,
-    write: bool,
-    noise: f64,
-    seed: u64,
+    write: &Bound<'py, PyAny>,
+    noise: &Bound<'py, PyAny>,
+    seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
+    take!(write: bool, noise: f64, seed: u64);
     interruptible(py, move |cancel| {
         if !(0.0..=100.0).contains(&noise) {
             return Err(Failure::new("noise is out of range", Some("give 0 to 100".to_owned())));
@@ -383,21 +397,28 @@ pub(crate) fn probe_card(
     })
 }
 
+arguments! {
+    /// What is asked of a card or a chip.
+    pub(crate) struct Asked {
+        write_bytes_per_day: Option<u64>,
+        partition_bytes: Option<u64>,
+        years: f64,
+        temperature_c: f64,
+        seed: u64,
+    }
+}
+
 /// Advice on a card, on raw flash, or on what a probe has found (its JSON).
 #[pyfunction]
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn advise_on(
     py: Python<'_>,
     target: PathBuf,
     probed: Option<String>,
     set: Vec<String>,
-    write_bytes_per_day: Option<u64>,
-    partition_bytes: Option<u64>,
-    years: f64,
-    temperature_c: f64,
-    seed: u64,
+    asked: Asked,
 ) -> PyResult<String> {
     interruptible(py, move |_| {
+        let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed } = asked;
         let sets = Override::parse_all(&set)?;
         let wish = CardWish {
             traces: card::shipped::traces(),
@@ -425,7 +446,12 @@ pub(crate) fn advise_on(
 
 /// A file or block device, which is only read.
 #[pyfunction]
-pub(crate) fn probe_device(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult<String> {
+pub(crate) fn probe_device<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    seed: &Bound<'py, PyAny>,
+) -> PyResult<String> {
+    take!(seed: u64);
     interruptible(py, move |cancel| {
         let failed = |why: &dyn std::fmt::Display| Failure::of_file(&path, why, None);
         let users = holders(&path).map_err(|error| failed(&error))?;
@@ -453,14 +479,15 @@ pub(crate) fn probe_device(py: Python<'_>, path: PathBuf, seed: u64) -> PyResult
 
 /// Report of a fit, and the fitted setup as TOML that is based on `base`.
 #[pyfunction]
-pub(crate) fn fit_results(
-    py: Python<'_>,
+pub(crate) fn fit_results<'py>(
+    py: Python<'py>,
     setup: PathBuf,
     set: Vec<String>,
-    results: Vec<u8>,
-    free: Vec<String>,
+    results: &Bound<'py, PyAny>,
+    free: &Bound<'py, PyAny>,
     base: String,
 ) -> PyResult<(String, String)> {
+    take!(results: Vec<u8>, free: Vec<String>);
     interruptible(py, move |_| {
         if results.len() as u64 > fit::RESULTS_MAX_BYTES {
             let help = format!("give at most {} MiB", fit::RESULTS_MAX_BYTES >> 20);

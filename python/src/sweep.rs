@@ -4,7 +4,7 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_image::output::Output;
-use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Work, WriteError};
+use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Waves, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::{Deserialize, Serialize};
@@ -103,8 +103,9 @@ impl NativeSweep {
     fn measure(&self, py: Python<'_>, most: usize) -> PyResult<bool> {
         let next = self.done();
         let Some(work) = self.results().work(next, most) else { return Ok(false) };
-        let evaluator = Arc::clone(&self.evaluator);
-        let batch = interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &|| cancel.check())?))?;
+        let (evaluator, waves) = (Arc::clone(&self.evaluator), self.results().waves());
+        let batch =
+            interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &waves, &|| cancel.check())?))?;
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
     }
 
@@ -192,6 +193,6 @@ pub(crate) fn measure_work(py: Python<'_>, head: String, work: String) -> PyResu
     };
     Ok(py.detach(|| -> Result<String, Failure> {
         let work: Work = serde_json::from_str(&work)?;
-        Ok(evaluator.measure(&work, false, &|| ())?.to_line())
+        Ok(evaluator.measure(&work, false, &Waves::default(), &|| ())?.to_line())
     })?)
 }

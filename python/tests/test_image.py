@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import floatgate
 import fsspec  # type: ignore[import-untyped,unused-ignore]
@@ -92,6 +93,11 @@ def test_fsspec_reads_out_of_images(protocol: str, request: pytest.FixtureReques
     assert sorted(fs.find("/")) == ["/data/empty", "/data/long", "/data/table.csv", "/etc/passwd", "/loop", "/passwd"]
     assert fs.glob("/data/*.csv") == ["/data/table.csv"]
     assert fs.info("/data")["type"] == "directory"
+    link = fs.info("/passwd")
+    assert (link["type"], link["destination"], link["name"]) == ("link", "etc/passwd", "/passwd")
+    assert [entry for entry in fs.ls("/") if entry["name"] == "/passwd"] == [link]
+    assert (fs.isfile("/passwd"), fs.isdir("/passwd"), fs.isdir("/data"), fs.isfile("/loop")) == (True, False, True, False)
+    assert fs.cat("/passwd") == (tree / "etc/passwd").read_bytes()
     assert fs.cat_file("/data/long", 100, 300) == LONG[100:300]
     assert (fs.exists("/etc"), fs.exists("/nothing"), fs.isfile("/passwd/x")) == (True, False, False)
     with pytest.raises(FileNotFoundError):
@@ -100,6 +106,16 @@ def test_fsspec_reads_out_of_images(protocol: str, request: pytest.FixtureReques
         fs.open("/etc/passwd", "wb")
     table = pandas.read_csv(f"{protocol}:///data/table.csv", storage_options={"image": path})
     assert table["kib_s"].tolist() == [11015.5, 2000.25]
+
+
+@pytest.mark.parametrize("wrong", [5, None, ["/"]])
+def test_paths_of_another_type_are_named(ubi: Path, wrong: Any) -> None:
+    image = floatgate.Image(ubi)
+    edit = image.edit()
+    with edit:
+        for ask in (image.ls, image.stat, image.open, image.resolve, edit.mkdir, edit.remove):
+            with pytest.raises(TypeError, match="^path: expected"):
+                ask(wrong)
 
 
 def test_what_is_not_there_is_a_missing_file(ubi: Path) -> None:
@@ -176,3 +192,18 @@ def test_errors_of_images_have_advice(tmp_path: Path) -> None:
             attempt()
         assert caught.value.help
     assert not (tmp_path / "out").exists()
+
+
+def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path) -> None:
+    path = tmp_path / "image"
+    floatgate.Image.build(tree, path, format="jffs2", setup="stm32-n25q128a")
+    (tmp_path / "large").write_bytes(bytes(range(256)) * 4096)
+    with pytest.raises(floatgate.Error) as caught, floatgate.Image(path).edit() as edit:
+        edit.put(tmp_path / "large", "/large")
+    assert "`grow=True`" in str(caught.value.help)
+    with pytest.raises(floatgate.Error) as caught:
+        floatgate.Image(ubi, volume="nothing").ls("/")
+    assert "`volume`" in str(caught.value.help) and "--" not in str(caught.value.help)
+    with pytest.raises(floatgate.Error) as caught:
+        floatgate.Image(ubi).ls("/nothing")
+    assert caught.value.help == "`Image.ls()` lists what is there"

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -74,7 +75,8 @@ def test_errors_have_the_help_of_the_command(setup: str, changes: dict[str, obje
     shown = command("speed", setup, *sets)
     assert caught.value.message in shown
     assert caught.value.help is not None
-    assert f"help: {caught.value.help}" in shown
+    of_command = re.sub(r"`(setups|parts)\(\)`", r"`floatgate \1`", caught.value.help)
+    assert f"help: {of_command}" in shown
 
 
 @pytest.mark.parametrize("value", [float("nan"), None, [1], b"x"])
@@ -162,7 +164,33 @@ def test_what_is_none_in_all_rows_has_its_arrow_type() -> None:
         (lambda: floatgate.age("am62a-w35n01jw", years="x"), "^years: "),  # type: ignore[arg-type]
         (lambda: floatgate.fs("am62a-w35n01jw", filesystems=[3]), "^filesystems: "),  # type: ignore[list-item]
         (lambda: floatgate.Mtd("am62a-w35n01jw", bad_blocks=None), "^bad_blocks: "),  # type: ignore[arg-type]
-        (lambda: floatgate.Mtd("am62a-w35n01jw").read(0, "x"), "processing 'length'"),  # type: ignore[arg-type]
+        (lambda: floatgate.speed("am62a-w35n01jw", pages=4), "^pages: "),  # type: ignore[arg-type]
+        (lambda: floatgate.trace("am62a-w35n01jw", 3), "^operation: "),  # type: ignore[arg-type]
+        (lambda: floatgate.papers(seed="x"), "^seed: "),  # type: ignore[arg-type]
+        (lambda: floatgate.ecc("mx30lf2g18ac", codes=3), "^codes: "),  # type: ignore[arg-type]
+        (lambda: floatgate.card("kingston-class-10", sizes=4096), "^sizes: "),  # type: ignore[arg-type]
+        (lambda: floatgate.card("kingston-class-10", sizes=[0.5]), "^sizes: "),  # type: ignore[list-item]
+        (lambda: floatgate.card("kingston-class-10", requests="x"), "^requests: "),  # type: ignore[arg-type]
+        (lambda: floatgate.probe("kingston-class-10", noise="x"), "^noise: "),  # type: ignore[arg-type]
+        (lambda: floatgate.advise("kingston-class-10", years="x"), "^years: "),  # type: ignore[arg-type]
+        (lambda: floatgate.fit("imx6-mx30lf2g18ac", 3), "^results: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read(0, "x"), "^length: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read("x", 1), "^addr: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").write(0, 5), "^data: "),
+        (lambda: floatgate.Mtd("am62a-w35n01jw").readinto(0, 5), "^buffer: "),
+        (lambda: floatgate.Mtd("am62a-w35n01jw").erase(None), "^addr: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read_oob(0, 5), "^mode: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").cut("x"), "^operation: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").cut(1, "x"), "^share: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Mtd("am62a-w35n01jw").restart("x"), "^off_ns: "),  # type: ignore[arg-type]
+        (lambda: floatgate.BlockDevice("kingston-class-10").read("x", 512), "^lba: "),  # type: ignore[arg-type]
+        (lambda: floatgate.BlockDevice("kingston-class-10").discard(0, "x"), "^count: "),  # type: ignore[arg-type]
+        (lambda: floatgate.BlockDevice("kingston-class-10", seed="x"), "^seed: "),  # type: ignore[arg-type]
+        (lambda: floatgate.SpiBus("stm32-n25q128a").wait("x"), "^ns: "),  # type: ignore[arg-type]
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(6, read="x"), "^read: "),  # type: ignore[arg-type]
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(6, data=5), "^data: "),
+        (lambda: floatgate.Image("x", volume=5), "^volume: "),  # type: ignore[arg-type]
+        (lambda: floatgate.Image("x", offset="0"), "^offset: "),  # type: ignore[arg-type]
         (lambda: floatgate.SpiBus("stm32-n25q128a").xfer("x"), "^opcode: "),  # type: ignore[arg-type]
     ],
 )
@@ -171,6 +199,37 @@ def test_a_wrong_type_is_said_by_the_name_of_the_argument(call: Callable[[], obj
         call()
     with pytest.raises(OverflowError, match="^seed: "):
         floatgate.speed("am62a-w35n01jw", seed=-1)
+
+
+def test_advice_names_arguments_and_functions() -> None:
+    with pytest.raises(floatgate.Error) as refused:
+        floatgate.speed("am62a-w35n01jw", first_block=100_000)
+    assert refused.value.help == "choose blocks with `first_block`, `blocks`, `skip` and `secondary_block`"
+    with pytest.raises(floatgate.Error) as refused:
+        floatgate.speed("no-such-setup")
+    assert "`setups()` lists all" in str(refused.value.help)
+
+
+def test_nothing_to_measure_is_refused() -> None:
+    for call in (
+        lambda: floatgate.fs("am62a-w35n01jw", filesystems=[]),
+        lambda: floatgate.fs("am62a-w35n01jw", tests=[]),
+        lambda: floatgate.card("kingston-class-10", sizes=[]),
+        lambda: floatgate.card("kingston-class-10", requests=0),
+    ):
+        with pytest.raises(floatgate.Error, match="there is no"):
+            call()
+
+
+def test_a_repr_tells_what_a_result_or_a_device_is_of() -> None:
+    speed = floatgate.speed("am62a-w35n01jw", blocks=1)
+    assert repr(speed) == f"<Speed of {speed.title!r}, {len(speed)} rows>"
+    assert repr(floatgate.papers("P0")).startswith("<Papers, ")
+    assert repr(floatgate.endurance("mx30lf2g18ac", blocks=1)).endswith(", 1 row>")
+    flash = floatgate.Mtd("am62a-w35n01jw")
+    assert repr(flash) == repr(flash.fork()) == f"<Mtd of 'am62a-w35n01jw', 134217728 bytes, now {flash.now} ns>"
+    assert repr(floatgate.SpiBus("stm32-n25q128a")) == "<SpiBus of 'stm32-n25q128a', now 0 ns>"
+    assert repr(floatgate.BlockDevice("kingston-class-10")).startswith("<BlockDevice of 'kingston-class-10', 7948206080 bytes, now ")
 
 
 def test_text_is_escaped_in_notebooks() -> None:

@@ -298,6 +298,17 @@ def test_a_missing_file_is_no_file_for_python_either(tmp_path: Path) -> None:
         assert (again.message, again.help, again.errno) == (caught.value.message, caught.value.help, errno.ENOENT)
 
 
+def test_a_value_of_a_space_that_is_none_is_told_with_its_place() -> None:
+    spaces: list[tuple[Any, str]] = [
+        ({"bus.clock_hz": [25e6, float("nan")]}, r"^space: bus.clock_hz\[1\]: nan is no value"),
+        ({"bus.clock_hz": numpy.array([numpy.inf])}, r"^space: bus.clock_hz\[0\]: inf is no value"),
+        ([{"bus.clock_hz": 25e6}, {"bus.clock_hz": None}], r"^space\[1\]: bus.clock_hz: None is no value"),
+    ]
+    for space, said in spaces:
+        with pytest.raises(floatgate.Error, match=said):
+            floatgate.sweep(SETUP, space, "page read")
+
+
 def test_a_value_that_json_does_not_have_is_named() -> None:
     for wrong in (
         {"options": {"blocks": None}},

@@ -17,6 +17,43 @@ pub struct Array {
     stores: bool,
     /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
     flips: BTreeMap<u32, Vec<u32>>,
+    /// The steps of an ECC engine in the chip.
+    steps: Option<Steps>,
+    /// A step was spoiled at some time.
+    spoils: bool,
+}
+
+/// How an ECC engine in the chip divides a page: the data from column 0 on, in steps.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    step_bytes: usize,
+    data_bytes: usize,
+}
+
+impl Steps {
+    /// The bit of a step in the mask of a page; no part has as many as would share the last one.
+    fn bit(step: usize) -> u64 {
+        1 << step.min(63)
+    }
+
+    /// The steps whose ECC no longer fits when `new` is programmed over `old` from `column` on. The ECC is programmed like the data: what
+    /// the cells hold is the AND of two codewords, which is one only where they are equal, or one of them is erased.
+    fn spoiled(self, old: &[u8], column: usize, new: &[u8]) -> u64 {
+        let end = column + new.len();
+        let written = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0xFF);
+        let spoils = |step: &usize| {
+            let from = step * self.step_bytes;
+            let to = (from + self.step_bytes).min(self.data_bytes);
+            if from >= end || to <= column {
+                return false;
+            }
+            let (old, new) = (&old[from..to], &new[from.max(column) - column..to.min(end) - column]);
+            old != new && written(old) && written(new)
+        };
+        (0..self.data_bytes.div_ceil(self.step_bytes))
+            .filter(spoils)
+            .fold(0, |all, step| all | Self::bit(step))
+    }
 }
 
 /// One erase block that is not wholly erased.
@@ -37,6 +74,8 @@ struct Page {
     programs: u8,
     /// A program found it programmed already.
     mixed: bool,
+    /// Steps whose ECC in the chip does not fit their data.
+    spoiled: u64,
 }
 
 impl Array {
@@ -44,7 +83,16 @@ impl Array {
     pub fn new(page_bytes: usize, pages_per_block: usize, blocks: usize, stores: bool) -> Self {
         let page_shift = pages_per_block.is_power_of_two().then(|| pages_per_block.trailing_zeros() as u8);
         let blocks = vec![None; blocks];
-        Self { page_bytes, pages_per_block, page_shift, blocks, stores, flips: BTreeMap::new() }
+        let (flips, steps) = (BTreeMap::new(), None);
+        Self { page_bytes, pages_per_block, page_shift, blocks, stores, flips, steps, spoils: false }
+    }
+
+    /// The array behind an ECC engine in the chip, which divides `data_bytes` of a page into steps.
+    #[must_use]
+    pub fn with_steps(self, step_bytes: usize, data_bytes: usize) -> Self {
+        let steps =
+            Some(Steps { step_bytes: step_bytes.max(1), data_bytes: data_bytes.min(self.page_bytes) });
+        Self { steps, ..self }
     }
 
     /// True when data is kept.
@@ -86,6 +134,18 @@ impl Array {
     /// True when the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
     pub fn is_as_programmed(&self, row: usize) -> bool {
         self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
+    }
+
+    /// True when an ECC engine in the chip cannot correct a step: it was programmed twice, with different bytes.
+    #[inline]
+    pub fn is_spoiled(&self, row: usize, step: usize) -> bool {
+        self.spoils && self.page(row).is_some_and(|page| page.spoiled & Steps::bit(step) != 0)
+    }
+
+    /// The same of any step of the page.
+    #[inline]
+    pub fn has_spoiled(&self, row: usize) -> bool {
+        self.spoils && self.page(row).is_some_and(|page| page.spoiled != 0)
     }
 
     /// True when the page has not been programmed since its block was erased. `false` in timing-only mode.
@@ -141,7 +201,7 @@ impl Array {
         if !self.stores {
             return;
         }
-        let page_bytes = self.page_bytes;
+        let (page_bytes, steps) = (self.page_bytes, self.steps);
         let page = self.page_to_program(row);
         let inside = page_bytes.saturating_sub(column).min(bytes.len());
         let bytes = &bytes[..inside];
@@ -154,10 +214,12 @@ impl Array {
             }
             Some(data) => {
                 page.mixed = true;
+                page.spoiled |= steps.map_or(0, |steps| steps.spoiled(data, column, bytes));
                 let target = Arc::make_mut(data);
                 for (old, new) in target[column..].iter_mut().zip(bytes) {
                     *old &= new;
                 }
+                self.spoils |= page.spoiled != 0;
             }
         }
     }
@@ -221,7 +283,8 @@ impl Array {
         let (block, page) = self.split(row);
         let block = self.blocks[block]
             .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
-        Arc::make_mut(block).pages[page] = Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true };
+        Arc::make_mut(block).pages[page] =
+            Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true, spoiled: 0 };
     }
 
     /// An erase of the block failed: its data is still there, and its pages may be programmed again.
@@ -297,6 +360,25 @@ mod tests {
         a.copy(1, 2);
         assert_eq!(a.stored(2), Some(&[0, 2, 2, 4][..]), "bits go to 0 only");
         assert!(!a.is_as_programmed(2));
+    }
+
+    #[test]
+    fn steps_that_were_programmed_twice_are_spoiled_unless_one_codeword_is_left() {
+        let mut a = Array::new(20, 2, 2, true).with_steps(4, 16);
+        a.program(0, 0, &[1, 2, 3, 4, 0xFF, 0xFF, 0xFF, 0xFF, 9, 9, 9, 9]);
+        a.program(0, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 0xFF, 0xFF, 0xFF, 0xFF]);
+        assert!(!a.has_spoiled(0), "equal, erased before, left alone");
+        a.program(0, 6, &[0xFF, 0xFF, 9, 8]);
+        let spoiled: Vec<usize> = (0..4).filter(|step| a.is_spoiled(0, *step)).collect();
+        assert_eq!(spoiled, [2]);
+        a.program(0, 16, &[1; 4]);
+        a.program(0, 16, &[2; 4]);
+        assert!(!a.is_spoiled(0, 4), "OOB");
+        let held = a.content(0);
+        a.erase(0);
+        assert!(!a.has_spoiled(0));
+        a.restore(0, held);
+        assert!(a.is_spoiled(0, 2), "an erase that power interrupted");
     }
 
     #[test]

@@ -292,14 +292,24 @@ fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) 
         return refuse(message, "lower bus.clock_hz");
     }
     match bus.untuned_hz() {
-        Some(most) if hz > most => refuse(
-            format!(
-                "makes {:.2} MHz, at which this controller reads wrong bits without its PHY: the data returns too late above {:.2} MHz",
+        Some(most) if hz > most => {
+            let (without, help) = match bus.wants_phy() {
+                true => (
+                    "where it does not use its PHY",
+                    "lower bus.clock_hz: the PHY has a clock of its own, controller.phy.clock_hz",
+                ),
+                false => (
+                    "without its PHY",
+                    "lower bus.clock_hz and add bus.phy=true: the PHY then has a clock of its own, controller.phy.clock_hz",
+                ),
+            };
+            let message = format!(
+                "makes {:.2} MHz, at which this controller reads wrong bits {without}: the data returns too late above {:.2} MHz",
                 mhz(hz.into()),
                 mhz(most.into())
-            ),
-            "lower bus.clock_hz and add bus.phy=true: the PHY then has a clock of its own, controller.phy.clock_hz",
-        ),
+            );
+            refuse(message, help)
+        }
         _ => Ok(()),
     }
 }

@@ -322,6 +322,22 @@ fn no_eye_and_too_fast_clocks_are_refused_with_a_reason() {
     assert!(stateful.contains("reset pin"), "{stateful}");
 }
 
+/// With a PHY there are two clocks: each is said with what it is for.
+#[test]
+fn the_clock_beside_that_of_the_phy_is_told_apart() {
+    let too_fast = config("am62a-w35n01jw", &["bus.phy=true", "bus.clock_hz=100e6"]);
+    let refused = wire(library(), &too_fast, TIMING_ONLY).err().unwrap();
+    assert!(refused.to_string().contains("where it does not use its PHY"), "{refused}");
+    let help = floatgate_lab::Error::from(refused).help().unwrap();
+    assert!(help.contains("lower bus.clock_hz") && !help.contains("bus.phy"), "{help}");
+    let link = rig_of(&config("am62a-w35n01jw", &["bus.phy=true"]), TIMING_ONLY).device.link();
+    let note = link.not_given.iter().find(|note| note.contains("gets 20.83 MHz")).unwrap();
+    assert!(
+        link.clock_hz > 160_000_000 && note.ends_with("the clock of what goes without the PHY"),
+        "{link:?}"
+    );
+}
+
 /// Read retries of a block read, and how long it takes, ns.
 fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
     let chip = format!("chip={chip}");
@@ -358,6 +374,6 @@ fn a_mode_that_the_phy_is_too_fast_for_is_refused_with_both_clocks() {
     let slower = [asked[0], asked[1], "controller.phy.clock_hz=100e6"];
     let link = rig_of(&config("am62a-w35n01jw", &slower), TIMING_ONLY).device.link();
     assert_eq!((link.mode.as_str(), link.clock_hz), ("8D-8D-8D", 100_000_000), "{link:?}");
-    let clock = "bus.clock_hz asks for 25 MHz and gets 20.83 MHz: 166.67 MHz / 8";
+    let clock = "bus.clock_hz asks for 25 MHz and gets 20.83 MHz: 166.67 MHz / 8, the clock of what goes without the PHY";
     assert_eq!(link.not_given, [clock]);
 }

@@ -128,7 +128,8 @@ impl<C: SpiChip> SpiController<C> {
                 } else {
                     String::new()
                 };
-                format!("{says}: {} MHz / {by}{most}", mhz(profile.reference_hz))
+                let other = if self.uses_phy(op) { ", the clock of what goes without the PHY" } else { "" };
+                format!("{says}: {} MHz / {by}{most}{other}", mhz(profile.reference_hz))
             }
         })
     }

@@ -2,8 +2,8 @@
 
 use super::model::{Bar, Cell, Section, Table, Waterfall, plain};
 use super::read::shown;
-use crate::plot::ink;
-use floatgate_mtd::Phase;
+use crate::plot::{ink, percentages};
+use floatgate_mtd::{Breakdown, Nanos, Phase};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::json;
 
@@ -160,17 +160,22 @@ fn bars(bars: &[Bar]) -> Markup {
 }
 
 fn bar(bar: &Bar) -> Markup {
-    let total: u64 = bar.parts.iter().map(|(_, ns)| *ns).sum();
-    let percent = |ns: u64| ns as f64 * 100.0 / total.max(1) as f64;
-    let words: Vec<String> =
-        bar.parts.iter().map(|(phase, ns)| format!("{} {:.1} %", phase.name(), percent(*ns))).collect();
+    let mut times = Breakdown::default();
+    bar.parts.iter().for_each(|&(phase, ns)| times.add(phase, Nanos::from_ns(ns)));
+    let shares = percentages(&times);
+    let words: Vec<String> = shares.iter().map(|(phase, share)| format!("{phase} {share:.1} %")).collect();
     let words = words.join(", ");
+    let total: u64 = bar.parts.iter().map(|(_, ns)| *ns).sum();
+    let width = |ns: u64| format!("width:{:.3}%", ns as f64 * 100.0 / total.max(1) as f64);
+    let share = |phase: Phase| {
+        let share = shares.iter().find(|(known, _)| *known == phase);
+        share.map_or_else(|| "< 0.05 %".to_owned(), |(_, share)| format!("{share:.1} %"))
+    };
     html! {
         p.figure { strong { (bar.name) } " " (bar.figure) }
         div.bar role="img" aria-label=(words) {
-            @for (phase, ns) in &bar.parts {
-                span.{ "p-" (phase.name()) } style={ "width:" (format!("{:.3}", percent(*ns))) "%" }
-                    title={ (phase.name()) " " (format!("{:.1}", percent(*ns))) " %" } {}
+            @for &(phase, ns) in &bar.parts {
+                span.{ "p-" (phase.name()) } style=(width(ns)) title={ (phase.name()) " " (share(phase)) } {}
             }
         }
         p.shares { (words) }

@@ -198,7 +198,7 @@ pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
         let subject = ("subject".to_owned(), Cell::Text(one.subject.clone()));
         std::iter::once(subject).chain(one.figures.iter().cloned()).collect()
     };
-    Some(Table::of_keyed("Comparison of all setups and results", compared.iter().map(row).collect()))
+    Some(Table::of_keyed("Comparison of setups and results of `speed`", compared.iter().map(row).collect()))
 }
 
 /// A text without control characters and without marks that reverse the order of letters.

@@ -28,6 +28,20 @@ fn a_setup_has_bars_waterfalls_and_sources() {
     assert!(sources.rows.iter().any(|row| is_timing(&row)), "{:?}", sources.rows);
 }
 
+/// Rounded one by one, three thirds of a time are 99.9 %.
+#[test]
+fn shares_are_those_of_the_terminal() {
+    let trace = json!({
+        "title": "x", "chip": "x", "operation": "read-page", "ns": 3000, "bytes": 1, "spans": [],
+        "breakdown_ns": { "array": 1000, "data": 1000, "cpu": 999, "ecc": 1 },
+    });
+    let mut report = Report::new("", "");
+    report.add_json("trace.json", &trace.to_string()).unwrap();
+    let page = report.html().unwrap();
+    assert!(page.contains("array 33.4 %, data 33.3 %, cpu 33.3 %<"), "{page}");
+    assert!(page.contains("title=\"ecc &lt; 0.05 %\""));
+}
+
 #[test]
 fn a_page_loads_nothing_and_is_the_same_every_time() {
     let (first, second) = (of_setup().html().unwrap(), of_setup().html().unwrap());

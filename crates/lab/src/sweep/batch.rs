@@ -1,13 +1,14 @@
 //! Results of consecutive designs, by column: what workers send, and what a checkpoint keeps.
 
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// A measured design.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// None where the design has no value in a column of its.
     pub(super) figures: Vec<(String, Option<f64>)>,
-    pub(super) texts: Vec<(&'static str, String)>,
+    pub(super) texts: Vec<(Cow<'static, str>, String)>,
     /// Reason for which the design cannot be; then there are no figures.
     pub(super) refused: Option<String>,
 }
@@ -35,7 +36,7 @@ impl Batch {
                 put(&mut batch.figures, &name, count, at, value);
             }
             for (name, text) in record.texts {
-                put(&mut batch.texts, name, count, at, Some(text));
+                put(&mut batch.texts, &name, count, at, Some(text));
             }
             batch.refused.push(record.refused);
         }

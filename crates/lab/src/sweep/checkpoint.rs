@@ -1,7 +1,8 @@
 //! Batches on disk: an append-only file, from which an interrupted sweep goes on, and from which its rows are written at the end.
-//! So memory does not grow with the number of designs.
+//! So memory does not grow with the number of designs. Between them stand waves of members of designs that take long.
 
 use super::batch::Batch;
+use super::waves::Wave;
 use crate::error::Error;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -9,6 +10,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// Longest line that is read: a batch of a million designs is no batch.
 const LINE_MAX: u64 = 256 << 20;
@@ -71,7 +73,7 @@ impl Checkpoint {
                 "wait until that has ended, or name another file for the checkpoint",
             ));
         }
-        let head = format!("{}\n", json!({ "floatgate_sweep": 3, "subject": digest(subject, 32) }));
+        let head = format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }));
         let mut checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
         let mut found = vec![0; head.len()];
         let got = checkpoint.read_head(&mut found).map_err(failed)?;
@@ -120,16 +122,30 @@ impl Checkpoint {
         self.file.set_len(end)
     }
 
-    /// The batches from the first one on.
-    pub(super) fn batches(&self) -> Batches<'_> {
+    /// The lines behind the head.
+    pub(super) fn lines(&self) -> Lines<'_> {
         let lines = BufReader::with_capacity(1 << 16, FileAt { file: &self.file, at: self.start });
-        Batches { checkpoint: self, lines, number: 1, line: String::new() }
+        Lines { checkpoint: self, lines, number: 1, line: String::new() }
+    }
+
+    /// The batches from the first one on.
+    pub(super) fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> {
+        self.lines().filter_map(|line| match line {
+            Ok(Line::Batch(batch)) => Some(Ok(batch)),
+            Ok(Line::Wave(_)) => None,
+            Err(error) => Some(Err(error)),
+        })
+    }
+
+    /// Adds lines while designs are measured; none where no other sweep goes on from them.
+    pub(super) fn appender(&self) -> Option<Appender> {
+        self.path.as_ref()?;
+        Some(Appender(Mutex::new(self.file.try_clone().ok()?)))
     }
 
     /// Adds the batch of the next designs.
     pub(super) fn append(&mut self, batch: &Batch) -> Result<(), Error> {
-        let line = batch.to_line();
-        self.append_text(&format!("{} {line}\n", digest(&line, DIGEST_BYTES)))
+        self.append_text(&with_digest(&batch.to_line()))
     }
 
     /// Lets another sweep open the file, which is complete: the same one may run twice in a session.
@@ -139,8 +155,7 @@ impl Checkpoint {
     }
 
     fn append_text(&mut self, text: &str) -> Result<(), Error> {
-        let written = self.file.seek(SeekFrom::End(0)).and_then(|_| self.file.write_all(text.as_bytes()));
-        written.map_err(|error| match &self.path {
+        append(&mut self.file, text).map_err(|error| match &self.path {
             Some(path) => unusable(path, &error),
             None => no_room(&error.to_string()),
         })
@@ -148,6 +163,37 @@ impl Checkpoint {
 
     fn damaged(&self, why: &str) -> Error {
         self.path.as_deref().map_or_else(|| no_room(why), |path| refuse(path, why))
+    }
+}
+
+fn append(file: &mut File, text: &str) -> io::Result<()> {
+    file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(text.as_bytes()))
+}
+
+/// A line of a checkpoint.
+pub(super) fn with_digest(line: &str) -> String {
+    format!("{} {line}\n", digest(line, DIGEST_BYTES))
+}
+
+/// Adds lines from any thread.
+#[derive(Debug)]
+pub(super) struct Appender(Mutex<File>);
+
+impl Appender {
+    pub(super) fn append(&self, line: &str) -> io::Result<()> {
+        append(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), &with_digest(line))
+    }
+}
+
+/// What stands in a line.
+pub(super) enum Line {
+    Batch(Batch),
+    Wave(Wave),
+}
+
+impl Line {
+    fn parse(line: &str) -> Option<Self> {
+        Batch::from_line(line).map(Self::Batch).or_else(|| Wave::from_line(line).map(Self::Wave))
     }
 }
 
@@ -190,16 +236,16 @@ impl Read for FileAt<'_> {
     }
 }
 
-/// The batches of a checkpoint.
-pub(super) struct Batches<'a> {
+/// The lines of a checkpoint.
+pub(super) struct Lines<'a> {
     checkpoint: &'a Checkpoint,
     lines: BufReader<FileAt<'a>>,
     number: usize,
     line: String,
 }
 
-impl Iterator for Batches<'_> {
-    type Item = Result<Batch, Error>;
+impl Iterator for Lines<'_> {
+    type Item = Result<Line, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.line.clear();
@@ -208,9 +254,10 @@ impl Iterator for Batches<'_> {
             Ok(0) => None,
             Ok(_) => {
                 let (found, line) = self.line.trim_end().split_once(' ').unwrap_or_default();
-                let batch = (found == digest(line, DIGEST_BYTES)).then(|| Batch::from_line(line)).flatten();
+                let parsed = (found == digest(line, DIGEST_BYTES)).then(|| Line::parse(line)).flatten();
                 Some(
-                    batch.ok_or_else(|| self.checkpoint.damaged(&format!("line {} is damaged", self.number))),
+                    parsed
+                        .ok_or_else(|| self.checkpoint.damaged(&format!("line {} is damaged", self.number))),
                 )
             }
             Err(error) => Some(Err(self.checkpoint.damaged(&error.to_string()))),

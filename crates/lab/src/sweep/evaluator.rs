@@ -5,6 +5,7 @@ use super::measure::{Figure, Found, Measure, MeasureKind, OPTIONS, SETUP, Subjec
 use super::population;
 use super::space::{Space, Work};
 use super::spec::{HELP, Population, Spec};
+use super::waves::Waves;
 use crate::config::{Config, Library, Override, Prepared, Problem};
 use crate::error::Error;
 use rayon::prelude::*;
@@ -94,15 +95,22 @@ impl Evaluator {
         Ok(format!("{}\n{setup}", env!("CARGO_PKG_VERSION")))
     }
 
-    /// Measures some designs, on all threads of the pool or on this one; `each` is called after each.
+    /// Measures some designs, on all threads of the pool or on this one; `each` is called after each. Members that `waves` has are not
+    /// measured again.
     ///
     /// # Errors
     /// Errors that concern all designs: an unknown key, a setup that cannot be read. Everything else concerns its design alone, and is in its
     /// row.
-    pub fn measure(&self, work: &Work, is_parallel: bool, each: &(dyn Fn() + Sync)) -> Result<Batch, Error> {
+    pub fn measure(
+        &self,
+        work: &Work,
+        is_parallel: bool,
+        waves: &Waves,
+        each: &(dyn Fn() + Sync),
+    ) -> Result<Batch, Error> {
         let parsed = self.parse(work)?;
         let one = |number: usize| {
-            let record = self.design(&parsed, work, number);
+            let record = self.design(&parsed, work, number, waves);
             each();
             record
         };
@@ -131,7 +139,13 @@ impl Evaluator {
         work.keys.iter().enumerate().map(of_key).collect()
     }
 
-    fn design(&self, parsed: &[Parsed<'_>], work: &Work, number: usize) -> Result<Record, Error> {
+    fn design(
+        &self,
+        parsed: &[Parsed<'_>],
+        work: &Work,
+        number: usize,
+        waves: &Waves,
+    ) -> Result<Record, Error> {
         let values = work.designs.get(number).into_iter().flatten();
         let own: Result<Vec<&Override>, &Error> = parsed
             .iter()
@@ -144,7 +158,7 @@ impl Evaluator {
         };
         let found = match &self.spec.population {
             None => self.member(&own, self.spec.seed).map(|found| record(&found)),
-            Some(population) => self.population(&own, population),
+            Some(population) => self.population(&own, population, (work.first + number, waves)),
         };
         found.or_else(|error| if is_of_all_designs(&error, &own) { Err(error) } else { Ok(refused(&error)) })
     }
@@ -186,14 +200,25 @@ impl Evaluator {
         Ok(Found { figures: found.figures, texts: Vec::new() })
     }
 
-    fn population(&self, own: &[&Override], population: &Population) -> Result<Record, Error> {
+    fn population(
+        &self,
+        own: &[&Override],
+        population: &Population,
+        (design, waves): (usize, &Waves),
+    ) -> Result<Record, Error> {
         if let Some(stop) = &population.stop {
             let measure = Measure::new(self.spec.measure, &self.spec.options, &self.split(own).options)?;
             let mut figures: Vec<String> = self.spec.screen.iter().map(|one| one.column.clone()).collect();
             figures.extend(measure.figures(&self.tests)?);
             population::check_column(stop, &figures)?;
         }
-        population::measure(population, &self.spec.constraints, |number| {
+        let keep = |wave: &[Found]| {
+            // What takes no time is measured again sooner than it is read.
+            if self.spec.measure.takes_long() {
+                waves.keep(design, wave);
+            }
+        };
+        population::measure(population, &self.spec.constraints, waves.of(design), keep, |number| {
             let values =
                 self.members.as_ref().map_or_else(Vec::new, |members| members.values(number as usize));
             let keys = self.members.iter().flat_map(Space::keys);

@@ -17,6 +17,7 @@ use crate::speed_run;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::borrow::Cow;
 
 /// Prefix of keys that are options of the measurement and not fields of the setup.
 pub(super) const OPTIONS: &str = "options.";
@@ -71,6 +72,11 @@ impl MeasureKind {
             Self::Endurance => 16,
             Self::Fs | Self::Age | Self::Powercut | Self::Card => 1,
         }
+    }
+
+    /// True where a single chip takes a noticeable time.
+    pub(super) const fn takes_long(self) -> bool {
+        self.designs_at_once() == 1
     }
 }
 
@@ -195,7 +201,7 @@ impl Default for Card {
 }
 
 /// A figure of one chip.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) enum Figure {
     /// A quantity.
     Value(f64),
@@ -204,10 +210,10 @@ pub(super) enum Figure {
 }
 
 /// Figures of one chip, and the texts beside them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Found {
     pub(super) figures: Vec<(String, Figure)>,
-    pub(super) texts: Vec<(&'static str, String)>,
+    pub(super) texts: Vec<(Cow<'static, str>, String)>,
 }
 
 /// The subject of a measurement.
@@ -409,9 +415,9 @@ fn speed(of: &Subjected<'_>, config: &Config, bad_blocks: u32, tests: &SpeedOpti
     Ok(Found {
         figures: run.report.tests.iter().map(figure).collect(),
         texts: vec![
-            ("reads", run.link.read),
-            ("writes", run.link.write),
-            ("not given", run.link.not_given.join("; ")),
+            ("reads".into(), run.link.read),
+            ("writes".into(), run.link.write),
+            ("not given".into(), run.link.not_given.join("; ")),
         ],
     })
 }

@@ -20,6 +20,7 @@ mod space;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod waves;
 mod write;
 
 pub use analysis::Sensitivity;
@@ -30,6 +31,7 @@ pub use measure::MeasureKind;
 pub use results::{Cells, Page, Results};
 pub use space::{Design, Work};
 pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
+pub use waves::Waves;
 pub use write::{Format, WriteError};
 
 use crate::error::Error;
@@ -45,8 +47,9 @@ pub fn designs_at_once(measure: MeasureKind) -> usize {
 /// A wrong setup; a column in a constraint or an objective that no design has; a checkpoint that cannot be written.
 pub fn run(evaluator: &Evaluator, results: &mut Results, progress: impl Fn(usize)) -> Result<(), Error> {
     let chunk = designs_at_once(evaluator.spec().measure);
+    let waves = results.waves();
     while let Some(work) = results.work(results.done(), chunk) {
-        results.add(&evaluator.measure(&work, true, &|| ())?)?;
+        results.add(&evaluator.measure(&work, true, &waves, &|| ())?)?;
         progress(results.done());
     }
     Ok(())

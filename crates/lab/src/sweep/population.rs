@@ -20,28 +20,32 @@ struct Summary {
 }
 
 /// Measures members in waves of `least`, until the interval is narrow enough, a constraint is surely missed, or there are no more.
-/// Each wave runs on all threads; its size does not depend on their number.
+/// Each wave runs on all threads; its size does not depend on their number. `known` are those of waves before, and `keep` gets those of each.
 ///
 /// # Errors
 /// The first error of a member.
 pub(super) fn measure(
     population: &Population,
     constraints: &[Constraint],
+    known: Vec<Found>,
+    keep: impl Fn(&[Found]),
     member: impl Fn(u32) -> Result<Found, Error> + Sync,
 ) -> Result<Record, Error> {
-    let mut all: Vec<Found> = Vec::new();
-    let mut to = 0_u32;
+    let mut all = known;
     loop {
-        to = population.members.min(to.saturating_add(population.least));
-        let wave: Vec<Result<Found, Error>> = (all.len() as u32..to).into_par_iter().map(&member).collect();
+        let from = all.len();
+        let summaries = summaries(&all);
+        let is_last = from as u32 >= population.members;
+        if is_last || from > 0 && is_enough(population.stop.as_ref(), constraints, &summaries) {
+            return Ok(record(&summaries, all));
+        }
+        let to = population.members.min((from as u32).saturating_add(population.least));
+        let wave: Vec<Result<Found, Error>> = (from as u32..to).into_par_iter().map(&member).collect();
         // One by one: the first error of several does not depend on the number of threads then.
         for found in wave {
             all.push(found?);
         }
-        let summaries = summaries(&all);
-        if to == population.members || is_enough(population.stop.as_ref(), constraints, &summaries) {
-            return Ok(record(&summaries, all));
-        }
+        keep(&all[from..]);
     }
 }
 

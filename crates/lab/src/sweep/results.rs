@@ -2,13 +2,15 @@
 
 use super::analysis::{Analysis, Sensitivity};
 use super::batch::Batch;
-use super::checkpoint::Checkpoint;
+use super::checkpoint::{Checkpoint, Line};
 use super::evaluator::Evaluator;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
+use super::waves::Waves;
 use crate::error::Error;
 use floatgate_image::words::count;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
 /// however designs were measured.
@@ -37,6 +39,7 @@ pub struct Results {
     checkpoint: Checkpoint,
     analysis: Analysis,
     done: usize,
+    waves: Arc<Waves>,
 }
 
 impl Results {
@@ -54,9 +57,15 @@ impl Results {
             None => Checkpoint::temporary()?,
         };
         let mut analysis = Analysis::new(spec, &space);
-        let mut done = 0;
-        for batch in checkpoint.batches() {
-            let batch = batch?;
+        let (mut done, mut waves) = (0, Waves::default());
+        for line in checkpoint.lines() {
+            let batch = match line? {
+                Line::Batch(batch) => batch,
+                Line::Wave(wave) => {
+                    waves.add(wave);
+                    continue;
+                }
+            };
             if batch.first != done || batch.len() > space.len() - done {
                 return Err(Error::asked(
                     format!("the checkpoint goes on with design {} after {done}", batch.first),
@@ -67,7 +76,8 @@ impl Results {
             analysis.add(spec, &space, &batch);
         }
         analysis.check_columns(spec)?;
-        let results = Self { spec: spec.head(), space, checkpoint, analysis, done };
+        waves.go_on(done, checkpoint.appender());
+        let results = Self { spec: spec.head(), space, checkpoint, analysis, done, waves: Arc::new(waves) };
         results.release_if_complete();
         Ok(results)
     }
@@ -86,6 +96,11 @@ impl Results {
     /// Number of designs that were measured or refused.
     pub fn done(&self) -> usize {
         self.done
+    }
+
+    /// Members of designs that are not done, of which the checkpoint keeps those that [`Evaluator::measure`] adds.
+    pub fn waves(&self) -> Arc<Waves> {
+        Arc::clone(&self.waves)
     }
 
     /// The designs from number `first` on, `most` of them at most; none behind the last.

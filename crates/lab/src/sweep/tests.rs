@@ -130,7 +130,7 @@ fn an_interrupted_sweep_goes_on() {
     let sweep = |chunk| {
         let (evaluator, mut results) = begun(SPEC, Some(&path)).unwrap();
         while let Some(work) = results.work(results.done(), chunk) {
-            results.add(&evaluator.measure(&work, false, &|| ()).unwrap()).unwrap();
+            results.add(&evaluator.measure(&work, false, &Waves::default(), &|| ()).unwrap()).unwrap();
         }
         [Format::Csv, Format::Json, Format::Parquet].map(|format| written(&results, format))
     };
@@ -169,6 +169,36 @@ fn an_interrupted_sweep_goes_on() {
     assert!(begun(SPEC, Some(&path)).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"a text of the user");
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Interrupted in the middle of its only design, a sweep goes on with the next wave of members.
+#[test]
+fn members_of_a_design_that_is_not_done_are_not_measured_again() {
+    const SPEC: &str = "setup = 'imx6-mx30lf2g18ac'\nmeasure = 'age'\noptions = { years = 0.1 }\n\
+        set = { 'partition.size' = '8MiB' }\nspace = { 'options.fill_percent' = [10, 20] }\npopulation = { members = 5, least = 2 }";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part");
+    let sweep = || {
+        let (evaluator, mut results) = begun(SPEC, Some(&path)).unwrap();
+        run(&evaluator, &mut results, |_| ()).unwrap();
+        written(&results, Format::Csv)
+    };
+    let whole = sweep();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let of_first = |line: &&&str| line.contains("{\"design\":0");
+    assert_eq!(lines.iter().filter(of_first).count(), 3, "waves of two, two and one");
+    // A wave that nobody measured shows whether it was taken.
+    let first = lines.iter().find(of_first).unwrap();
+    let (_, wave) = first.split_once(' ').unwrap();
+    for (hits, same) in [(1, true), (0, false)] {
+        let wave = wave.replace("\"hits\":1", &format!("\"hits\":{hits}"));
+        let line = super::checkpoint::with_digest(&wave);
+        std::fs::write(&path, format!("{}\n{line}torn", lines[0])).unwrap();
+        assert_eq!(sweep() == whole, same, "{hits} survived");
+        let now = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(now.lines().filter(|line| line.contains("{\"design\":0")).count(), 3);
+    }
 }
 
 #[test]

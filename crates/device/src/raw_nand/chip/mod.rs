@@ -149,7 +149,8 @@ impl RawNand {
                 g.pages_per_block as usize,
                 map.blocks() as usize,
                 stores,
-            ),
+            )
+            .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize),
             cells: cells::new(spec, target, options),
             otp: Otp::new(spec, stores),
             luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),

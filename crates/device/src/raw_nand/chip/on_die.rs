@@ -1,6 +1,7 @@
 //! ECC in the chip (Toshiba BENAND): pages are corrected on their way out, the status tells how that went.
 //!
-//! FAIL: more wrong bits in a step than the code corrects. Bit 3: so many that the page should be rewritten.
+//! FAIL: more wrong bits in a step than the code corrects, or a step that was programmed twice, with different bytes. Bit 3: so many
+//! wrong bits that the page should be rewritten.
 
 use super::RawNand;
 use super::lun::Register;
@@ -18,25 +19,30 @@ impl RawNand {
         if !self.spec.ecc.on_die {
             return;
         }
-        let worst = match register {
-            Register::Page(_) => self.steps().map(<[u32]>::len).max().unwrap_or(0) as u32,
-            Register::Empty | Register::Otp(_) => 0,
+        let (worst, spoiled) = match register {
+            Register::Page(row) => {
+                let worst = self.steps().map(<[u32]>::len).max().unwrap_or(0) as u32;
+                (worst, self.array.has_spoiled(row as usize))
+            }
+            Register::Empty | Register::Otp(_) => (0, false),
         };
         let strength = self.spec.ecc.strength;
         let lun = self.lun_mut();
-        lun.fail = worst > strength;
+        lun.fail = spoiled || worst > strength;
         // Three quarters of the strength, as Linux's threshold.
         lun.rewrite = !lun.fail && worst > 0 && worst * 4 >= strength * 3;
     }
 
     /// Corrects the bytes from `column` on, where the code can.
     #[inline]
-    pub(super) fn correct_on_die(&self, column: usize, buf: &mut [u8]) {
+    pub(super) fn correct_on_die(&self, row: u32, column: usize, buf: &mut [u8]) {
         if !self.spec.ecc.on_die {
             return;
         }
-        let strength = self.spec.ecc.strength as usize;
-        for bit in self.steps().filter(|step| step.len() <= strength).flatten() {
+        let (strength, step_bits) = (self.spec.ecc.strength as usize, self.spec.ecc.step_bytes * 8);
+        let spoiled = |bit: u32| self.array.is_spoiled(row as usize, (bit / step_bits) as usize);
+        let correctable = |step: &&[u32]| step.len() <= strength && !spoiled(step[0]);
+        for bit in self.steps().filter(correctable).flatten() {
             let byte = (*bit as usize / 8).checked_sub(column).and_then(|at| buf.get_mut(at));
             if let Some(byte) = byte {
                 *byte ^= 1 << (bit % 8);

@@ -227,7 +227,7 @@ impl RawNand {
             Register::Otp(page) => self.otp.read(page, column, buf),
             Register::Page(row) if self.array.stores() => {
                 self.array.read_with(row as usize, column, buf, lun.wrong());
-                self.correct_on_die(column, buf);
+                self.correct_on_die(row, column, buf);
             }
             Register::Page(row) => self.show_mark(row, column, buf),
         }

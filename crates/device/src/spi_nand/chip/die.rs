@@ -108,7 +108,8 @@ impl Die {
         let blocks = spec.blocks_per_die() as usize;
         let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing, lazy: false };
         Self {
-            array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores),
+            array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores)
+                .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize),
             cells: cells(spec, options, index),
             usual_page: (!options.stores).then(|| usual_page(spec)),
             otp: otp::factory_pages(spec, options.seed, index),

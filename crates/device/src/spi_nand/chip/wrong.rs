@@ -1,7 +1,9 @@
 //! Wrong bits: which a page has now, and what the on-die ECC makes of them.
 //!
 //! The code is the maker's secret, so bits are counted, not decoded: a codeword with at most as many wrong bits as the
-//! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB.
+//! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB. One whose data
+//! were programmed twice, with different bytes, has ECC bytes that fit neither: it cannot be repaired, and reads as the AND of both.
+//! Of OOB that was programmed twice nothing is lost: makers leave some of it to the user's own programs.
 
 use super::super::spec::SpiNandGeometry;
 use super::die::{Die, Loaded};
@@ -105,7 +107,8 @@ impl Die {
         let cache = &mut self.caches[plane];
         cache.loaded = Loaded::Row(row);
         self.ecc.last = 0;
-        cache.lazy = self.wrong.is_empty();
+        let spoiled = code.is_some() && self.array.has_spoiled(row as usize);
+        cache.lazy = self.wrong.is_empty() && !spoiled;
         if !cache.lazy {
             self.load_wrong(row as usize, plane, code);
         }
@@ -122,14 +125,15 @@ impl Die {
         }
         invert(bytes, &self.wrong);
         if let Some(code) = code {
-            self.correct(plane, code);
+            self.correct(row, plane, code);
         }
     }
 
     /// Repairs the codewords that the code can; the bits of the others stay wrong.
-    fn correct(&mut self, plane: usize, code: &PageCode) {
+    fn correct(&mut self, row: usize, plane: usize, code: &PageCode) {
         self.counts.clear();
-        self.counts.resize(code.steps as usize, 0);
+        let spoiled = |step| self.array.is_spoiled(row, step);
+        self.counts.extend((0..code.steps as usize).map(|step| if spoiled(step) { u16::MAX } else { 0 }));
         for &bit in &self.wrong {
             let count = &mut self.counts[code.step(bit)];
             *count = count.saturating_add(1);
@@ -142,8 +146,9 @@ impl Die {
             }
             lost
         });
-        if self.wrong.is_empty() {
-            self.ecc.last = u32::from(counts.iter().copied().max().unwrap_or(0));
+        let most = counts.iter().copied().max().unwrap_or(0);
+        if most <= code.strength {
+            self.ecc.last = u32::from(most);
             self.ecc.most = self.ecc.most.max(self.ecc.last);
         } else {
             self.ecc.lost_pages += 1;

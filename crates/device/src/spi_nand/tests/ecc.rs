@@ -40,6 +40,46 @@ fn on_die_ecc_corrects_up_to_its_strength_per_step() {
     assert_eq!(got[4096..], data[4096..], "later pages are read all the same");
 }
 
+/// Both programs write ECC bytes, of which the cells keep the AND.
+#[test]
+fn a_step_that_is_programmed_twice_cannot_be_corrected() {
+    for name in ["mx35lf2ge4ad", "w35n01jw"] {
+        let mut d = Rig::new("1S-1S-1S").driver(name);
+        let page = d.geometry().write_bytes as usize;
+        let mut first = vec![0xFF; page];
+        first[..512].fill(0x0F);
+        let mut second = vec![0xFF; page];
+        second[512..1024].fill(0x33);
+        d.write(d.ready_at(), 0, &first).unwrap();
+        d.write(d.ready_at(), 0, &second).unwrap();
+        let both: Vec<u8> = first.iter().zip(&second).map(|(a, b)| a & b).collect();
+        assert_eq!(read(&mut d, 0, page), (Ok((0, 0)), both.clone()), "{name}: each step once");
+        second[..512].fill(0x3C);
+        d.write(d.ready_at(), 0, &second).unwrap();
+        d.bus_mut().chip_mut().inject(0, 600 * 8);
+        let both: Vec<u8> = both.iter().zip(&second).map(|(a, b)| a & b).collect();
+        assert_eq!(read(&mut d, 0, page), (Err(ErrorKind::Uncorrectable), both.clone()), "{name}");
+        assert_eq!(read(&mut d, 0, 2 * page).0, Err(ErrorKind::Uncorrectable), "{name}: continuous");
+        let mut raw = vec![0; page];
+        d.read_oob(d.ready_at(), 0, &mut raw, &mut [], OobMode::Raw).unwrap();
+        raw[600] ^= 1;
+        assert_eq!(raw, both, "{name}: without the ECC nobody knows");
+        let block = u64::from(d.geometry().erase_bytes);
+        d.erase(d.ready_at(), 0, block).unwrap();
+        d.write(d.ready_at(), 0, &first).unwrap();
+        assert_eq!(read(&mut d, 0, page), (Ok((0, 0)), first), "{name}: erased");
+    }
+}
+
+/// JFFS2's clean markers: OOB first, data later.
+#[test]
+fn oob_and_data_of_a_page_may_be_programmed_one_after_the_other() {
+    let mut d = Rig::new("1S-1S-1S").driver("mx35lf2ge4ad");
+    d.write_oob(d.ready_at(), 0, &[], &[0x85, 0x19, 3, 0x20], OobMode::Auto).unwrap();
+    d.write(d.ready_at(), 0, &[0xA5; 2048]).unwrap();
+    assert_eq!(read(&mut d, 0, 2048), (Ok((0, 0)), vec![0xA5; 2048]));
+}
+
 /// Without a detail register a correction counts as the strength.
 #[test]
 fn plain_status_reports_the_strength() {

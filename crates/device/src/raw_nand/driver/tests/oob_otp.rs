@@ -87,6 +87,21 @@ fn on_die_ecc_reports_by_status() {
     assert_eq!(read(&[5, 6, 7]), (Err(ErrorKind::Uncorrectable), false));
 }
 
+#[test]
+fn on_die_ecc_fails_where_a_step_was_programmed_twice() {
+    let mut spec = mx30lf2g18ac();
+    spec.ecc = crate::raw_nand::spec::NandEcc { strength: 8, step_bytes: 512, on_die: true };
+    let rig = crate::raw_nand::testing::Rig { ecc: EccProfile::default(), ..rig() };
+    let mut device = driver(&spec, rig).unwrap();
+    let mut back = [0; 2048];
+    device.write(NOW, 0, &[0xC3; 2048]).unwrap();
+    device.write(NOW, 0, &[0xC3; 2048]).unwrap();
+    assert!(device.read(NOW, 0, &mut back).is_ok(), "the same bytes");
+    device.write(NOW, 0, &[0x66; 2048]).unwrap();
+    assert_eq!(device.read(NOW, 0, &mut back).unwrap_err().kind, ErrorKind::Uncorrectable);
+    assert_eq!(back, [0x42; 2048]);
+}
+
 /// Read retry is tried, does not help against errors that do not come from the cells, and the normal mode is restored.
 #[test]
 fn read_retry_steps_through_its_modes() {
