@@ -33,8 +33,10 @@ def strings(argument: str, texts: Union[str, Sequence[str]]) -> list[str]:
     return all_texts
 
 
-def numbers(argument: str, values: Sequence[int]) -> list[int]:
-    """A list of numbers; which of them are numbers, the native module says."""
+def numbers(argument: str, values: Sequence[int]) -> Sequence[int]:
+    """Numbers one after the other; which of them are numbers, the native module says."""
+    if isinstance(values, (tuple, list)):
+        return values
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"{argument}: expected a sequence of int, got {values!r}")
     return list(values)
@@ -57,12 +59,6 @@ def named(
     corner: str = "typ",
     seed: int = 0,
     bad_blocks: int = 0,
-) -> dict[str, Any]:
+) -> native.Named:
     """A setup as the native module takes it."""
-    return {
-        "setup": fspath("setup", setup),
-        "set": changes,
-        "corner": corner,
-        "seed": seed,
-        "bad_blocks": bad_blocks,
-    }
+    return (setup, changes, corner, seed, bad_blocks)

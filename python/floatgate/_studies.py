@@ -520,17 +520,8 @@ def speed(
     Error
         The setup or an override is wrong, or the chip cannot be driven so.
     """
-    tests = {
-        "first_block": first_block,
-        "blocks": blocks,
-        "skip": skip,
-        "pages": numbers("pages", pages),
-        "continuous": continuous,
-        "secondary_block": secondary_block,
-        "fs": fs,
-        "advice": advice,
-    }
-    of = named(setup, set, corner=corner, seed=seed, bad_blocks=bad_blocks)
+    of = (setup, set, corner, seed, bad_blocks)
+    tests = (first_block, blocks, skip, numbers("pages", pages), continuous, secondary_block, fs, advice)
     return Speed(native.speed(of, tests))
 
 

@@ -1,13 +1,31 @@
-//! Arguments that Python passes, in a dict or one by one. An error of one says which it is about.
+//! Arguments that Python passes: one by one, in a dict, or in a tuple where a call takes microseconds. An error of one says which it is about.
 
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 use std::fmt::Display;
+use std::ops::RangeFrom;
 
-/// A struct whose fields are those of a dict with the same names. They are the names of the caller's arguments: an error says which it is about.
+/// A struct whose fields are those of a dict with the same names, or `in order` of a tuple. They are the names of the caller's arguments: an error
+/// says which it is about.
 macro_rules! arguments {
+    (in order: $(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
+        $(#[$about])*
+        $vis struct $name {
+            $($(#[$what])* $field: $kind,)*
+        }
+
+        impl<'py> pyo3::FromPyObject<'_, 'py> for $name {
+            type Error = pyo3::PyErr;
+
+            fn extract(all: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                let all = all.cast::<pyo3::types::PyTuple>()?;
+                let mut places = 0..;
+                Ok(Self { $($field: $crate::arguments::placed(&all, &mut places, stringify!($field))?,)* })
+            }
+        }
+    };
     ($(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$about])*
         $vis struct $name {
@@ -50,6 +68,16 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     name: &Bound<'py, PyString>,
 ) -> PyResult<T> {
     given(name, &all.get_item(name)?)
+}
+
+/// The next entry of a tuple, which is the argument `name`.
+pub(crate) fn placed<'py, T: FromPyObjectOwned<'py>>(
+    all: &Bound<'py, PyTuple>,
+    places: &mut RangeFrom<usize>,
+    name: &str,
+) -> PyResult<T> {
+    let value = all.get_borrowed_item(places.next().unwrap_or(usize::MAX))?;
+    value.extract().map_err(|error: T::Error| of_argument(all.py(), name, error.into()))
 }
 
 /// An error with the name of the argument that it is about.

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 
-arguments! {
+arguments! { in order:
     /// A setup with its overrides and the seed of its chip, as every function takes them.
     pub(crate) struct Named {
         setup: PathBuf,
@@ -60,7 +60,7 @@ impl Named {
     }
 }
 
-arguments! {
+arguments! { in order:
     /// Tests of `speed`, as `flash_speed` names them.
     pub(crate) struct Tests {
         first_block: u32,

@@ -27,6 +27,12 @@ pub trait Help {
     }
 }
 
+/// True when there is no room for more bytes in a file.
+fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 impl Help for OutputError {
     fn help(&self) -> String {
         let text = match self {
@@ -37,13 +43,14 @@ impl Help for OutputError {
             Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
             Self::NoStream => "name a file; ./- is one with that name",
             Self::Terminal => "name a file, or pipe the output into a command",
-            Self::Host { error, .. }
-                if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
-            {
-                "the disk is full: a file that had this name before is unchanged; name a place with more room"
+            Self::Host { path, error } if is_stdout(path) && is_no_room(error) => {
+                "what stdout leads to is full: the output is not complete; redirect it to a place with more room"
             }
             Self::Host { error, .. } if error.kind() == io::ErrorKind::FileTooLarge => {
                 "no file can become that large there (`ulimit -f`, or the disk's filesystem): a file that had this name before is unchanged"
+            }
+            Self::Host { error, .. } if is_no_room(error) => {
+                "the disk is full: a file that had this name before is unchanged; name a place with more room"
             }
             Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
             Self::Host { .. } | Self::NoFolder { .. } => "name a file in a folder that you can write to",

@@ -253,6 +253,10 @@ fn every_command_fails_with_a_message_when_stdout_is_full() {
         assert!(run.err.contains("No space left on device"), "{line}: {}", run.err);
         assert!(!run.err.contains("panicked"), "{line}: {}", run.err);
     }
+    // An output as a file's, whose advice is about files.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let run = finish(floatgate().args(["report", "am62a-w35n01jw", "-o", "-"]).stdout(full));
+    assert!(run.err.contains("what stdout leads to is full") && !run.err.contains("before"), "{}", run.err);
 }
 
 #[test]
