@@ -23,7 +23,7 @@ pub struct Array {
     spoils: bool,
 }
 
-/// How an ECC engine in the chip divides a page: the data from column 0 on, in steps.
+/// Division of a page by an ECC engine in the chip: the data from column 0 on, in steps.
 #[derive(Clone, Copy, Debug)]
 struct Steps {
     step_bytes: usize,

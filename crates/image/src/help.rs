@@ -27,6 +27,13 @@ pub trait Help {
     }
 }
 
+/// Advice for what stands around an image: `dd` is the command that copies the image alone.
+pub(crate) fn cuts_out(dd: &str) -> String {
+    format!(
+        "{dd} cuts out what is left of it, and `floatgate image put --lebs N` makes that as long as its flash"
+    )
+}
+
 /// True when there is no room for more bytes in a file.
 fn is_no_room(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};

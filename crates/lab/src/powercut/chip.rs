@@ -4,7 +4,7 @@ use std::fmt;
 
 use floatgate_device::power::PowerCut as ChipCut;
 use floatgate_device::wire::Device;
-use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Partition, PowerCut, Stage};
+use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Nanos, Partition, PowerCut, Stage};
 
 use super::flash::Flash;
 use super::random::Random;
@@ -92,9 +92,14 @@ impl Powered for Box<dyn Device> {
     }
 
     fn power_on(&mut self) -> Result<(), String> {
+        let on = self.host().now() + OFF;
+        self.host().resume(on);
         self.restart()
     }
 }
+
+/// Time without power: a host that boots again takes longer than any chip needs to be ready.
+const OFF: Nanos = Nanos::from_ms(100);
 
 /// Share of an operation that is over when power goes: a third of it each is early, middle and late.
 fn share(cut: Cut) -> f64 {

@@ -185,7 +185,7 @@ impl Appender {
     }
 }
 
-/// What stands in a line.
+/// Contents of a line.
 pub(super) enum Line {
     Batch(Batch),
     Wave(Wave),

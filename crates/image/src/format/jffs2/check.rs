@@ -14,6 +14,7 @@ use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
 use crate::extract::{Loss, show_name, show_path};
+use crate::help::cuts_out;
 use crate::walk::{Refused, Walk, WalkError};
 use crate::words::count;
 use crate::{Image, ImageError};
@@ -35,7 +36,7 @@ const OVERWRITTEN: &str =
 
 const BY_CHANCE: &str = "which of them counts is chance: a change that moves one may show the other";
 
-const BY_CHANCE_APPENDED: &str = "which of them counts is chance, as where an image of `mkfs.jffs2 --incremental` stands behind a base with the same name: make one image of all files, or repair this one, in which the later node counts then";
+const BY_CHANCE_APPENDED: &str = "which of them counts is chance, as where an image of `mkfs.jffs2 -i` stands behind a base with the same name: make one image of all files, or repair this one, in which the later node counts then";
 
 const LAST_VERSION: &str = "it can be neither changed nor removed";
 
@@ -145,7 +146,8 @@ fn note_around(
             "bytes {start} to {end} ({start:#x} to {end:#x}), {place} the nodes, are neither nodes nor erased flash"
         );
         let consequence = format!(
-            "other data, or what has overwritten the image, and then files may be missing: {dd} cuts out what is left of it, and `floatgate image put --lebs N` makes that as long as its flash"
+            "other data, or what has overwritten the image, and then files may be missing: {}",
+            cuts_out(&dd)
         );
         let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "file", what, consequence);
         finding.offset = Some(start);
