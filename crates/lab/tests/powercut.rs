@@ -220,18 +220,11 @@ fn what_failed_once_does_not_fail_again() {
     }
 }
 
-/// The first of several nodes of a page told the size that the file has after the last one: what was cut off once, behind what is on flash
-/// so far, came back.
+/// Of copies one alone counted, though an eraseblock that was being erased may read otherwise the next time.
 #[test]
 fn what_jffs2_has_lost_once_is_not_lost_again() {
-    for id in [
-        "nor4096x4096_1.256.1_0.0_0.0.0:2.150j:8577.late",
-        "nor4096x4096_1.256.1_0.0_0.0.0:2.150j:8620.before",
-        "nor4096x4096_1.256.1_0.0_0.0.0:2.150j:8628.early",
-        "nand128x131072_2048.2048.2048_64.34_4.512.3:6.400j:598.early",
-    ] {
-        assert_eq!(replay(&id.parse().unwrap()), Ok(None), "{id}");
-    }
+    let id = "nand128x131072_2048.2048.2048_64.34_4.512.3:1.300j:298.early";
+    assert_eq!(replay(&id.parse().unwrap()), Ok(None));
 }
 
 /// A run is repeated by its id alone.

@@ -3,8 +3,11 @@
 use super::blocks::{Owner, Placed, State};
 use super::{Jffs2, NodeRef};
 use crate::fs::{Error, FileType, Result};
-use floatgate_media::jffs2::{DirentNode, Entry, Header, Inode, NodeType, XattrNode, Xref};
+use floatgate_media::jffs2::{
+    Compressor, DirentNode, Endian, Entry, Header, Inode, NodeType, XattrNode, Xref,
+};
 use floatgate_mtd::Mtd;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 /// Where the collector stands.
@@ -20,11 +23,29 @@ pub(super) struct Collector {
     unsettled: Vec<u32>,
     /// Eraseblocks whose last page is.
     unsettled_ends: Vec<u32>,
+    /// Places of copies of nodes in these eraseblocks, by the place of the node that counts.
+    copies: BTreeMap<u32, u32>,
+}
+
+/// True for a node of a file, name or attribute whose CRCs are right.
+fn is_good(bytes: &[u8], endian: Endian) -> bool {
+    let Ok(header) = Header::parse(bytes, endian) else { return false };
+    let Some(node) = bytes.get(..header.len as usize) else { return false };
+    let are_data_good = || {
+        let Ok(inode) = Inode::parse(node, endian) else { return false };
+        let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
+        inode.compressor == Compressor::Zero || inode.check_data(data.unwrap_or_default()).is_ok()
+    };
+    Entry::of_node(&header, node, 0, endian).is_some()
+        && (header.node_type != NodeType::Inode || are_data_good())
 }
 
 impl Collector {
-    pub(super) fn new(losers: Vec<u32>, (unsettled, unsettled_ends): (Vec<u32>, Vec<u32>)) -> Self {
-        Self { losers, unsettled, unsettled_ends, ..Self::default() }
+    pub(super) fn new(
+        (losers, copies): (Vec<u32>, BTreeMap<u32, u32>),
+        (unsettled, unsettled_ends): (Vec<u32>, Vec<u32>),
+    ) -> Self {
+        Self { losers, unsettled, unsettled_ends, copies, ..Self::default() }
     }
 
     pub(super) fn take_losers(&mut self) -> Vec<u32> {
@@ -118,8 +139,7 @@ impl Jffs2<dyn Mtd> {
             let mut from = self.blocks.start(block);
             while let Some(node) = self.blocks.next_live(block, from) {
                 from = node.at;
-                let mut bytes = vec![0; node.len as usize];
-                self.flash.read(u64::from(node.at), &mut bytes).map_err(|error| self.fail(&error))?;
+                let bytes = self.read_or_copy(node)?;
                 self.move_node(node, &bytes)?;
             }
             if self.blocks.take_to_erase(block) {
@@ -139,6 +159,20 @@ impl Jffs2<dyn Mtd> {
             self.collector.unsettled_ends.pop();
         }
         Ok(())
+    }
+
+    /// Reads a node, or its copy if it is not good. Of copies the later one counts, and its eraseblock is emptied first: if power went away
+    /// while that was erased, it may read otherwise than it did when it was looked through.
+    fn read_or_copy(&mut self, node: Placed) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; node.len as usize];
+        let copy = self.collector.copies.get(&node.at).copied();
+        for at in std::iter::once(node.at).chain(copy) {
+            self.flash.read(u64::from(at), &mut bytes).map_err(|error| self.fail(&error))?;
+            if is_good(&bytes, self.endian) {
+                break;
+            }
+        }
+        Ok(bytes)
     }
 
     fn next_unsettled(&self) -> Option<u32> {

@@ -246,7 +246,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             damage: scan.damage,
             files: BTreeMap::new(),
             blocks: scan.blocks,
-            collector: Collector::new(scan.losers, (unsettled, ends)),
+            collector: Collector::new((scan.losers, scan.copies), (unsettled, ends)),
             listed: (0, Vec::new()),
             is_listed: false,
             summarized: scan.summarized,

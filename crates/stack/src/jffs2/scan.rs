@@ -42,6 +42,8 @@ pub(super) struct Scan {
     /// Eraseblocks in which power may have gone away during the last write or the erasure: what is in them may read otherwise the next
     /// time.
     pub(super) unsettled: BTreeSet<u32>,
+    /// Places of older copies of nodes, by the place of the one that counts.
+    pub(super) copies: BTreeMap<u32, u32>,
     /// Eraseblocks that are not written to the end, with the bytes that are left.
     partial: Vec<(u32, u32)>,
     /// Eraseblocks that are written to the end, without a good summary.
@@ -138,6 +140,7 @@ impl Scan {
             losers: Vec::new(),
             highest_inode: ROOT_INODE,
             unsettled: BTreeSet::new(),
+            copies: BTreeMap::new(),
             partial: Vec::new(),
             full: Vec::new(),
             summarized: BTreeSet::new(),
@@ -590,6 +593,7 @@ impl Scan {
         for at in [one, other] {
             self.unsettled.insert(at / self.blocks.erase_bytes);
         }
+        self.copies.insert(one.max(other), one.min(other));
     }
 
     /// True when a filesystem has written or erased here since the image was made: makers of images erase nothing, and write at once.
