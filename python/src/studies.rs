@@ -398,7 +398,7 @@ pub(crate) fn probe_card<'py>(
 }
 
 arguments! {
-    /// What is asked of a card or a chip.
+    /// Questions about a card or a chip: its workload, its partition, and its life.
     pub(crate) struct Asked {
         write_bytes_per_day: Option<u64>,
         partition_bytes: Option<u64>,

@@ -220,7 +220,8 @@ fn what_failed_once_does_not_fail_again() {
     }
 }
 
-/// Of copies one alone counted, though an eraseblock that was being erased may read otherwise the next time.
+/// A run that lost a name once: power went away in the recovery, while it erased an eraseblock whose nodes have copies elsewhere. A node that
+/// reads otherwise the next time is taken from its copy.
 #[test]
 fn what_jffs2_has_lost_once_is_not_lost_again() {
     let id = "nand128x131072_2048.2048.2048_64.34_4.512.3:1.300j:298.early";

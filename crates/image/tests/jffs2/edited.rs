@@ -413,7 +413,7 @@ fn a_last_eraseblock_that_ends_with_something_else_is_refused_unless_it_is_to_be
     }
 }
 
-/// As Linux leaves a page in which a padding node would be nothing but its header.
+/// Linux fills the end of a page with up to twelve zeros: a padding node there would be nothing but its header.
 #[test]
 fn zeros_that_fill_the_last_page_are_no_other_data() {
     for kind in KINDS {
