@@ -138,12 +138,14 @@ pub(super) fn check_fields(
     stored: u32,
     (fields, endian): (&[u8], Endian),
 ) -> Result<(), MediaError> {
-    let computed = fields_crc(fields, endian);
-    if computed == stored { Ok(()) } else { Err(Reason::BadCrc32 { what, stored, computed }.at(at)) }
+    compare(what, at, stored, fields_crc(fields, endian))
 }
 
 /// Checks a CRC that stands at byte `at` of a node against one of its bytes.
 pub(super) fn check_crc(what: &'static str, at: usize, stored: u32, bytes: &[u8]) -> Result<(), MediaError> {
-    let computed = crc::jffs2(bytes);
+    compare(what, at, stored, crc::jffs2(bytes))
+}
+
+fn compare(what: &'static str, at: usize, stored: u32, computed: u32) -> Result<(), MediaError> {
     if computed == stored { Ok(()) } else { Err(Reason::BadCrc32 { what, stored, computed }.at(at)) }
 }
