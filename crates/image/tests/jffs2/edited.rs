@@ -14,7 +14,10 @@ use floatgate_image::history::history;
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
-use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Rename, Timestamp};
+use floatgate_stack::fs::{
+    BLOCK_BYTES, CompressedBlock, Compression, FileFlags, FileSystem, FilledFile, NewFile, NewKind, Rename,
+    Timestamp,
+};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{StoreFlash, StoreMode};
@@ -68,16 +71,39 @@ pub(crate) fn image_with_removed(kind: Kind) -> Vec<u8> {
 pub(crate) fn image_of_small_files(kind: Kind) -> Vec<u8> {
     filled(kind, |fs| {
         for number in 0..60 {
-            let file = fs.create(1, format!("file{number}").as_bytes(), &REGULAR).unwrap();
-            fs.write(file, 0, b"small").unwrap();
+            put_in(fs, 1, &format!("file{number}"), b"small");
         }
-        let file = fs.create(1, b"data", &REGULAR).unwrap();
-        fs.write(file, 0, &noise(1, 60_000)).unwrap();
+        put_in(fs, 1, "data", &noise(1, 60_000));
     })
 }
 
 pub(crate) const REGULAR: NewFile<'_> =
     NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+
+/// Puts a file in whose nodes all tell its size, as `mkfs.jffs2` makes them: where one is lost, another one says so.
+pub(crate) fn put_in(fs: &mut dyn FileSystem, directory: u32, name: &str, data: &[u8]) {
+    let file = FilledFile {
+        file: REGULAR,
+        size: data.len() as u64,
+        atime: NOW,
+        mtime: NOW,
+        ctime: NOW,
+        flags: FileFlags::default(),
+        compression: None,
+        xattrs: &[],
+    };
+    let inode = fs.fill(directory, name.as_bytes(), &file).unwrap();
+    let blocks: Vec<CompressedBlock<'_>> = (0..)
+        .zip(data.chunks(BLOCK_BYTES))
+        .map(|(block, data)| CompressedBlock {
+            block,
+            size: data.len() as u32,
+            compression: Compression::None,
+            data,
+        })
+        .collect();
+    fs.fill_blocks(inode, &blocks).unwrap();
+}
 
 /// The image of a filesystem that `fill` has put something into, with all of its partition.
 pub(crate) fn filled(kind: Kind, fill: impl FnOnce(&mut dyn FileSystem)) -> Vec<u8> {
@@ -107,8 +133,7 @@ fn made(kind: Kind, removes: bool) -> Vec<u8> {
         let new = |kind| NewFile { kind, permissions: 0o755, uid: 0, gid: 0 };
         let dir = fs.create(1, b"dir", &new(NewKind::Directory)).unwrap();
         for (directory, name, data) in [(dir, "text", text()), (1, "data", noise(1, 100_000))] {
-            let file = fs.create(directory, name.as_bytes(), &new(NewKind::Regular)).unwrap();
-            fs.write(file, 0, &data).unwrap();
+            put_in(fs, directory, name, &data);
         }
         if removes {
             let gone = fs.create(1, b"gone", &new(NewKind::Regular)).unwrap();

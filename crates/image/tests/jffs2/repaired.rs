@@ -16,6 +16,7 @@ use floatgate_stack::ubifs::Behaviour;
 
 use super::edited::{
     ERASE, KINDS, REGULAR, filled, filled_flash, image, image_of_small_files, image_with_removed, noise,
+    put_in,
 };
 use super::{IMAGES, Random, contents, mounted, open, text};
 
@@ -521,8 +522,7 @@ fn an_overwritten_free_eraseblock_hides_no_loss() {
     for kind in KINDS {
         let mut whole = filled(kind, |fs| {
             for number in 0..40 {
-                let file = fs.create(1, format!("file{number}").as_bytes(), &REGULAR).unwrap();
-                fs.write(file, 0, &noise(number, 2000)).unwrap();
+                put_in(fs, 1, &format!("file{number}"), &noise(number, 2000));
             }
         });
         let last = whole.iter().rposition(|&byte| byte != 0xFF).unwrap() / ERASE;

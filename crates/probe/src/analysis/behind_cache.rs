@@ -10,19 +10,15 @@ use super::open_aus::{MOST, TURN_BYTES};
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::quantile;
 
-/// Writes in order behind each unit that is written again; those of the FAT area are further apart, as each must be told from the next.
-pub(crate) const fn gap_writes(cache: &Cache, test: Test) -> u64 {
-    let blocks = if matches!(test, Test::Fat) { FAT_BLOCKS } else { 1 };
-    cache.block_bytes.div_ceil(TURN_BYTES) * blocks
-}
-
-const FAT_BLOCKS: u64 = 3;
+/// Blocks between units of the FAT area that are written again: more than an allocation unit, in which the writes in order are in any order
+/// where their unit was closed.
+pub(crate) const FAT_BLOCKS: u64 = 5;
 /// Blocks that a cache may be longer than it is taken for: it may have been filled in part when that was measured.
-const LATE: i64 = 3;
+const LATE: u64 = 3;
 
-/// Writes in order after which nothing written before is in the cache, and as many pauses follow for comparison.
+/// Writes in order after which nothing written before is in the cache, and some usual pauses follow for comparison.
 pub(crate) const fn push_writes(cache: &Cache) -> u64 {
-    (cache.bytes + (2 * LATE as u64 + 4) * cache.block_bytes).div_ceil(TURN_BYTES)
+    (cache.bytes + (2 * LATE + 4) * cache.block_bytes).div_ceil(TURN_BYTES)
 }
 
 /// Largest cache behind which open allocation units are looked for, B: it is written through several times.
@@ -32,11 +28,16 @@ pub(crate) const CACHE_MAX: u64 = 128 << 20;
 /// do not.
 pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0 && cache.bytes <= CACHE_MAX)?;
-    let times = || samples.of(Test::Push).map(|sample| sample.ns as f64);
-    let limit = quantile(times(), 0.5) + cache.pause;
+    let times = || samples.of(Test::Push).map(|sample| sample.ns);
+    let limit = pause_ns(samples, &cache);
     let pauses = times().filter(|ns| *ns > limit).count() as u64 * cache.block_bytes;
     let written = times().count() as u64 * TURN_BYTES;
     (written > 0 && (written * 3 / 5..=2 * written).contains(&pauses)).then_some(cache)
+}
+
+/// Time of a write in order above which the cache makes room, ns.
+pub(crate) fn pause_ns(samples: &Samples, cache: &Cache) -> u64 {
+    (quantile(samples.of(Test::Push).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
 }
 
 /// Findings about units that were written again.
@@ -47,169 +48,199 @@ pub(crate) struct Reopened {
     /// Usual pause and pause for a unit that is opened again, ns; the latter is 0 when there is none.
     pub(crate) usual: f64,
     pub(crate) long: f64,
-    /// Bytes by which the cache is longer than it is taken for.
-    late: i64,
     /// Share of the pauses that are as long as this number of open units lets expect.
     pub(crate) explained: f64,
 }
 
 /// Factor of the usual pause from which on one is longer.
-const LONGER: f64 = 1.2;
+const LONGER: f64 = 1.1;
+/// Share of usual pauses that are shorter than a long usual one.
+const USUAL: f64 = 0.9;
 /// Share of long pauses that are shorter than a long pause: what is copied for a unit that is closed differs.
 const LONG: f64 = 0.1;
-/// Share of usual pauses that a usual pause is not shorter than: some begin a unit of the writes in order.
-const USUAL: f64 = 0.8;
 /// Share of writes that find room in the cache: fewer than one in three blocks of the smallest have.
 const QUIET: f64 = 0.3;
+/// Most units that seem to be open where one alone is, and share of their pauses that are long.
+const ALONE: usize = 2;
+const SOME: f64 = 0.75;
+/// Logarithm of a factor between two pauses from which on it is no clearer that something changed.
+const CLEAR_EDGE: f64 = 0.7;
+/// Part of a usual pause below which there was none.
+const NONE: f64 = 0.25;
+/// Part of a block after which the next one may begin: areas that are not cached take writes, too.
+const NEXT: f64 = 0.75;
 
-/// Writes with the bytes written up to the end of each.
-struct Writes<'a> {
-    all: Vec<(&'a Sample, u64)>,
-    /// Time of a write that finds room, ns.
-    quiet: f64,
-    cache: Cache,
+/// Bytes of a block before which a long write is no pause for the next one.
+pub(crate) fn next_bytes(cache: &Cache) -> u64 {
+    (cache.block_bytes as f64 * NEXT) as u64
 }
 
-impl<'a> Writes<'a> {
+/// The blocks of a cache that the tests of allocation units filled: the first write of each pauses, as the card empties the oldest one.
+struct Blocks<'a> {
+    /// Writes of these tests, with the block that each is in.
+    writes: Vec<(&'a Sample, usize)>,
+    /// Time of each block above that of writes that find room, ns.
+    pauses: Vec<f64>,
+    /// Blocks after which the card empties one.
+    depth: usize,
+}
+
+impl<'a> Blocks<'a> {
     fn of(samples: &'a Samples) -> Option<Self> {
-        let mut written = 0;
-        let count = |sample: &'a Sample| {
-            written += sample.bytes;
-            (sample, written)
-        };
-        let all: Vec<(&Sample, u64)> =
-            samples.all.iter().filter(|sample| sample.kind == Kind::Write).map(count).collect();
-        let turns = all.iter().filter(|(sample, _)| is_turn(sample));
-        let quiet = quantile(turns.map(|(sample, _)| sample.ns as f64), QUIET);
-        Some(Self { all, quiet, cache: hiding_cache(samples)? })
+        let cache = hiding_cache(samples)?;
+        let first = samples.all.iter().position(|sample| sample.test == Test::Push)?;
+        let turns = samples.all[first..].iter().filter(|sample| is_turn(sample));
+        let single = turns.clone().filter(|sample| sample.bytes == TURN_BYTES);
+        let quiet = quantile(single.map(|sample| sample.ns as f64), QUIET);
+        let block = cache.block_bytes as f64;
+        let (mut writes, mut pauses) = (Vec::new(), Vec::new());
+        // The block that last began with a pause, and the bytes since. A block of which nothing is left needs none.
+        let (mut number, mut since) = (0, 0.0);
+        for sample in turns {
+            let pause = sample.ns as f64 - quiet * (sample.bytes as f64 / TURN_BYTES as f64);
+            if since > next_bytes(&cache) as f64 && pause > cache.pause {
+                number += libm::round(since / block) as usize;
+                since = 0.0;
+            }
+            let inside = number + (since / block) as usize;
+            pauses.resize(pauses.len().max(inside + 1), 0.0);
+            pauses[inside] += pause.max(0.0);
+            writes.push((sample, inside));
+            since += sample.bytes as f64;
+        }
+        let mut blocks = Self { writes, pauses, depth: 0 };
+        let depth = (libm::round(cache.bytes as f64 / block) as usize).max(1);
+        let depths = depth - 1..=depth + LATE as usize;
+        blocks.depth = depths.max_by(|a, b| blocks.edges(*a).total_cmp(&blocks.edges(*b))).unwrap_or(depth);
+        Some(blocks)
     }
 
-    /// Bytes written up to the end of each write of a test.
-    fn ends(&self, test: Test) -> Vec<u64> {
-        self.all.iter().filter(|(sample, _)| sample.test == test).map(|(_, end)| *end).collect()
+    /// Blocks in which units of a test were written again, in order.
+    fn again(&self, test: Test) -> impl Iterator<Item = (u64, usize)> + '_ {
+        let of_test = self.writes.iter().filter(move |(sample, _)| sample.test == test);
+        of_test.map(|(sample, block)| (sample.about, *block))
     }
 
-    /// Time above that of a write that finds room, ns, of the writes of these tests between two positions.
-    fn pauses(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let first = self.all.partition_point(|(_, end)| *end <= from);
-        let inside = self.all[first..].iter().take_while(move |(_, end)| *end <= to);
-        inside
-            .filter(|(sample, _)| is_turn(sample))
-            .map(|(sample, end)| (*end, sample.ns as f64 - self.quiet))
+    /// How clearly the pauses become longer with the first unit that was opened in any order, and shorter behind the last one that was written again,
+    /// if the card empties a block after so many: the sum of the logarithms of the factors.
+    fn edges(&self, depth: usize) -> f64 {
+        let usual = quantile(self.pauses.iter().copied(), 0.5).max(1.0);
+        let pause = |block: usize| libm::log(self.pauses.get(block).copied().unwrap_or(0.0).max(usual));
+        let tests = [Test::OpenLinear, Test::OpenRandom];
+        // The first units may find room without another being closed, which makes a later one the clearest.
+        let edge = |block: usize, beside: usize| (pause(block) - pause(beside)).min(CLEAR_EDGE);
+        let last = tests.into_iter().filter_map(|test| self.again(test).last());
+        let ends: f64 = last.map(|(_, block)| edge(block + depth, block + depth + 1)).sum();
+        let opened = self.opened(Test::OpenRandom);
+        ends + opened.map_or(0.0, |block| edge(block + depth, block + depth - 1))
     }
 
-    /// Position at which what was written at another comes out of the cache, if that is so much longer than it is taken for.
-    fn out(&self, position: u64, late: i64) -> u64 {
-        (position + self.cache.bytes).saturating_add_signed(late)
+    /// Block in which the first unit of a test was opened.
+    fn opened(&self, test: Test) -> Option<usize> {
+        let (_, again) = self.again(test).next()?;
+        let is_before = |(sample, block): &&(&Sample, usize)| sample.test == Test::WarmUp && *block < again;
+        let opened = self.writes.iter().rev().filter(is_before).take(self.again(test).count());
+        opened.last().map(|(_, block)| *block)
     }
 
-    /// Length of a block, B.
-    const fn block(&self) -> i64 {
-        self.cache.block_bytes.cast_signed()
+    /// The pause in which what was written in a block comes out of the cache.
+    fn out(&self, block: usize) -> Option<f64> {
+        self.pauses.get(block + self.depth).copied()
     }
+
+    /// Pauses of the blocks in which nothing but writes in order are, before the first unit was written again.
+    fn usual(&self, test: Test) -> Option<&[f64]> {
+        let first = self.writes.iter().position(|(sample, _)| sample.test == test)?;
+        let (_, last) = self.writes[..first].iter().rev().find(|(sample, _)| sample.test == Test::WarmUp)?;
+        self.pauses.get(last + 1 + self.depth..self.writes[first].1 + self.depth)
+    }
+
+    /// Counts the units of a test that had to be opened again; `None` when not all has come out of the cache.
+    fn reopened(&self, test: Test) -> Option<Reopened> {
+        let usual = self.usual(test)?;
+        let mut again: Vec<f64> =
+            self.again(test).map(|(_, block)| self.out(block)).collect::<Option<_>>()?;
+        let all = again.len() as u64;
+        if all > MOST || usual.is_empty() {
+            return None;
+        }
+        share_out(&mut again, quantile(usual.iter().copied(), 0.5) * NONE);
+        // Of the pauses, which differ by a factor, the first are as usual, and the others longer.
+        let least = quantile(usual.iter().copied(), 0.5).max(1.0);
+        let logs: Vec<f64> = usual.iter().chain(&again).map(|ns| libm::log(ns.max(least))).collect();
+        let splits = (0..again.len()).map(|open| {
+            let (short, long) = logs.split_at(usual.len() + open);
+            (open, spread(short) + spread(long))
+        });
+        let open = splits.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(open, _)| open);
+        let usual = quantile(usual.iter().chain(&again[..open]).copied(), USUAL);
+        let open = if is_one_alone(&again[open..], usual) && open <= ALONE { 0 } else { open };
+        let long = quantile(again[open..].iter().copied().filter(|ns| *ns > usual), LONG);
+        if quantile(again[open..].iter().copied(), 0.5) < usual * LONGER {
+            return Some(Reopened { open: all, all, usual, long: 0.0, explained: 1.0 });
+        }
+        let limit = f64::midpoint(usual, long);
+        let right = again.iter().enumerate().filter(|(unit, ns)| (**ns > limit) == (*unit >= open)).count();
+        let explained = right as f64 / all as f64;
+        Some(Reopened { open: open as u64, all, usual, long, explained })
+    }
+}
+
+/// Shares a pause out with those behind it that are shorter than `none`: for units that were in the cache when they were closed for another, in the
+/// same pause.
+fn share_out(pauses: &mut [f64], none: f64) {
+    let mut first = 0;
+    while first < pauses.len() {
+        let count = 1 + pauses[first + 1..].iter().take_while(|ns| **ns < none).count();
+        let mean = pauses[first..first + count].iter().sum::<f64>() / count as f64;
+        pauses[first..first + count].fill(mean);
+        first += count;
+    }
+}
+
+/// True when a part of the pauses is no longer than usual. Where one unit alone can be open, that of the writes in order is closed for the one that
+/// is written again: all that the cache has of it is written then, and not later, so that this shows in every second or third pause only, for the
+/// unit that is closed for the next one of those in order.
+fn is_one_alone(pauses: &[f64], usual: f64) -> bool {
+    let limit = libm::sqrt(usual * quantile(pauses.iter().copied(), 0.5));
+    let long = pauses.iter().filter(|ns| **ns > limit).count();
+    (long as f64) < SOME * pauses.len() as f64
+}
+
+/// Sum of the squares of the differences from the mean.
+fn spread(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    values.iter().map(|value| (value - mean) * (value - mean)).sum()
 }
 
 /// True for a write of the tests of allocation units, and those in order between them.
 fn is_turn(sample: &Sample) -> bool {
-    sample.bytes == TURN_BYTES
-        && matches!(sample.test, Test::Push | Test::OpenLinear | Test::OpenRandom | Test::Fat)
+    sample.kind == Kind::Write
+        && matches!(
+            sample.test,
+            Test::Push | Test::WarmUp | Test::OpenLinear | Test::OpenRandom | Test::Fat | Test::FatSpeed
+        )
 }
 
-/// Units of a test that were written again, and the pauses in which they come out of the cache.
-struct Series<'a> {
-    writes: &'a Writes<'a>,
-    ends: Vec<u64>,
-    usual: f64,
-    long: f64,
-    /// Positions, and how much of the way from a usual to a long pause each pause is.
-    shares: Vec<(u64, f64)>,
-}
-
-impl<'a> Series<'a> {
-    /// `None` when not all has come out of the cache.
-    fn of(writes: &'a Writes<'a>, test: Test) -> Option<Self> {
-        let ends = writes.ends(test);
-        let (first, last) = (*ends.first()?, *ends.last()?);
-        let (from, to) =
-            (writes.out(first, -2 * writes.block()), writes.out(last, (LATE + 1) * writes.block()));
-        let is_out = writes.all.last().is_some_and(|(_, end)| *end >= to);
-        if !is_out || ends.len() as u64 > MOST {
-            return None;
-        }
-        // Before the first unit there are only writes in order.
-        let usual = writes.usual(from.saturating_sub(writes.cache.bytes), from);
-        let pauses = || writes.pauses(from, to);
-        let long = quantile(pauses().map(|(_, ns)| ns).filter(|ns| *ns > usual * LONGER), LONG);
-        let share = |(end, ns): (u64, f64)| (end, ((ns - usual) / (long - usual)).clamp(0.0, 1.0));
-        let shares = if long > usual { pauses().map(share).collect() } else { Vec::new() };
-        Some(Self { writes, ends, usual, long, shares })
-    }
-
-    /// The number of units that were still open that explains most pauses when the cache is so much longer than it is taken for; and how many pauses it
-    /// does not explain.
-    fn open(&self, late: i64) -> (u64, f64) {
-        let longest = |end: &u64| {
-            let from = self.writes.out(*end, late - self.writes.block());
-            let first = self.shares.partition_point(|(end, _)| *end <= from);
-            let inside = self.shares[first..].iter().take_while(|(at, _)| *at <= self.writes.out(*end, late));
-            inside.fold(0.0, |most: f64, (_, share)| most.max(*share))
-        };
-        // With all units open, every longer pause is unexplained.
-        let mut unexplained: f64 = self.shares.iter().map(|(_, share)| share).sum();
-        let mut best = (self.ends.len() as u64, unexplained);
-        for (open, end) in self.ends.iter().enumerate().rev() {
-            unexplained += 1.0 - 2.0 * longest(end);
-            if unexplained < best.1 {
-                best = (open as u64, unexplained);
-            }
-        }
-        best
-    }
-
-    fn counted(&self, late: i64) -> Reopened {
-        let (open, unexplained) = self.open(late);
-        let all = self.ends.len() as u64;
-        let explained = 1.0 - unexplained / all as f64;
-        Reopened { open, all, usual: self.usual, long: self.long, late, explained }
-    }
-}
-
-/// Counts the units in order and in any order that had to be opened again. For both the cache is as long as explains most.
+/// Counts the units in order and in any order that had to be opened again.
 pub(crate) fn reopened(samples: &Samples) -> [Option<Reopened>; 2] {
-    let Some(writes) = Writes::of(samples) else { return [None, None] };
-    let series = [Test::OpenLinear, Test::OpenRandom].map(|test| Series::of(&writes, test));
-    let unexplained = |late: i64| series.iter().flatten().map(|series| series.open(late).1).sum::<f64>();
-    let lates = (-writes.block()..=LATE * writes.block()).step_by(TURN_BYTES as usize);
-    let all = lates.map(|late| (unexplained(late), late));
-    let best = all.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.abs().cmp(&b.1.abs())));
-    let late = best.map_or(0, |(_, late)| late);
-    series.map(|series| series.map(|series| series.counted(late)))
-}
-
-impl Writes<'_> {
-    /// Usual pause, ns, between two positions: there are as many as blocks of the cache.
-    fn usual(&self, from: u64, to: u64) -> f64 {
-        let mut all: Vec<f64> = self.pauses(from, to).map(|(_, ns)| ns).collect();
-        all.sort_by(f64::total_cmp);
-        let blocks = ((to - from) / self.cache.block_bytes.max(1)) as f64;
-        let place = all.len().saturating_sub(1 + (blocks * (1.0 - USUAL)) as usize);
-        all.get(place).copied().unwrap_or(0.0).max(1.0)
-    }
+    let Some(blocks) = Blocks::of(samples) else { return [None, None] };
+    [Test::OpenLinear, Test::OpenRandom].map(|test| blocks.reopened(test))
 }
 
 /// Units of the FAT area that need not be opened again, beside more others than can be open.
 pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
-    let [Some(linear), _] = reopened(samples) else { return Vec::new() };
-    let Some(writes) = Writes::of(samples).filter(|_| linear.open < linear.all) else { return Vec::new() };
-    let fat = writes.all.iter().filter(|(sample, _)| sample.test == Test::Fat);
-    // Where the unit of the writes in order was closed for it, that must be opened again: in the next block at the latest.
-    let is_kept = |end: u64| {
-        let from = writes.out(end, linear.late - writes.block() * 3 / 2);
-        writes
-            .pauses(from, writes.out(end, linear.late + writes.block()))
-            .all(|(_, ns)| ns < linear.usual * LONGER)
+    let Some(blocks) = Blocks::of(samples) else { return Vec::new() };
+    let Some(linear) = blocks.reopened(Test::OpenLinear).filter(|linear| linear.open < linear.all) else {
+        return Vec::new();
     };
-    fat.filter(|(_, end)| is_kept(*end)).map(|(sample, _)| sample.about).collect()
+    let limit = f64::midpoint(linear.usual, linear.long);
+    // Where the unit of the writes in order was closed for it, that must be opened again: in the next block at the latest.
+    let is_kept = |block: usize| {
+        let around = blocks.pauses.get(block + blocks.depth..=block + blocks.depth + 1);
+        around.is_some_and(|around| around.iter().all(|ns| *ns < limit))
+    };
+    blocks.again(Test::Fat).filter(|(_, block)| is_kept(*block)).map(|(au, _)| au).collect()
 }
 
 /// Pause by the number of units that were written since the one that is written again.

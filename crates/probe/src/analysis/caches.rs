@@ -132,18 +132,23 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     let middle = quantile(times.iter().map(|(_, ns)| *ns), 0.5);
     let slow = quantile(times.iter().map(|(_, ns)| *ns), 0.99);
     let pause = ((slow * middle).sqrt() - middle).min(PAUSE_SHARE * (slow - middle));
+    // The write behind one that pauses may wait for the same.
+    let is_long = |at: usize| times[at].1 > middle + pause;
     let pauses: Vec<usize> =
-        times.iter().enumerate().filter(|(_, (_, ns))| *ns > middle + pause).map(|(at, _)| at).collect();
+        (0..times.len()).filter(|at| is_long(*at) && (*at == 0 || !is_long(at - 1))).collect();
     let gaps: Vec<usize> = pauses.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let mut lengths: Vec<f64> = gaps.iter().map(|gap| *gap as f64).collect();
     let gap = median(&mut lengths).round().max(2.0);
     let is_near =
         |length: usize, blocks: f64| (length as f64 - blocks * gap).abs() <= blocks * (1.0 + gap / 16.0);
-    let regular = gaps.iter().filter(|length| is_near(**length, 1.0)).count();
+    let regular: Vec<f64> =
+        gaps.iter().filter(|length| is_near(**length, 1.0)).map(|length| *length as f64).collect();
+    // A block may end inside a write.
+    let mean_gap = regular.iter().sum::<f64>() / regular.len().max(1) as f64;
     // A block of which nothing is left needs no pause.
     let is_first = |length: usize| is_near(length, 1.0) || is_near(length, 2.0);
     let first = *pauses.iter().zip(&gaps).find(|(_, length)| is_first(**length))?.0;
-    let covered = regular as f64 * gap;
+    let covered = regular.len() as f64 * gap;
     let is_train = pauses.len() >= PAUSES_MIN
         && slow > 1.2 * middle
         && covered > REGULAR * (times.len() - first) as f64
@@ -154,7 +159,7 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     let (before, after) = times.split_at(first);
     let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
     let bytes: u64 = before.iter().map(|(bytes, _)| bytes).sum();
-    let block_bytes = bytes / first as u64 * gap as u64;
+    let block_bytes = (bytes as f64 / first as f64 * mean_gap) as u64;
     (bytes >= CACHE_MIN).then(|| Cache {
         bytes,
         before: mean(before),

@@ -226,7 +226,7 @@ fn limit_by_order(linear: &Answer, random: &mut Answer) {
 }
 
 /// Confidence in numbers behind a cache: pauses that are clearly longer, less so, and not where they are expected.
-const BEHIND_CACHE: f64 = 0.85;
+const BEHIND_CACHE: f64 = 0.9;
 const BEHIND_CACHE_WEAK: f64 = 0.7;
 /// Factor of pauses that are clearly longer.
 const CLEAR_PAUSE: f64 = 1.5;

@@ -1,72 +1,134 @@
 //! Allocation units behind a cache in flash: many are opened, and written again when they are in no cache any more.
 
-use super::writes::{Layout, Pool};
+use super::writes::Layout;
 use super::{Probe, ProbeError};
-use crate::analysis::behind_cache::{gap_writes, push_writes};
+use crate::analysis::behind_cache::{FAT_BLOCKS, next_bytes, pause_ns, push_writes};
 use crate::analysis::caches::Cache;
-use crate::analysis::open_aus::{FAT_AUS, MOST, TURN_BYTES};
+use crate::analysis::open_aus::{MOST, TURN_BYTES};
 use crate::sample::Test;
 use crate::target::Target;
 
+/// Fewest allocation units that are tested.
+const UNITS_MIN: u64 = 4;
+/// Most of the first ones.
+const FAT_MOST: usize = 4;
+
 impl<T: Target> Probe<'_, T> {
-    /// Most bytes that these tests write behind a cache of this many bytes.
-    pub(super) const fn behind_cache_bytes(cache_bytes: u64) -> u64 {
-        let cache =
-            Cache { bytes: cache_bytes, before: 0.0, after: 0.0, block_bytes: cache_bytes / 3, pause: 0.0 };
-        let again = 2 * MOST * (gap_writes(&cache, Test::OpenLinear) + 2);
-        let fat = FAT_AUS * (gap_writes(&cache, Test::Fat) + 2) + gap_writes(&cache, Test::Fat);
-        (again + fat + 5 * push_writes(&cache)) * TURN_BYTES
+    /// Most bytes that these tests write behind a cache of this many bytes, where an allocation unit has so many.
+    pub(super) const fn behind_cache_bytes(cache_bytes: u64, au: u64) -> u64 {
+        let block_bytes = cache_bytes / 3;
+        let cache = Cache { bytes: cache_bytes, before: 0.0, after: 0.0, block_bytes, pause: 0.0 };
+        let blocks = 2 * (MOST + 1) + FAT_BLOCKS * FAT_MOST as u64;
+        let units = 4 * MOST + 2 * FAT_MOST as u64;
+        let pushed = push_writes(&cache) * TURN_BYTES + au;
+        blocks * (2 * block_bytes + TURN_BYTES) + units * TURN_BYTES + 5 * pushed
     }
 
-    /// Measures how many allocation units can be open in order and in any order, and whether those of `fat` stay open.
+    /// Measures how many allocation units can be open in order and in any order, and whether the first ones of the device stay open.
     pub(super) fn measure_open_behind_cache(
         &mut self,
         layout: &Layout,
-        pool: &mut Pool,
-        fat: &[u64],
         cache: Cache,
     ) -> Result<(), ProbeError> {
-        let most = MOST.min(pool.all / 2);
+        let fat: Vec<u64> = self.fat_aus(layout).into_iter().take(FAT_MOST).collect();
+        let (layout, mut pool) = layout.behind_cache(self.usable, cache.bytes);
+        if pool.all < UNITS_MIN {
+            return Ok(());
+        }
+        for au in &fat {
+            self.give_contents(&layout, *au)?;
+        }
+        self.measure_fat_alone(&layout, &mut pool, &fat)?;
+        let aus = pool.take(MOST.min(pool.all));
         let parts = layout.au / TURN_BYTES;
+        let mut order = InOrder::new(&layout, cache, pause_ns(&self.samples, &cache));
         for (test, places) in [(Test::OpenLinear, [0, 1]), (Test::OpenRandom, [parts - 1, parts - 2])] {
-            let aus = pool.take(most);
-            let fat = if test == Test::OpenLinear { fat } else { &[] };
+            let fat = if test == Test::OpenLinear { &fat[..] } else { &[] };
+            self.begin_block(&mut order)?;
             for au in fat.iter().chain(&aus) {
-                self.write_through(Test::WarmUp, 0, layout.position(*au, places[0]), TURN_BYTES)?;
+                self.write_unit(&mut order, Test::WarmUp, 0, layout.position(*au, places[0]))?;
             }
             // The unit of the writes in order was closed for them: gone on with, it would be one in any order, beside the next one in order.
-            pool.in_order = pool.in_order.next_multiple_of(parts);
-            self.push_out(layout, pool, &cache)?;
+            order.next = order.next.next_multiple_of(parts);
+            self.push_out(&mut order)?;
             for (number, au) in (1..).zip(aus.iter().rev()) {
-                self.write_through(test, number, layout.position(*au, places[1]), TURN_BYTES)?;
-                self.in_order(layout, pool, gap_writes(&cache, test))?;
+                self.begin_block(&mut order)?;
+                self.write_unit(&mut order, test, number, layout.position(*au, places[1]))?;
             }
             for au in fat {
-                self.in_order(layout, pool, gap_writes(&cache, Test::Fat))?;
-                self.write_through(Test::Fat, *au, layout.position(*au, places[1]), TURN_BYTES)?;
+                for _ in 0..FAT_BLOCKS {
+                    self.begin_block(&mut order)?;
+                }
+                self.write_unit(&mut order, Test::Fat, *au, layout.position(*au, places[1]))?;
             }
-            self.push_out(layout, pool, &cache)?;
+            self.push_out(&mut order)?;
         }
         Ok(())
     }
 
-    /// Writes in order until nothing of what was written before is in the cache.
-    pub(super) fn push_out(
-        &mut self,
-        layout: &Layout,
-        pool: &mut Pool,
-        cache: &Cache,
-    ) -> Result<(), ProbeError> {
-        self.in_order(layout, pool, push_writes(cache))
+    /// Writes in order until nothing of what was written before is in the cache, up to the end of an allocation unit: none is left open.
+    pub(super) fn push_out(&mut self, order: &mut InOrder) -> Result<(), ProbeError> {
+        let end = (order.next + push_writes(&order.cache)).next_multiple_of(order.parts);
+        self.in_order(order, end - order.next)
     }
 
-    fn in_order(&mut self, layout: &Layout, pool: &mut Pool, writes: u64) -> Result<(), ProbeError> {
-        let parts = (layout.fill.1 / layout.au * layout.au / TURN_BYTES).max(1);
+    /// Writes in order until the cache begins a block, which shows as a pause but where nothing is left of the one that it empties. A unit of another
+    /// test that is written next is in that block with all of its bytes.
+    fn begin_block(&mut self, order: &mut InOrder) -> Result<(), ProbeError> {
+        for _ in 0..2 * order.cache.block_bytes / TURN_BYTES {
+            let since = order.since;
+            self.in_order(order, 1)?;
+            if order.since < since {
+                break;
+            }
+        }
+        // The card closes a unit that is full, and the next one would take its place without another being closed.
+        let is_full = order.next.is_multiple_of(order.parts);
+        self.in_order(order, u64::from(is_full))
+    }
+
+    fn in_order(&mut self, order: &mut InOrder, writes: u64) -> Result<(), ProbeError> {
         for _ in 0..writes {
-            let position = layout.fill.0 + pool.in_order % parts * TURN_BYTES;
-            pool.in_order += 1;
-            self.write_through(Test::Push, 0, position, TURN_BYTES)?;
+            let position = order.range.0 + order.next * TURN_BYTES % order.range.1;
+            order.next += 1;
+            self.write_unit(order, Test::Push, 0, position)?;
         }
         Ok(())
+    }
+
+    fn write_unit(
+        &mut self,
+        order: &mut InOrder,
+        test: Test,
+        about: u64,
+        position: u64,
+    ) -> Result<(), ProbeError> {
+        let ns = self.write_through(test, about, position, TURN_BYTES)?;
+        let begins = ns > order.pause_ns && order.since >= next_bytes(&order.cache);
+        order.since = if begins { 0 } else { order.since + TURN_BYTES };
+        Ok(())
+    }
+}
+
+/// Writes in order behind a cache.
+pub(super) struct InOrder {
+    /// First byte of the range, and its length, which is a number of allocation units.
+    range: (u64, u64),
+    /// Writes to an allocation unit.
+    parts: u64,
+    /// Number of the next write.
+    next: u64,
+    cache: Cache,
+    /// Time of a write in ns above which the cache begins a block.
+    pause_ns: u64,
+    /// Bytes that were written since, the first write not counted.
+    since: u64,
+}
+
+impl InOrder {
+    pub(super) const fn new(layout: &Layout, cache: Cache, pause_ns: u64) -> Self {
+        let (start, bytes) = layout.fill;
+        let range = (start, bytes / layout.au * layout.au);
+        Self { range, parts: layout.au / TURN_BYTES, next: 0, cache, pause_ns, since: 0 }
     }
 }

@@ -1,5 +1,6 @@
 //! Questions that only writes answer.
 
+use super::behind_cache::InOrder;
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache};
@@ -32,6 +33,8 @@ const CONTENT_BYTES: u64 = 4 << 20;
 /// The same on a slow card, on which all contents together take about this time in ns.
 const CONTENT_MIN: u64 = 1 << 20;
 const CONTENTS_NS: u64 = 30_000_000_000;
+/// The same behind a cache, which only the first allocation units need, B.
+const CONTENT_MAX: u64 = 16 << 20;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
 /// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
@@ -114,8 +117,26 @@ impl Layout {
         self.origin + au * self.au + place * TURN_BYTES
     }
 
+    /// Places behind a cache of so many bytes: allocation units that were filled, and so have contents, and a range for the writes in order, which
+    /// was filled, too, where that leaves enough.
+    pub(super) fn behind_cache(&self, usable: u64, cache_bytes: u64) -> (Self, Pool) {
+        let units = (self.fill.1 / self.au).min(MOST);
+        let pool = Pool { first: (self.fill.0 - self.origin) / self.au, all: units, next: 0 };
+        let rest = (self.fill.0 + units * self.au, (self.fill.1 / self.au - units) * self.au);
+        let layout =
+            if rest.1 >= cache_bytes * 5 / 4 { Self { fill: rest, ..*self } } else { self.behind(usable) };
+        (Self { content: self.au.min(CONTENT_MAX), ..layout }, pool)
+    }
+
+    /// With a range that is as long as possible, but was not filled.
+    fn behind(&self, usable: u64) -> Self {
+        let (first, all) = self.aus_behind(usable);
+        let fill = (self.origin + first * self.au, FILL_MAX.min(all * self.au) / self.au * self.au);
+        Self { fill, ..*self }
+    }
+
     /// First allocation unit behind the range written in order, and the number of those that the tests go around.
-    fn pool(&self, usable: u64) -> (u64, u64) {
+    pub(super) fn aus_behind(&self, usable: u64) -> (u64, u64) {
         let first = (self.fill.0 + self.fill.1).saturating_sub(self.origin).div_ceil(self.au);
         let all = usable.saturating_sub(self.origin) / self.au;
         (first, all.saturating_sub(first))
@@ -156,7 +177,7 @@ impl<T: Target> Probe<'_, T> {
         let ranges = vec![(0, fat), (behind, self.usable - behind), (self.samples.capacity - end, end)];
         let fill = FILL_MAX.min(self.usable / 4);
         let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
-        let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4));
+        let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
         let sparse = SPARSE_STEPS.len() as u64 * fill / 2;
         let bytes_max = 2 * fill
             + sparse
@@ -192,8 +213,9 @@ impl<T: Target> Probe<'_, T> {
             let tests = [Test::PageWritten, Test::PagePairWritten];
             self.measure_pages(tests, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
-        self.measure_random(&layout)?;
+        // Before writes at random, which leave units open in any order.
         self.measure_open_aus()?;
+        self.measure_random(&layout)?;
         self.measure_classes()
     }
 
@@ -270,7 +292,7 @@ impl<T: Target> Probe<'_, T> {
 
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
         let layout = Layout::of(&self.samples, self.usable);
-        let (first, all) = layout.pool(self.usable);
+        let (first, all) = layout.aus_behind(self.usable);
         let is_known = erase_block(&self.samples).0.value.is_some();
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
         let is_too_large = cache.is_some_and(|cache| cache.bytes > CACHE_MAX);
@@ -278,17 +300,19 @@ impl<T: Target> Probe<'_, T> {
             return Ok(());
         }
         self.ask("open allocation units");
-        let mut pool = Pool { first, all: all.min(POOL), next: 0, in_order: 0 };
-        let fat = self.fat_aus(&layout, &pool);
+        let mut pool = Pool { first, all: all.min(POOL), next: 0 };
+        if let Some(cache) = cache {
+            self.push_out(&mut InOrder::new(&layout.behind(self.usable), cache, u64::MAX))?;
+        }
+        if let Some(cache) = hiding_cache(&self.samples) {
+            return self.measure_open_behind_cache(&layout, cache);
+        }
+        let fat = self.fat_aus(&layout);
         for au in (pool.first..pool.first + pool.all).chain(fat.iter().copied()) {
             self.give_contents(&layout, au)?;
         }
         if let Some(cache) = cache {
-            self.push_out(&layout, &mut pool, &cache)?;
-        }
-        if let Some(cache) = hiding_cache(&self.samples) {
-            self.measure_fat_alone(&layout, &mut pool, &fat)?;
-            return self.measure_open_behind_cache(&layout, &mut pool, &fat, cache);
+            self.push_out(&mut InOrder::new(&layout, cache, u64::MAX))?;
         }
         let most = MOST.min(pool.all / 2);
         for test in [Test::OpenLinear, Test::OpenRandom] {
@@ -303,13 +327,14 @@ impl<T: Target> Probe<'_, T> {
     }
 
     /// The first allocation units of the device, as far as writes to them are announced.
-    fn fat_aus(&self, layout: &Layout, pool: &Pool) -> Vec<u64> {
+    pub(super) fn fat_aus(&self, layout: &Layout) -> Vec<u64> {
+        let behind = (layout.fill.0 - layout.origin) / layout.au;
         let is_announced = |au: &u64| self.plan.covers(layout.origin + au * layout.au, layout.au);
-        (0..FAT_AUS.min(pool.first)).filter(is_announced).collect()
+        (0..FAT_AUS.min(behind)).filter(is_announced).collect()
     }
 
     /// Writes the end of an allocation unit, so that closing it costs time from then on.
-    fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
+    pub(super) fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
         let end = layout.origin + (au + 1) * layout.au;
         let (mut at, end) = (end - layout.content, end.min(self.usable / TURN_BYTES * TURN_BYTES));
         while at < end {
@@ -322,7 +347,12 @@ impl<T: Target> Probe<'_, T> {
     }
 
     /// Each of the first allocation units alone.
-    fn measure_fat_alone(&mut self, layout: &Layout, pool: &mut Pool, fat: &[u64]) -> Result<(), ProbeError> {
+    pub(super) fn measure_fat_alone(
+        &mut self,
+        layout: &Layout,
+        pool: &mut Pool,
+        fat: &[u64],
+    ) -> Result<(), ProbeError> {
         self.ask("FAT area");
         for &au in fat {
             let alone =
@@ -447,8 +477,6 @@ pub(super) struct Pool {
     first: u64,
     pub(super) all: u64,
     next: u64,
-    /// Writes in order so far.
-    pub(super) in_order: u64,
 }
 
 impl Pool {

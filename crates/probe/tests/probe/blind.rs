@@ -182,13 +182,13 @@ fn assert_honest(campaign: &Campaign) {
     }
 }
 
-/// Shares of a hundred cards that are right were 97, 91, 91 and 94.
+/// Of 300 cards, 98, 94, 96 and 97 % were right.
 #[test]
 fn what_is_stated_about_random_cards_is_true() {
     let sums = campaign(0..24);
     assert_honest(&sums);
     for (question, least) in
-        [("erase_block", 23), ("open_aus_linear", 20), ("open_aus_random", 20), ("page", 20)]
+        [("erase_block", 23), ("open_aus_linear", 21), ("open_aus_random", 21), ("page", 20)]
     {
         assert!(sums.questions[question].right >= least, "{question}: {:?}", sums.questions[question]);
     }
@@ -225,7 +225,7 @@ fn slow_what_is_stated_about_many_random_cards_is_true() {
     }
     assert_honest(&sums);
     for (question, least) in
-        [("erase_block", 96), ("open_aus_linear", 88), ("open_aus_random", 89), ("page", 83)]
+        [("erase_block", 95), ("open_aus_linear", 90), ("open_aus_random", 91), ("page", 83)]
     {
         let percent = sums.questions[question].right * 100 / sums.cards;
         assert!(percent >= least, "{question}: {percent} %");

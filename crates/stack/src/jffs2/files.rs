@@ -424,8 +424,14 @@ impl Jffs2<dyn Mtd> {
             let room = (room as usize).saturating_sub(Inode::SIZE);
             let rest = &data[done..data.len().min(done + page)];
             let (compressor, stored, len) = self.compressed(rest, room);
-            // A file has less than 4 GiB.
-            let fields = Inode { offset: at as u32, file_len: len as u32, wanted_compressor: 0, ..fields };
+            // A file has less than 4 GiB. It ends with what is on flash so far: beyond that, older nodes may have what was cut off once.
+            let file_bytes = if done + len < data.len() {
+                self.newest(inode)?.file_bytes.max((at + len as u64) as u32).min(fields.file_bytes)
+            } else {
+                fields.file_bytes
+            };
+            let place = Inode { offset: at as u32, file_len: len as u32, ..fields };
+            let fields = Inode { file_bytes, wanted_compressor: 0, ..place };
             self.write_inode(&fields, compressor, &stored)?;
             done += len;
         }
