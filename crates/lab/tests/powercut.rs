@@ -231,6 +231,7 @@ fn what_jffs2_has_lost_once_is_not_lost_again() {
         "nor4096x4096_1.256.1_0.0_0.0.0:2.150j:8620.before",
         "nor4096x4096_1.256.1_0.0_0.0.0:2.150j:8628.early",
         "nand128x131072_2048.2048.2048_64.34_4.512.3:6.400j:598.early",
+        "nand128x131072_2048.2048.2048_64.34_4.512.3:10.400j:678.early",
     ] {
         assert_eq!(replay(&id.parse().unwrap()), Ok(None), "{id}");
     }

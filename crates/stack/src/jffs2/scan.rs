@@ -4,7 +4,7 @@ use super::blocks::{Blocks, Owner, State};
 use super::damage::{Damage, Fault, MountError, listed_as};
 use super::flash::Flash;
 use super::names::{Named, Names};
-use super::xattrs::Xattrs;
+use super::xattrs::{Loser, Xattrs};
 use super::{Cached, Counts, MountOptions, NodeRef};
 use floatgate_media::MediaError;
 use floatgate_media::jffs2::{
@@ -501,15 +501,13 @@ impl Scan {
                 self.counts.xattr_nodes += 1;
                 self.place(at, len, Owner::Xattr(node.xattr.xid));
                 let loser = self.xattrs.add(&node, at as u32);
-                self.has_replaced |= loser.is_some();
-                self.losers.extend(loser);
+                self.lose(at as u32, loser);
             }),
             NodeType::Xref => Xref::parse(node, endian).map(|xref| {
                 self.highest_inode = self.highest_inode.max(xref.inode);
                 self.place(at, len, Owner::Xref(xref.inode));
                 let loser = self.xattrs.refer(&xref, at as u32);
-                self.has_replaced |= loser.is_some();
-                self.losers.extend(loser);
+                self.lose(at as u32, loser);
             }),
             NodeType::CleanMarker => {
                 self.counts.clean_markers += 1;
@@ -586,6 +584,16 @@ impl Scan {
         // A copy is no change: something may have overwritten an eraseblock with another one.
         self.has_replaced |= loser.is_some() && twin.is_none();
         self.losers.extend(loser);
+    }
+
+    /// Takes in that of this node and another one for the same attribute one does not count.
+    fn lose(&mut self, at: u32, loser: Option<Loser>) {
+        let Some(Loser { at: lost, other, is_copy }) = loser else { return };
+        if is_copy {
+            self.twins(at, other);
+        }
+        self.has_replaced |= !is_copy;
+        self.losers.push(lost);
     }
 
     /// Two nodes of one version are copies: power went away before the eraseblock of the older one was erased, or while it was.

@@ -50,9 +50,19 @@ pub(super) struct Xattrs {
     highest_sequence: u32,
 }
 
+/// Of two nodes for the same attribute, or for the same of an inode, the one that does not count.
+#[derive(Clone, Copy)]
+pub(super) struct Loser {
+    pub(super) at: u32,
+    /// Place of the node that was known before.
+    pub(super) other: u32,
+    /// True where they say the same, as copies do that power cut short.
+    pub(super) is_copy: bool,
+}
+
 impl Xattrs {
     /// Takes in a node; of two of an attribute the newer one counts, and the place of the other comes back.
-    pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<u32> {
+    pub(super) fn add(&mut self, node: &XattrNode<'_>, at: u32) -> Option<Loser> {
         let xattr = &node.xattr;
         self.highest_xid = self.highest_xid.max(xattr.xid);
         if matches!(xattr.prefix, XattrPrefix::Other(_)) {
@@ -64,24 +74,28 @@ impl Xattrs {
             self.by_xid.insert(xattr.xid, new);
             return None;
         };
-        let is_rival = old.version == new.version && (&old.name, &old.value) != (&new.name, &new.value);
+        let (is_same, other) = (old.version == new.version, old.at);
+        let is_copy = is_same && (&old.name, &old.value) == (&new.name, &new.value);
         let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
-        if is_rival {
+        if is_same && !is_copy {
             self.rivals.insert(xattr.xid, loser.order());
         }
-        Some(loser.at)
+        Some(Loser { at: loser.at, other, is_copy })
     }
 
     /// Takes in a node that gives an attribute to an inode, or takes it away; of two the newer one counts, and the place of the other comes back.
-    pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<u32> {
+    pub(super) fn refer(&mut self, xref: &Xref, at: u32) -> Option<Loser> {
         self.highest_xid = self.highest_xid.max(xref.xid);
         self.highest_sequence = self.highest_sequence.max(xref.sequence);
         let new = Reference { sequence: xref.sequence, at };
         let key = (xref.inode, xref.xid);
-        match self.refs.get(&key) {
-            Some(old) if old.sequence > new.sequence => Some(at),
-            _ => self.refs.insert(key, new).map(|old| old.at),
-        }
+        let Some(old) = self.refs.get_mut(&key) else {
+            self.refs.insert(key, new);
+            return None;
+        };
+        let (is_copy, other) = (old.sequence == new.sequence, old.at);
+        let loser = if old.sequence > new.sequence { new } else { std::mem::replace(old, new) };
+        Some(Loser { at: loser.at, other, is_copy })
     }
 
     /// Attributes whose nodes contradict each other.
