@@ -29,6 +29,8 @@ pub enum Test {
     Burst,
     /// Writes in order over a long range.
     Fill,
+    /// Writes in order, each of which waits until it is on the flash.
+    Through,
     /// Writes in order over the same range again.
     Refill,
     /// Writes in ascending order with gaps between them; `about` is the distance of their beginnings.
@@ -70,7 +72,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 31] = [
+const NAMES: [(Test, &str); 32] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -83,6 +85,7 @@ const NAMES: [(Test, &str); 31] = [
     (Test::Throughput, "throughput"),
     (Test::Burst, "burst"),
     (Test::Fill, "fill"),
+    (Test::Through, "through"),
     (Test::Refill, "refill"),
     (Test::Sparse, "sparse"),
     (Test::WarmUp, "warm-up"),

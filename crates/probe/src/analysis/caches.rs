@@ -101,8 +101,11 @@ pub(crate) struct Cache {
 
 /// Where the cache ends, and the times of writes before and behind that.
 pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
-    let times: Vec<(u64, f64)> =
-        samples.of(Test::Fill).map(|sample| (sample.bytes, sample.ns as f64)).collect();
+    let folding = |test| {
+        let times: Vec<(u64, f64)> =
+            samples.of(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
+        folding(&times)
+    };
     let buffer = buffer(samples).count().unwrap_or(0);
     let knee = || {
         let knee = knee(samples.of(Test::Fill))?;
@@ -115,7 +118,7 @@ pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
             pause: 0.0,
         })
     };
-    folding(&times).or_else(knee)
+    folding(Test::Fill).or_else(|| folding(Test::Through)).or_else(knee)
 }
 
 /// Most that a pause of a cache that makes room is longer than, as a share of the pauses of the slowest hundredth of all writes. Pauses differ, as some

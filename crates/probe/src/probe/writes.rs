@@ -15,6 +15,8 @@ use crate::target::Target;
 const FILL_MAX: u64 = 512 << 20;
 const FILL_NS: u64 = 90_000_000_000;
 const FILL_MIN: u64 = 64 << 20;
+/// Bytes that are written in order without the RAM buffer: several times a cache whose blocks are not larger than that.
+const THROUGH_BYTES: u64 = 48 << 20;
 /// Part of the device behind which tests write.
 const FILL_PART: u64 = 8;
 const SECTOR: u64 = 512;
@@ -180,6 +182,7 @@ impl<T: Target> Probe<'_, T> {
         let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
         let sparse = SPARSE_STEPS.len() as u64 * fill / 2;
         let bytes_max = 2 * fill
+            + THROUGH_BYTES
             + sparse
             + turns.min(self.usable * TESTS)
             + behind_cache
@@ -241,6 +244,9 @@ impl<T: Target> Probe<'_, T> {
         self.ask("cache");
         self.target.idle(PAUSE_NS);
         self.fill(Test::Fill, layout)?;
+        if cache(&self.samples).is_none_or(|cache| cache.block_bytes == 0) {
+            self.fill_through(layout)?;
+        }
         if read_fit(&self.samples).best().is_some_and(|(_, confidence)| confidence > CLEAR) {
             return Ok(());
         }
@@ -259,6 +265,16 @@ impl<T: Target> Probe<'_, T> {
                 break;
             }
             ns += self.write(test, 0, layout.fill.0 + write * FILL_BYTES, FILL_BYTES)?;
+        }
+        Ok(())
+    }
+
+    /// Writes in order without the RAM buffer, which hides the pauses of a cache whose blocks are small.
+    fn fill_through(&mut self, layout: &Layout) -> Result<(), ProbeError> {
+        self.target.flush()?;
+        self.target.idle(PAUSE_NS);
+        for write in 0..THROUGH_BYTES.min(layout.fill.1) / TURN_BYTES {
+            self.write_through(Test::Through, 0, layout.fill.0 + write * TURN_BYTES, TURN_BYTES)?;
         }
         Ok(())
     }
