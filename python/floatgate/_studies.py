@@ -520,7 +520,7 @@ def speed(
     Error
         The setup or an override is wrong, or the chip cannot be driven so.
     """
-    of = (setup, set, corner, seed, bad_blocks)
+    of = named(setup, set, corner, seed, bad_blocks)
     tests = (first_block, blocks, skip, numbers("pages", pages), continuous, secondary_block, fs, advice)
     return Speed(native.speed(of, tests))
 
