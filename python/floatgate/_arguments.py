@@ -55,7 +55,6 @@ def overrides(changes: Optional[Overrides]) -> list[str]:
 def named(
     setup: Path,
     changes: Optional[Overrides],
-    *,
     corner: str = "typ",
     seed: int = 0,
     bad_blocks: int = 0,

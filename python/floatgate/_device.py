@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional, TypeVar
+from typing import Any, NoReturn, Optional, TypeVar
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, named, overrides
@@ -40,7 +40,17 @@ class Geometry:
     ecc_step_bytes: int
 
 
-class Mtd:
+class _Device:
+    """A device is a state in the native module: a copy of the object alone would be a second name for it."""
+
+    #: Advice where a copy is asked for.
+    _instead = "`fork()` makes a copy that goes its own way"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be copied or pickled: {self._instead}")
+
+
+class Mtd(_Device):
     """The flash of a setup under its driver, controller and ECC. Each call moves `now` on.
 
     Parameters
@@ -197,7 +207,7 @@ class Mtd:
         return self._native.is_bad(addr)
 
 
-class SpiBus:
+class SpiBus(_Device):
     """The SPI chip of a setup behind its controller, without a driver: write one.
 
     The chip speaks its command set alone and is stricter than silicon: an operation that breaks a rule is an `Error`, and so is one
@@ -214,6 +224,8 @@ class SpiBus:
     >>> bus.xfer(0x9F, read=3).hex()  # READ ID
     '20ba18'
     """
+
+    _instead = "make another one of the setup"
 
     def __init__(
         self,
@@ -289,7 +301,7 @@ class SpiBus:
         return b""
 
 
-class BlockDevice:
+class BlockDevice(_Device):
     """An SD card or eMMC in virtual time, as its host sees it: a fake has the size that it claims. Each request moves `now` on.
 
     Parameters

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import errno
+import os
+from typing import Any, NoReturn, Optional
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem  # type: ignore[import-untyped,unused-ignore]
 
@@ -114,21 +116,20 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
 
         return datetime.datetime.fromtimestamp(self.info(path)["mtime"], datetime.timezone.utc)
 
-    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(READ_ONLY)
 
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        raise NotImplementedError(READ_ONLY)
-
-    def rmdir(self, path: str) -> None:
-        raise NotImplementedError(READ_ONLY)
+    mkdir = makedirs = rmdir = _rm = cp_file = _refuse
 
     def _open(
         self, path: str, mode: str = "rb", block_size: Any = None, cache_options: Any = None, **kwargs: Any
     ) -> ImageFile:
         if mode != "rb":
-            raise NotImplementedError(READ_ONLY)
-        return ImageFile(self, self._found(path), mode, block_size or "default", cache_options=cache_options, **kwargs)
+            self._refuse()
+        found = self._found(path)
+        if self._image.stat(found).type == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        return ImageFile(self, found, mode, block_size or "default", cache_options=cache_options, **kwargs)
 
 
 class ImageFile(AbstractBufferedFile):  # type: ignore[misc,unused-ignore]

@@ -160,6 +160,8 @@ class Edit:
 
     def chmod(self, path: Union[str, bytes], mode: Union[str, int], *, recursive: bool = False) -> None:
         """Set permissions: ``0o644``, or as chmod reads them, ``"u+x,go-w"``."""
+        if not isinstance(mode, (str, int)):
+            raise TypeError(f"mode: expected an int or a str, got {mode!r}")
         self._add("chmod", path, mode if isinstance(mode, str) else f"{mode:o}", recursive)
 
     def chown(self, path: Union[str, bytes], uid: int, gid: int, *, recursive: bool = False) -> None:

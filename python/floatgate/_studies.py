@@ -381,20 +381,29 @@ class FsComparison(Plotted[FsRow]):
 class Age(Plotted[Life]):
     """Result of `age`; one row a chip."""
 
+    @property
+    def _run(self) -> Mapping[str, Any]:
+        # The command takes several periods of ubihealthd, and has a run of each.
+        run: Mapping[str, Any] = self._data["runs"][0]
+        return run
+
+    def _title(self) -> str:
+        return str(self._run["title"])
+
     def _draw(self, ax: Axes) -> None:
-        years = float(self._data["years"])
+        years = float(self._run["years"])
         lived = [years if life.failed_after_years is None else life.failed_after_years for life in self.rows]
         bars(ax, [f"seed {life.seed}" for life in self.rows], lived, "years lived")
 
     @property
     def survived(self) -> int:
         """Number of chips that survived."""
-        return int(self._data["survived"])
+        return int(self._run["survived"])
 
     @property
     def probability(self) -> tuple[float, float]:
         """Interval in which the probability of survival is, at 95 % confidence."""
-        low, high = self._data["probability"]
+        low, high = self._run["probability"]
         return float(low), float(high)
 
 
@@ -520,7 +529,7 @@ def speed(
     Error
         The setup or an override is wrong, or the chip cannot be driven so.
     """
-    of = (setup, set, corner, seed, bad_blocks)
+    of = named(setup, set, corner, seed, bad_blocks)
     tests = (first_block, blocks, skip, numbers("pages", pages), continuous, secondary_block, fs, advice)
     return Speed(native.speed(of, tests))
 
@@ -603,8 +612,9 @@ def endurance(
         "interleave": interleave,
     }
     name = None if chip is None else fspath("chip", chip)
-    data = json.loads(native.wear_out(name, overrides(set), wear))
-    return Endurance({"chips": data}, [row(EnduranceRow, report) for report in data])
+    reports = json.loads(native.wear_out(name, overrides(set), wear))
+    data = {"chips": reports} if chip is None else reports[0]
+    return Endurance(data, [row(EnduranceRow, report) for report in reports])
 
 
 def fs(
@@ -667,7 +677,7 @@ def age(
     Parameters
     ----------
     setup, set
-        As for `speed`.
+        As for `speed`; a setup with a NAND, as cells of NOR are not simulated.
     fs : {"ubifs", "jffs2"}
         The filesystem.
     years : float
@@ -695,7 +705,7 @@ def age(
         "chips": chips,
     }
     data = json.loads(native.live(named(setup, set, seed=seed), lives))
-    return Age(data, [row(Life, life) for life in data["lives"]])
+    return Age({"runs": [data]}, [row(Life, life) for life in data["lives"]])
 
 
 def powercut(

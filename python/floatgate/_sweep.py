@@ -141,6 +141,8 @@ class Table(Tabular):
 
     def to_parquet(self, path: Path) -> None:
         """As `write`, to a name that ends in ``.parquet``."""
+        if not fspath("path", path).endswith(".parquet"):
+            raise Error(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
         self.write(path)
 
 
@@ -224,7 +226,8 @@ def sweep(
         raise TypeError(f"chunk: expected an int, got {chunk!r}")
     if chunk is not None and chunk < 1:
         raise Error(f"a chunk of {chunk} designs", "give `chunk` of 1 or more")
-    if not (executor is None or hasattr(executor, "submit") or hasattr(executor, "get_executor")):
+    works = hasattr(executor, "submit") or hasattr(executor, "get_executor")
+    if executor is not None and (isinstance(executor, type) or not works):
         raise TypeError(f"executor: expected a concurrent.futures.Executor or a client of Dask, got {executor!r}")
     kind = measure if isinstance(measure, str) and measure in KINDS else "speed"
     named_tests = strings("tests", tests)

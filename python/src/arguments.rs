@@ -3,14 +3,14 @@
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple};
+use pyo3::types::PyTuple;
 use std::fmt::Display;
 use std::ops::RangeFrom;
 
 /// A struct whose fields are those of a dict with the same names, or `in order` of a tuple. They are the names of the caller's arguments: an error
 /// says which it is about.
 macro_rules! arguments {
-    (in order: $(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
+    (@ $all:ident $(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$about])*
         $vis struct $name {
             $($(#[$what])* $field: $kind,)*
@@ -20,26 +20,16 @@ macro_rules! arguments {
             type Error = pyo3::PyErr;
 
             fn extract(all: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
-                let all = all.cast::<pyo3::types::PyTuple>()?;
-                let mut places = 0..;
-                Ok(Self { $($field: $crate::arguments::placed(&all, &mut places, stringify!($field))?,)* })
+                let mut all = $crate::arguments::$all::new(&all)?;
+                Ok(Self { $($field: all.take(stringify!($field))?,)* })
             }
         }
     };
-    ($(#[$about:meta])* $vis:vis struct $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
-        $(#[$about])*
-        $vis struct $name {
-            $($(#[$what])* $field: $kind,)*
-        }
-
-        impl<'py> pyo3::FromPyObject<'_, 'py> for $name {
-            type Error = pyo3::PyErr;
-
-            fn extract(all: pyo3::Borrowed<'_, 'py, pyo3::PyAny>) -> pyo3::PyResult<Self> {
-                let py = all.py();
-                Ok(Self { $($field: $crate::arguments::argument(&all, pyo3::intern!(py, stringify!($field)))?,)* })
-            }
-        }
+    (in order: $($fields:tt)*) => {
+        $crate::arguments::arguments! { @ InOrder $($fields)* }
+    };
+    ($($fields:tt)*) => {
+        $crate::arguments::arguments! { @ ByName $($fields)* }
     };
 }
 
@@ -62,22 +52,34 @@ pub(crate) fn given<'py, T: FromPyObjectOwned<'py>>(
     value.extract().map_err(|error: T::Error| of_argument(value.py(), name, error.into()))
 }
 
-/// The entry of a dict that is the argument `name`.
-pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
-    all: &Bound<'py, PyAny>,
-    name: &Bound<'py, PyString>,
-) -> PyResult<T> {
-    given(name, &all.get_item(name)?)
+/// Arguments in a dict.
+pub(crate) struct ByName<'a, 'py>(&'a Bound<'py, PyAny>);
+
+impl<'a, 'py> ByName<'a, 'py> {
+    pub(crate) fn new(all: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(Self(all))
+    }
+
+    pub(crate) fn take<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
+        given(name, &self.0.get_item(name)?)
+    }
 }
 
-/// The next entry of a tuple, which is the argument `name`.
-pub(crate) fn placed<'py, T: FromPyObjectOwned<'py>>(
-    all: &Bound<'py, PyTuple>,
-    places: &mut RangeFrom<usize>,
-    name: &str,
-) -> PyResult<T> {
-    let value = all.get_borrowed_item(places.next().unwrap_or(usize::MAX))?;
-    value.extract().map_err(|error: T::Error| of_argument(all.py(), name, error.into()))
+/// Arguments in a tuple.
+pub(crate) struct InOrder<'a, 'py> {
+    all: &'a Bound<'py, PyTuple>,
+    places: RangeFrom<usize>,
+}
+
+impl<'a, 'py> InOrder<'a, 'py> {
+    pub(crate) fn new(all: &'a Bound<'py, PyAny>) -> PyResult<Self> {
+        Ok(Self { all: all.cast()?, places: 0.. })
+    }
+
+    pub(crate) fn take<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
+        let value = self.all.get_borrowed_item(self.places.next().unwrap_or(usize::MAX))?;
+        value.extract().map_err(|error: T::Error| of_argument(self.all.py(), name, error.into()))
+    }
 }
 
 /// An error with the name of the argument that it is about.

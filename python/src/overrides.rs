@@ -50,9 +50,9 @@ fn value_text(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Some(text) = scalar_text(value)? {
         return Ok(text);
     }
-    // Scalars of numpy have the value itself in item().
-    if value.hasattr("item")?
-        && let Some(text) = scalar_text(&value.call_method0("item")?)?
+    // Scalars of numpy have the value itself in item(), which fails for arrays.
+    if let Ok(item) = value.call_method0("item")
+        && let Some(text) = scalar_text(&item)?
     {
         return Ok(text);
     }

@@ -4,6 +4,7 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_image::output::Output;
+use floatgate_lab::config::Problem;
 use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Waves, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -11,6 +12,20 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An error of a specification, of which the caller wrote the arguments: tables are mappings, and what `sweep` does not know is an option.
+fn of_arguments(error: floatgate_lab::Error) -> Failure {
+    let unknown = error.config().filter(|error| error.problem() == Problem::UnknownKey);
+    let path = unknown.map(|error| error.report().path);
+    let message = match path.as_deref().and_then(|path| path.rsplit_once('.')) {
+        Some(("options", key)) => {
+            format!("`{key}` is neither an argument of `sweep` nor an option of this measurement")
+        }
+        Some((mapping, key)) => format!("`{mapping}` has no key `{key}`"),
+        None => return error.into(),
+    };
+    Failure::new(message, error.help())
+}
 
 /// A sweep as a worker needs it, which may be in another folder.
 #[derive(Deserialize, Serialize)]
@@ -62,7 +77,7 @@ impl NativeSweep {
     ) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
             output.as_deref().map(Format::of).transpose()?;
-            let spec = Spec::from_json(spec)?;
+            let spec = Spec::from_json(spec).map_err(of_arguments)?;
             let head = Head::new(spec.head());
             let evaluator = head.evaluator()?;
             let results = Mutex::new(Results::new(&evaluator, &spec, checkpoint.as_deref())?);

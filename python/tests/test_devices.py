@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tracemalloc
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import floatgate
@@ -42,6 +45,15 @@ def test_a_page_programmed_twice_has_no_ecc_that_fits() -> None:
         flash.read(0, page)
     raw, _ = flash.read_oob(0, "raw")
     assert raw == b"\x03" * page
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_device_is_copied_by_fork_alone(copied: Callable[[Any], Any]) -> None:
+    for device in (floatgate.Mtd("am62a-w35n01jw"), floatgate.BlockDevice("kingston-class-10")):
+        with pytest.raises(TypeError, match=r"cannot be copied or pickled: `fork\(\)` makes a copy"):
+            copied(device)
+    with pytest.raises(TypeError, match="SpiBus cannot be copied or pickled: make another one"):
+        copied(floatgate.SpiBus("stm32-n25q128a"))
 
 
 @pytest.mark.parametrize("device", ["flash", "card"])

@@ -87,9 +87,17 @@ def test_directories_are_copied_whole(files: Any, scenarios: Path, tmp_path: Pat
 
 def test_writing_is_refused(files: Any) -> None:
     writes: list[Callable[[], Any]] = [lambda: files.pipe("/x", b""), lambda: files.open("/x", "xb"), lambda: files.touch("/x"), lambda: files.mkdir("/x"), lambda: files.makedirs("/x")]
+    folder = "/_glob_edge_cases_files"
+    file = files.find(folder)[0]
+    writes += [lambda: files.rm(file), lambda: files.rm(folder, recursive=True), lambda: files.mv(file, "/x"), lambda: files.cp(file, "/x")]
     for write in writes:
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(NotImplementedError, match="images are read-only here"):
             write()
+
+
+def test_a_directory_is_not_opened(files: Any) -> None:
+    with pytest.raises(IsADirectoryError):
+        files.open("/_glob_edge_cases_files")
 
 
 @pytest.fixture(scope="module")

@@ -194,6 +194,11 @@ def test_errors_of_images_have_advice(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_permissions_are_numbers_or_texts(ubi: Path) -> None:
+    with pytest.raises(TypeError, match=r"^mode: expected an int or a str, got 0.5"), floatgate.Image(ubi).edit() as edit:
+        edit.chmod("/etc", 0.5)  # type: ignore[arg-type]
+
+
 def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path) -> None:
     path = tmp_path / "image"
     floatgate.Image.build(tree, path, format="jffs2", setup="stm32-n25q128a")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import floatgate
+import numpy
 import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from floatgate._plot import Plotted
@@ -51,6 +52,25 @@ def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:
     copied = pickle.loads(pickle.dumps(floatgate.speed("am62a-w35n01jw", blocks=1)))
     assert copied.rows == run.rows
     assert copied.to_dict() == run.to_dict()
+
+
+def test_a_chip_that_is_none_has_no_place_in_a_text() -> None:
+    for study in (floatgate.ecc, floatgate.endurance):
+        with pytest.raises(floatgate.Error) as caught:
+            study("nothing")
+        assert caught.value.message == "no part is called `nothing`"
+
+
+def test_an_array_is_no_value_of_a_key() -> None:
+    for study in (floatgate.speed, floatgate.Mtd):
+        with pytest.raises(floatgate.Error, match=r"bus.clock_hz: array\(\[1., 2.\]\) is no value of a setup"):
+            study("am62a-w35n01jw", {"bus.clock_hz": numpy.array([1.0, 2.0])})  # type: ignore[dict-item]
+
+
+def test_units_of_pages_begin_with_one() -> None:
+    for pages in ([0], [4, 0]):
+        with pytest.raises(floatgate.Error, match="0 pages are none"):
+            floatgate.speed("am62a-w35n01jw", pages=pages)
 
 
 @pytest.mark.parametrize("value", [True, 25000000, 25e6, "25 MHz"])
@@ -142,6 +162,10 @@ def test_studies_say_what_they_found() -> None:
     low, high = lives.probability
     assert lives.survived == 2
     assert 0 <= low < high <= 1
+    asked = ["--set", "partition.size=8MiB", "--years", "0.5", "--chips", "2"]
+    assert lives.to_dict() == json.loads(command("age", "imx6-mx30lf2g18ac", *asked, "--json"))
+    wear = floatgate.endurance("mx30lf2g18ac", blocks=3)
+    assert wear.to_dict() == json.loads(command("endurance", "mx30lf2g18ac", "--blocks", "3", "--json"))
     advice = floatgate.ecc("mx30lf2g18ac")
     assert advice.needs in [code.code for code in advice if code.enough]
     assert floatgate.papers("P0").to_dict() == json.loads(command("papers", "P0", "--json"))
@@ -225,7 +249,7 @@ def test_a_repr_tells_what_a_result_or_a_device_is_of() -> None:
     speed = floatgate.speed("am62a-w35n01jw", blocks=1)
     assert repr(speed) == f"<Speed of {speed.title!r}, {len(speed)} rows>"
     assert repr(floatgate.papers("P0")).startswith("<Papers, ")
-    assert repr(floatgate.endurance("mx30lf2g18ac", blocks=1)).endswith(", 1 row>")
+    assert repr(floatgate.endurance("mx30lf2g18ac", blocks=1)) == "<Endurance of '2 Gbit SLC NAND, 3 V, x8', 1 row>"
     flash = floatgate.Mtd("am62a-w35n01jw")
     assert repr(flash) == repr(flash.fork()) == f"<Mtd of 'am62a-w35n01jw', 134217728 bytes, now {flash.now} ns>"
     assert repr(floatgate.SpiBus("stm32-n25q128a")) == "<SpiBus of 'stm32-n25q128a', now 0 ns>"

@@ -16,8 +16,9 @@ use std::process::ExitCode;
   floatgate age imx6-mx30lf2g18ac --set partition.size=8MiB --scrub-days 30,never --chips 2
   floatgate age am62a-w35n01jw --set partition.size=16MiB --fs jffs2 --years 5 --chips 2 --json
 
-Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that
-UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it.")]
+Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that \
+UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it. Cells of NOR are not simulated: its chips \
+are refused.")]
 pub(crate) struct Args {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file
     setup: PathBuf,

@@ -4,6 +4,7 @@
 //! and reads leave the buffer as it was.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Pages in erase blocks. "Page" is whatever is programmed at once, OOB included.
@@ -40,20 +41,36 @@ impl Steps {
     /// the cells hold is the AND of two codewords, which is one only where they are equal, or one of them is erased.
     fn spoiled(self, old: &[u8], column: usize, new: &[u8]) -> u64 {
         let end = column + new.len();
-        let written = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0xFF);
-        let spoils = |step: &usize| {
-            let from = step * self.step_bytes;
-            let to = (from + self.step_bytes).min(self.data_bytes);
-            if from >= end || to <= column {
+        let spoils = |(_, step): &(u64, Range<usize>)| {
+            if step.start >= end || step.end <= column {
                 return false;
             }
-            let (old, new) = (&old[from..to], &new[from.max(column) - column..to.min(end) - column]);
-            old != new && written(old) && written(new)
+            let (from, to) = (step.start.max(column) - column, step.end.min(end) - column);
+            let (old, new) = (&old[step.clone()], &new[from..to]);
+            old != new && is_written(old) && is_written(new)
         };
-        (0..self.data_bytes.div_ceil(self.step_bytes))
-            .filter(spoils)
-            .fold(0, |all, step| all | Self::bit(step))
+        self.all().filter(spoils).fold(0, |all, (bit, _)| all | bit)
     }
+
+    /// The steps of a page: their bits in a mask, and their bytes.
+    fn all(self) -> impl Iterator<Item = (u64, Range<usize>)> {
+        let bytes =
+            move |step: usize| step * self.step_bytes..((step + 1) * self.step_bytes).min(self.data_bytes);
+        (0..self.data_bytes.div_ceil(self.step_bytes)).map(move |step| (Self::bit(step), bytes(step)))
+    }
+}
+
+fn is_written(bytes: &[u8]) -> bool {
+    bytes.iter().any(|byte| *byte != 0xFF)
+}
+
+/// The bits of a page that programming `new` over `old` brings from 1 to 0; both begin at byte `from`.
+fn cleared(from: usize, old: &[u8], new: &[u8]) -> Vec<u32> {
+    let bytes = (from..).zip(old.iter().zip(new).map(|(old, new)| old & !new));
+    let bits = |(at, byte): (usize, u8)| {
+        (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| (at * 8) as u32 + bit)
+    };
+    bytes.flat_map(bits).collect()
 }
 
 /// One erase block that is not wholly erased.
@@ -136,7 +153,8 @@ impl Array {
         self.page(row).is_some_and(|page| page.data.is_some() && !page.mixed)
     }
 
-    /// True when an ECC engine in the chip cannot correct a step: it was programmed twice, with different bytes.
+    /// True when an ECC engine in the chip cannot correct a step: it was programmed twice, with different bytes, or
+    /// without the engine.
     #[inline]
     pub fn is_spoiled(&self, row: usize, step: usize) -> bool {
         self.spoils && self.page(row).is_some_and(|page| page.spoiled & Steps::bit(step) != 0)
@@ -201,10 +219,40 @@ impl Array {
         if !self.stores {
             return;
         }
-        let (page_bytes, steps) = (self.page_bytes, self.steps);
+        let bytes = &bytes[..self.page_bytes.saturating_sub(column).min(bytes.len())];
+        let spoiled =
+            self.stored(row).zip(self.steps).map_or(0, |(old, steps)| steps.spoiled(old, column, bytes));
+        self.put_down(row, column, bytes, spoiled);
+    }
+
+    /// Programs a page while an ECC engine in the chip is off, which leaves the ECC bytes as they are. Up to `strength` bits of a step that has
+    /// ECC bytes are wrong bits for them; of any more, and of a step that was erased, nothing is known to the engine.
+    pub fn program_without_ecc(&mut self, row: usize, bytes: &[u8], strength: usize) {
+        let Some(steps) = self.steps.filter(|_| self.stores) else { return self.program(row, 0, bytes) };
+        let (mut bytes, mut wrong, mut spoiled) = (bytes.to_vec(), Vec::new(), 0);
+        let (before, known) = (self.stored(row), self.page(row).map_or(0, |page| page.spoiled));
+        for (bit, step) in steps.all() {
+            let (old, new) = (before.map(|page| &page[step.clone()]), &mut bytes[step.clone()]);
+            let old = old.filter(|old| is_written(old) && known & bit == 0);
+            match old.map(|old| cleared(step.start, old, new)) {
+                Some(bits) if bits.len() <= strength => {
+                    new.fill(0xFF);
+                    wrong.extend(bits);
+                }
+                _ if is_written(new) => spoiled |= bit,
+                _ => {}
+            }
+        }
+        self.put_down(row, 0, &bytes, spoiled);
+        wrong.retain(|bit| self.flips(row).binary_search(bit).is_err());
+        wrong.into_iter().for_each(|bit| self.inject(row, bit));
+    }
+
+    /// Brings bits of a page from 1 to 0, where the ECC of the `spoiled` steps fits no longer.
+    fn put_down(&mut self, row: usize, column: usize, bytes: &[u8], spoiled: u64) {
+        let (page_bytes, inside) = (self.page_bytes, bytes.len());
         let page = self.page_to_program(row);
-        let inside = page_bytes.saturating_sub(column).min(bytes.len());
-        let bytes = &bytes[..inside];
+        page.spoiled |= spoiled;
         match &mut page.data {
             None if inside == page_bytes => page.data = Some(Arc::from(bytes)),
             None => {
@@ -214,14 +262,13 @@ impl Array {
             }
             Some(data) => {
                 page.mixed = true;
-                page.spoiled |= steps.map_or(0, |steps| steps.spoiled(data, column, bytes));
                 let target = Arc::make_mut(data);
                 for (old, new) in target[column..].iter_mut().zip(bytes) {
                     *old &= new;
                 }
-                self.spoils |= page.spoiled != 0;
             }
         }
+        self.spoils |= spoiled != 0;
     }
 
     /// Programs a page with the content of another; nothing when that is erased. An erased page shares the memory.

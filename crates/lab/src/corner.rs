@@ -98,13 +98,12 @@ fn text(node: &Node) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Source;
 
     use super::*;
 
     fn slowest_with(chip: &str, sets: &[&str]) -> Slowest {
         let library = Library::built_in();
-        let setup = library.setup_from(&Source::text("x", &format!("chip = {chip:?}"))).unwrap();
+        let setup = library.setup_of_chip(chip).unwrap();
         let sets = Override::parse_all(sets).unwrap();
         Corner::Slowest.over(&library, &setup, &sets).unwrap().1.unwrap()
     }

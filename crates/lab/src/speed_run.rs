@@ -138,8 +138,12 @@ fn measure_filesystem(
 /// Refuses tests that make no sense on this device.
 fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
     let (most, unit) = (geometry.erase_bytes / speed::page_bytes(geometry), tests.largest_unit());
-    if unit > most {
-        let message = format!("{unit} pages are more than the {most} of an eraseblock");
+    let wrong = match unit {
+        _ if tests.pages.contains(&0) => Some("0 pages are none".to_owned()),
+        unit if unit > most => Some(format!("{unit} pages are more than the {most} of an eraseblock")),
+        _ => None,
+    };
+    if let Some(message) = wrong {
         return Err(Error::asked(message, format!("read in units of 1 to {most} pages")));
     }
     Ok(())

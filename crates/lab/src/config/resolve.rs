@@ -61,6 +61,17 @@ impl Library {
         self.setup_of(&Text::new(Arc::clone(source)))
     }
 
+    /// The setup that is a chip alone, by its part's name or path.
+    ///
+    /// # Errors
+    /// As [`Library::setup`].
+    pub fn setup_of_chip(&self, part: &str) -> Result<Setup, ConfigError> {
+        // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
+        self.load(Kind::Part, part)?;
+        let text = format!("chip = {}", toml::Value::String(part.to_owned()));
+        self.setup_from(&Source::text("the chip", &text))
+    }
+
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
         let mut chain = Chain::default();
         chain.enter(&text.source, None)?;

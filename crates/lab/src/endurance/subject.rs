@@ -1,6 +1,6 @@
 //! A chip as the endurance experiment needs it.
 
-use crate::config::{Config, Kind, Library, Override, Part, Source};
+use crate::config::{Config, Library, Override, Part};
 use crate::corner::Corner;
 use crate::error::Error;
 use floatgate_device::cells::Wear;
@@ -80,10 +80,7 @@ impl Subject {
         sets: &[Override],
         corner: Corner,
     ) -> Result<Self, Error> {
-        // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
-        library.load(Kind::Part, part)?;
-        let text = format!("chip = {}", toml::Value::String(part.to_owned()));
-        let setup = library.setup_from(&Source::text("the chip", &text))?;
+        let setup = library.setup_of_chip(part)?;
         let (sets, _) = corner.over(library, &setup, sets)?;
         let config = library.resolve(&setup, &sets)?;
         config.only_keys(&["chip"])?;

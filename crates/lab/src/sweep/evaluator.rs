@@ -4,7 +4,7 @@ use super::batch::{Batch, Record};
 use super::measure::{Figure, Found, Measure, MeasureKind, OPTIONS, SETUP, Subjected};
 use super::population;
 use super::space::{Space, Work};
-use super::spec::{HELP, Population, Spec};
+use super::spec::{Population, Spec, help_on};
 use super::waves::Waves;
 use crate::config::{Config, Library, Override, Prepared, Problem};
 use crate::error::Error;
@@ -46,7 +46,6 @@ impl Evaluator {
     /// # Errors
     /// Wrong overrides, options, tests or numbers.
     pub fn new(library: Arc<Library>, spec: &Spec) -> Result<Self, Error> {
-        spec.check()?;
         let base: Result<Vec<Override>, _> = (1..)
             .zip(&spec.set)
             .map(|(number, set)| Override::parse_of(&format!("set #{number}"), set))
@@ -60,9 +59,8 @@ impl Evaluator {
             super::measure::speed_tests(&tests)?;
         }
         let members = match &spec.population {
-            Some(Population { vary, members, .. }) => {
-                Space::members(vary, *members, spec.seed).map_err(|why| Error::asked(why, HELP))?
-            }
+            Some(Population { vary, members, .. }) => Space::members(vary, *members, spec.seed)
+                .map_err(|why| Error::asked(why, help_on("population")))?,
             None => None,
         };
         let mut screen_tests: Vec<String> = spec.screen.iter().map(|one| one.test().to_owned()).collect();

@@ -3,7 +3,7 @@
 use super::constraint::Constraint;
 use super::measure::{Measure, MeasureKind};
 use super::space::{Axes, Design, Space};
-use crate::config::{ConfigError, Node, Source};
+use crate::config::{ConfigError, Node, Problem, Source};
 use crate::error::Error;
 use crate::speed::Test;
 use serde::de::{DeserializeOwned, Error as _};
@@ -17,15 +17,49 @@ pub const MAX_DESIGNS: usize = 1_000_000;
 /// Most members of a population.
 const MAX_MEMBERS: u32 = 100_000;
 
-/// Help for a specification that is wrong.
-pub(super) const HELP: &str = "a specification has `setup`, a table `space` of lists or ranges ({ from = 1, to = 9, step = 2 }), and may have `set`, `measure`, \
-    `tests`, `options`, `seed`, `screen`, `constraints`, `sample` (`random` or `latin_hypercube`, `seed`), `population` (`members`, `least`, `vary`, `stop`) \
-    and `objectives` (`maximise`, `minimise`)";
+/// Keys of a specification, and help for an error in each.
+const KEYS: [(&str, &str); 12] = [
+    ("setup", "`setup` is the name or path of a setup; of a part for `endurance`, of a card for `card`"),
+    ("set", "`set` has overrides of all designs: a list of `key=value`, or a table"),
+    ("measure", "`measure` is `speed`, `fs`, `age`, `endurance`, `powercut` or `card`"),
+    ("tests", "`tests` names tests: \"page read\", [\"page read\", \"erase\"], or \"all\""),
+    ("options", "docs/scale.md has the options of each measurement"),
+    ("seed", "`seed` is that of the chip; of a population, of its first member"),
+    (
+        "space",
+        "`space` has lists or ranges ({ from = 1, to = 9, step = 2 }) by key; with `sample` ranges need no step",
+    ),
+    ("sample", "`sample` has `random` or `latin_hypercube`, a number of designs, and may have `seed`"),
+    ("population", "`population` has `members`, and may have `least`, `vary` and `stop` (`column`, `width`)"),
+    ("screen", "`screen` has conditions on tests of `speed`"),
+    ("constraints", "`constraints` has conditions on figures or numeric keys"),
+    ("objectives", "`objectives` may have `maximise` and `minimise`"),
+];
+
+/// Help for an error at a path of a specification.
+pub(super) fn help_on(path: &str) -> &'static str {
+    let of = KEYS.iter().find(|(key, _)| path.split('.').next() == Some(key));
+    of.map_or("docs/scale.md has whole specifications", |(_, help)| help)
+}
 
 /// An error in a specification, with advice.
 fn helped(error: ConfigError) -> Error {
-    let has_advice = error.advice().is_some();
-    Error::Config(if has_advice { error } else { error.help(HELP) })
+    let help = help_on(&error.report().path);
+    Error::Config(if error.advice().is_some() { error } else { error.help(help) })
+}
+
+/// The same error at the place of its key in the text of a specification.
+fn placed(error: Error, tree: &Node) -> Error {
+    let Error::Config(error) = error else { return error };
+    let node = tree.get(&error.report().path).filter(|_| error.place().is_none());
+    let place = node.map(|node| match error.problem() {
+        Problem::UnknownKey => node.origin.key_place(),
+        _ => node.origin.value_place(),
+    });
+    match place {
+        Some(place) => error.at(place).into(),
+        None => error.into(),
+    }
 }
 
 /// The error of a `T` in JSON, in the words of those in TOML: a caller has no text in which a place could be shown.
@@ -36,7 +70,7 @@ pub(super) fn explained<T: DeserializeOwned>(json: &str, error: &serde_json::Err
         Some(Err(error)) => helped(error.without_place()),
         _ => {
             let message = error.to_string();
-            Error::asked(message.split(" at line ").next().unwrap_or_default(), HELP)
+            Error::asked(message.split(" at line ").next().unwrap_or_default(), help_on(""))
         }
     }
 }
@@ -58,7 +92,12 @@ pub(super) fn check_range<T: PartialOrd + Display>(
         Bound::Included(most) | Bound::Excluded(most) => format!("give {least} to {most}"),
         Bound::Unbounded => format!("give {least} or more"),
     };
-    Err(Error::asked(format!("`{key}` is {value}"), help))
+    Err(wrong(key, format!("`{key}` is {value}"), help))
+}
+
+/// A value that its type allows, and that makes no sense.
+fn wrong(key: &str, message: String, help: impl Display) -> Error {
+    ConfigError::new(Problem::WrongValue, message).path(key).help(help).into()
 }
 
 /// A sweep.
@@ -200,6 +239,7 @@ impl Spec {
         if let Some(population) = &mut spec.population {
             population.vary.sort();
         }
+        spec.check().map_err(|error| placed(error, &tree))?;
         Ok(spec)
     }
 
@@ -208,7 +248,9 @@ impl Spec {
     /// # Errors
     /// A text that is none.
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text).map_err(|error| explained::<Self>(text, &error))
+        let spec: Self = serde_json::from_str(text).map_err(|error| explained::<Self>(text, &error))?;
+        spec.check()?;
+        Ok(spec)
     }
 
     /// The specification in JSON without its designs: what one needs to know to measure some of them.
@@ -225,7 +267,7 @@ impl Spec {
             Some(designs) => Space::listed(designs),
             None => Space::new(&self.space, self.sample.as_ref()),
         };
-        let space = space.map_err(|why| Error::asked(why, HELP))?;
+        let space = space.map_err(|why| Error::asked(why, help_on("space")))?;
         Measure::check_keys(self, space.keys())?;
         let mut varied = self.population.iter().flat_map(|population| population.vary.keys());
         match varied.find(|key| space.keys().any(|own| own == *key)) {
@@ -237,8 +279,9 @@ impl Spec {
         }
     }
 
-    /// Refuses numbers that make no sense.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Refuses options that the measurement does not have, and numbers that make no sense.
+    fn check(&self) -> Result<(), Error> {
+        Measure::new(self.measure, &self.options, &[])?;
         if let Some(test) =
             self.screen.iter().map(Constraint::test).find(|test| Test::from_name(test).is_none())
         {
@@ -256,9 +299,11 @@ impl Spec {
         check_range("population.members", population.members, 1..=MAX_MEMBERS)?;
         check_range("population.least", population.least, 1..)?;
         match &population.stop {
-            Some(stop) if !(stop.width > 0.0 && stop.width.is_finite()) => {
-                Err(Error::asked(format!("an interval {} wide", stop.width), "give `stop.width` above 0"))
-            }
+            Some(stop) if !(stop.width > 0.0 && stop.width.is_finite()) => Err(wrong(
+                "population.stop.width",
+                format!("an interval {} wide", stop.width),
+                "give a width above 0",
+            )),
             _ => Measure::check_keys(self, population.vary.keys()),
         }
     }

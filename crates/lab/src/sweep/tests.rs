@@ -452,6 +452,29 @@ fn messages_name_what_was_written() {
     }
 }
 
+/// An error in a table has its place and the advice that it needs, and not what all of a specification may have.
+#[test]
+fn errors_in_tables_have_their_place() {
+    for (text, place, help) in [
+        ("[options]\nblocks = 'x'", "s.toml:4:10", "options of each measurement"),
+        ("[options]\nblocks = 0", "s.toml:4:10", "give 1 or more"),
+        ("[options]\nblokcs = 1", "s.toml:4:1", "did you mean `blocks`?"),
+        ("[population]\nmembers = 'x'", "s.toml:4:11", "`population` has `members`"),
+        ("[population]\nleast = 1", "s.toml:3:1", "`population` has `members`"),
+        ("[population]\nmembers = 0", "s.toml:4:11", "give 1 to 100000"),
+        ("[population]\nmembers = 9\nstop = { column = 'x', width = 0 }", "s.toml:5:32", "width above 0"),
+        ("[sample]\nrandom = 0", "s.toml:4:10", "give 1 to"),
+        ("[sample]\nrandom = true", "s.toml:4:10", "`sample` has"),
+    ] {
+        let text = format!("setup = 'am62a-w35n01jw'\nspace.x = [1]\n{text}\n");
+        let error = Spec::parse("s.toml", &text).unwrap_err();
+        let found = error.config().and_then(|error| error.place()).map(ToString::to_string);
+        assert_eq!(found.as_deref(), Some(place), "{text}: {error}");
+        let told = error.help().unwrap();
+        assert!(told.contains(help) && told.len() < 120, "{text}: {told}");
+    }
+}
+
 /// Messages name the key of the specification in which the wrong override stands, and no `--set`, which nobody has typed.
 #[test]
 fn wrong_overrides_stand_where_the_specification_has_them() {

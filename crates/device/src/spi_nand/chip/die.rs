@@ -272,10 +272,21 @@ impl Die {
         }
     }
 
-    /// Cache to array.
-    pub(super) fn program(&mut self, block: u32, page: u32, row: u32, plane: usize) {
+    /// Cache to array. `unseen_by` is the strength of an on-die ECC that is off.
+    pub(super) fn program(
+        &mut self,
+        block: u32,
+        page: u32,
+        row: u32,
+        plane: usize,
+        unseen_by: Option<usize>,
+    ) {
         self.fill_lazy_caches();
-        self.array.program(row as usize, 0, &self.caches[plane].bytes);
+        let bytes = &self.caches[plane].bytes;
+        match unseen_by {
+            Some(strength) => self.array.program_without_ecc(row as usize, bytes, strength),
+            None => self.array.program(row as usize, 0, bytes),
+        }
         self.leaks.remove(&(row as usize));
         let order = &mut self.order[block as usize];
         if page + 1 == u32::from(order.next) {

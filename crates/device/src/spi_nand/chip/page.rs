@@ -219,6 +219,7 @@ impl SpiNand {
             return Err(Violation::Sequence("program execute of a cache that holds nothing"));
         }
         let (nop, ecc_on) = (self.spec.nop, self.code().is_some());
+        let unseen_by = self.code.filter(|_| !ecc_on).map(|code| code.strength());
         self.die().may_program(place.block, place.page, place.row, nop)?;
         if ecc_on {
             let spec = std::sync::Arc::clone(&self.spec);
@@ -227,7 +228,7 @@ impl SpiNand {
         let broken = self.faults(place.block).program;
         let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();
-        die.program(place.block, place.page, place.row, plane);
+        die.program(place.block, place.page, place.row, plane, unseen_by);
         let outcome = die.cells.program(place.row, call.end);
         (die.program_failed, die.write_enabled) = (broken || outcome.failed, false);
         die.begin(ArrayTask::Program, place.row, call.end, outcome.time.min(most));

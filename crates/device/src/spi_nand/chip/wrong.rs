@@ -3,6 +3,7 @@
 //! The code is the maker's secret, so bits are counted, not decoded: a codeword with at most as many wrong bits as the
 //! code's strength is repaired, any other is left as it is. A codeword is a step of data with its share of the OOB. One whose data
 //! were programmed twice, with different bytes, has ECC bytes that fit neither: it cannot be repaired, and reads as the AND of both.
+//! Data that are programmed while the engine is off change no ECC bytes: a few bits that went to 0 are wrong bits, any more cannot be repaired.
 //! Of OOB that was programmed twice nothing is lost: makers leave some of it to the user's own programs.
 
 use super::super::spec::SpiNandGeometry;
@@ -47,6 +48,11 @@ impl PageCode {
         let steps = data_bits.div_ceil(step_bits);
         let strength = u16::try_from(code.strength).unwrap_or(u16::MAX);
         Self { strength, step_bits, share_bits: (g.oob_bytes * 8 / steps).max(1), data_bits, steps }
+    }
+
+    /// Wrong bits of a codeword that are corrected.
+    pub(super) fn strength(&self) -> usize {
+        self.strength.into()
     }
 
     /// The codeword that a bit belongs to; what does not divide is the last one's.

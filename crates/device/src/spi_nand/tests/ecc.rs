@@ -71,6 +71,45 @@ fn a_step_that_is_programmed_twice_cannot_be_corrected() {
     }
 }
 
+/// The ECC bytes stay as they were: bits of a written page are corrected, as far as the code does, and an erased page has none that fit.
+#[test]
+fn data_that_are_written_raw_have_the_ecc_of_before() {
+    for name in ["mx35lf2ge4ad", "w35n01jw"] {
+        let mut d = Rig::new("1S-1S-1S").driver(name);
+        let page = d.geometry().write_bytes as usize;
+        let strength = d.geometry().ecc_strength as usize;
+        let oob = vec![0xFF; d.geometry().oob_bytes as usize];
+        let write_raw = |d: &mut Driver, row: usize, data: &[u8]| {
+            d.write_oob(d.ready_at(), (row * page) as u64, data, &oob, OobMode::Raw).unwrap();
+        };
+        let is_lost = |d: &mut Driver, row: usize| match read(d, (row * page) as u64, page).0 {
+            Ok(_) => false,
+            Err(kind) => kind == ErrorKind::Uncorrectable,
+        };
+        let with_zeros = |zeros: usize| [vec![0x0E; zeros], vec![0x0F; page - zeros]].concat();
+        let data = with_zeros(0);
+        d.write(d.ready_at(), 0, &data).unwrap();
+        write_raw(&mut d, 0, &with_zeros(1));
+        assert_eq!(read(&mut d, 0, page), (Ok((1, 1)), data.clone()), "{name}");
+        let mut raw = vec![0; page];
+        d.read_oob(d.ready_at(), 0, &mut raw, &mut [], OobMode::Raw).unwrap();
+        assert_eq!(raw[..8], with_zeros(1)[..8], "{name}: cells");
+
+        d.write(d.ready_at(), page as u64, &data).unwrap();
+        write_raw(&mut d, 1, &with_zeros(strength + 1));
+        write_raw(&mut d, 2, &data);
+        write_raw(&mut d, 3, &[vec![0x0F; 512], vec![0xFF; page - 512]].concat());
+        d.write(d.ready_at(), 3 * page as u64, &[vec![0xFF; 512], vec![0x0F; page - 512]].concat()).unwrap();
+        for row in 1..4 {
+            assert!(is_lost(&mut d, row), "{name}: page {row}");
+        }
+
+        d.erase(d.ready_at(), 0, d.geometry().erase_bytes.into()).unwrap();
+        d.write(d.ready_at(), 0, &data).unwrap();
+        assert_eq!(read(&mut d, 0, page), (Ok((0, 0)), data), "{name}: erased");
+    }
+}
+
 /// JFFS2's clean markers: OOB first, data later.
 #[test]
 fn oob_and_data_of_a_page_may_be_programmed_one_after_the_other() {

@@ -9,7 +9,7 @@ mod table;
 pub use picture::picture;
 pub use table::{Point, Series};
 
-use crate::config::{Config, ConfigError, Library, Override, Provenance, Source};
+use crate::config::{Config, ConfigError, Library, Override, Provenance};
 use crate::error::Error;
 use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
 use floatgate_device::nand::NandFacts;
@@ -187,7 +187,7 @@ impl Chip {
     /// # Errors
     /// Names and values that are wrong; a NOR, which needs no ECC.
     pub fn named(library: &Library, name: &str, sets: &[Override]) -> Result<Self, Error> {
-        let setup = library.setup_from(&Source::text("the command line", &format!("chip = {name:?}")))?;
+        let setup = library.setup_of_chip(name)?;
         let config = library.resolve(&setup, sets)?;
         config.only_keys(&["chip"])?;
         Self::of_config(&config)
