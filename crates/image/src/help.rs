@@ -220,6 +220,10 @@ impl Help for ImageError {
             Self::PebSize { .. } => {
                 "`floatgate image info` without --peb-size says what the image tells; where its beginning is cut off, leave --peb-size out"
             }
+            Self::GuessedEraseblocks { possible, .. } => {
+                let possible: Vec<String> = possible.iter().map(u32::to_string).collect();
+                return format!("--peb-size states that of the flash: {} are possible", possible.join(", "));
+            }
             Self::NoRepairRoom(own) => {
                 return format!(
                     "{} cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files",

@@ -398,6 +398,9 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
+        if shape.erase_is_guess {
+            return Err(self.guessed(found, shape)?);
+        }
         let extent = jffs2::write::Extent::read(&*store, found, shape)?;
         if let Some(at) = extent.foreign.filter(|_| !recover) {
             let (offset, own) = (self.file_byte(at), self.part(found.offset..at));
@@ -408,6 +411,18 @@ impl Image {
             room.reserve(found.offset + len)?;
         }
         Ok(Box::new(jffs2::write::mount(store, found, shape, len, recover)?))
+    }
+
+    /// The refusal to change a JFFS2 of which nothing tells the size of eraseblocks: a summary would state what is a guess.
+    pub(super) fn guessed(&self, found: &Found, shape: &Jffs2Shape) -> Result<ImageError, ImageError> {
+        let mut store = self.store()?;
+        let mut is_possible = |size: &u32| {
+            let all = detect_sized(&mut store, Some(*size));
+            all.is_ok_and(|all| all.iter().any(|one| one.offset == found.offset))
+        };
+        let possible = jffs2::detect::sizes().filter_map(|size| u32::try_from(size).ok());
+        let possible = possible.filter(|size| is_possible(size)).collect();
+        Ok(ImageError::GuessedEraseblocks { guess: shape.erase_bytes, possible })
     }
 
     /// Makes sure that a JFFS2 that was changed mounts again. UBIFS is written by transactions that its own mount believes.

@@ -328,8 +328,8 @@ fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Makes a JFFS2 clean. Where nothing tells the size of its eraseblocks, the new nodes may, and another one than it was taken for: then a summary states
-/// the size, or it is mended as that other one.
+/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, unless that is a guess, or it is
+/// mended as that other one.
 fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
     leave_tail(image, &mut found)?;
@@ -344,16 +344,19 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
         jffs2_repair::write_again(target(image, out)?, &found, shape, &lost)?;
         let now = image.open_like(out, Access::Read)?;
         let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
-        let states_size =
+        let is_other =
             matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
-        if states_size && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
+        if is_other && shape.erase_is_guess {
+            return Err(image.guessed(&found, shape)?);
+        }
+        if is_other && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
             let now = image.open_like(out, Access::Read)?;
             if now.found.iter().all(is_same) {
                 break;
             }
         }
         match now.found.as_slice() {
-            [new] if is_only && !is_same(new) && now.splices.is_empty() => found = new.clone(),
+            [new] if is_other => found = new.clone(),
             _ => break,
         }
     }

@@ -403,7 +403,6 @@ impl EditArgs {
         };
         let outcome = edit(self.image.file()?, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
-        options::tell_guess(committed.guessed_erase_bytes);
         self.report(&committed, &edited)
     }
 

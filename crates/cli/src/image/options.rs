@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use crate::help::Help;
-use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
@@ -116,13 +115,4 @@ pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure>
 pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
     let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
     Failure::new(format!("{name}{error}"), error.help())
-}
-
-/// Says that eraseblocks which were written to have a size that is a guess.
-pub(super) fn tell_guess(erase_bytes: Option<u32>) {
-    if let Some(bytes) = erase_bytes {
-        output::tell(&format!(
-            "the size of its eraseblocks, {bytes} bytes, is a guess: --peb-size states that of the flash"
-        ));
-    }
 }

@@ -96,9 +96,6 @@ pub struct Committed {
     pub free_blocks: u64,
     /// Sizes that are larger than before.
     pub grown: Vec<Grown>,
-    /// Bytes of an eraseblock, if they are a guess: for flash with others the image is not good.
-    #[serde(skip)]
-    pub guessed_erase_bytes: Option<u32>,
 }
 
 /// A size that a change has made larger.
@@ -262,8 +259,7 @@ impl Ended {
             grown.push(Grown { what: "file", unit: "byte", from, to });
         }
         let file = file.display().to_string();
-        let guessed_erase_bytes = self.found.guessed_erase_bytes();
-        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown, guessed_erase_bytes })
+        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown })
     }
 
     fn write_in_place(&self) -> Result<u64, ImageError> {

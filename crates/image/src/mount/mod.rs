@@ -74,8 +74,6 @@ pub struct Mounted {
     session: Session<Bridge>,
     worker: Worker,
     directory: PathBuf,
-    /// Bytes of an eraseblock that is written to, if they are a guess: for flash with others the image is not good.
-    pub guessed_erase_bytes: Option<u32>,
 }
 
 /// Ends a mount from another thread.
@@ -95,14 +93,14 @@ impl Mounted {
         if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
-        let (served, lock, guessed_erase_bytes) = open(image, &setup)?;
+        let (served, lock) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
         let notifier = bridge.notifier();
         match Session::new(bridge, directory, &config(image, &setup)) {
             Ok(session) => {
                 let _ = notifier.set(session.notifier());
-                Ok(Self { session, worker, directory: directory.to_owned(), guessed_erase_bytes })
+                Ok(Self { session, worker, directory: directory.to_owned() })
             }
             Err(error) => {
                 // The filesystem is mounted already, and its image says so.
@@ -122,7 +120,7 @@ impl Mounted {
     /// # Errors
     /// The connection to the kernel failed; the filesystem could not be written.
     pub fn serve(self) -> Result<(), MountError> {
-        let Self { session, worker, directory, .. } = self;
+        let Self { session, worker, directory } = self;
         let served = session.run();
         worker.end()?;
         served.map_err(|error| MountError::Host { directory, error })
@@ -168,8 +166,8 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
-/// Opens the image and mounts the filesystem; with the size of its eraseblocks, if they are written to and that is a guess.
-fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Option<u32>), ImageError> {
+/// Opens the image and mounts the filesystem.
+fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
@@ -177,6 +175,5 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Option<u32>), 
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
-    let guess = image.choose(&setup.selection)?.guessed_erase_bytes().filter(|_| setup.writable);
-    Ok((Handler::new(fs, setup.clock), lock, guess))
+    Ok((Handler::new(fs, setup.clock), lock))
 }

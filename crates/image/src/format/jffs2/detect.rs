@@ -17,8 +17,9 @@ use super::pages::{self, Place};
 use super::shifts::{Edge, Node};
 use crate::ImageError;
 use crate::detect::{Content, Found, PageShape};
+pub(crate) use eraseblocks::sizes;
 use eraseblocks::{ERASE_MIN, Eraseblocks, Marks, UNUSED_MAX};
-pub(super) use eraseblocks::{ERASE_USUAL, Grid, sizes};
+pub(super) use eraseblocks::{ERASE_USUAL, Grid};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
