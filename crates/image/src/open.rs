@@ -418,7 +418,7 @@ impl Image {
         let mut store = self.store()?;
         let mut is_possible = |size: &u32| {
             let all = detect_sized(&mut store, Some(*size));
-            all.is_ok_and(|all| all.iter().any(|one| one.offset == found.offset))
+            all.is_ok_and(|all| all.iter().any(|one| one.offset == found.offset && one.splices.is_empty()))
         };
         let possible = jffs2::detect::sizes().filter_map(|size| u32::try_from(size).ok());
         let possible = possible.filter(|size| is_possible(size)).collect();

@@ -427,7 +427,7 @@ impl EditArgs {
     }
 }
 
-fn tell_losses(losses: &[Loss]) {
+pub(super) fn tell_losses(losses: &[Loss]) {
     for Loss { path, what } in losses.iter().take(LINES) {
         output::tell(&format!("not kept: {path}: {what}"));
     }

@@ -9,9 +9,11 @@ use floatgate_stack::fs::{FileSystem, Timestamp};
 use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
+use super::paths::Paths;
 use super::pending::erase;
 use super::{EditError, Edited, Editor};
 use crate::detect::{Content, Found};
+use crate::extract::Loss;
 use crate::oob_store::OobPages;
 use crate::open::{FilePending, Growth, store_of};
 use crate::output::{self, Output};
@@ -76,6 +78,8 @@ pub struct Session {
     /// The image with the pending changes, to be opened again.
     image: Image,
     grown: Vec<Grown>,
+    /// Files that the recovery has given up.
+    losses: Vec<Loss>,
     pending: FilePending,
     found: Found,
     oob: Option<OobPages>,
@@ -128,12 +132,14 @@ impl Session {
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
         let image = image.with_lebs(lebs);
+        let paths = Paths::before(&image, &found, options.recover)?;
         let fs = image.mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
+        let losses = paths.missing_in(&mut *fs);
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
         let grown = Vec::new();
-        Ok(Self { fs, image, grown, pending, found, oob, path, output, _lock: lock })
+        Ok(Self { fs, image, grown, losses, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -156,7 +162,7 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock } = self;
+        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock, .. } = self;
         fs.end_change().map_err(EditError::of_end)?;
         let free_blocks = fs.space().free_blocks;
         fs.unmount().map_err(EditError::of_end)?;
@@ -238,7 +244,8 @@ fn attempt(
     }));
     let mut editor = Editor::new(session.fs());
     change(&mut editor)?;
-    let edited = editor.done;
+    let mut edited = editor.done;
+    edited.losses.append(&mut session.losses);
     Ok((session.commit()?, edited))
 }
 

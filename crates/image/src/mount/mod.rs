@@ -29,6 +29,8 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
+use super::edit::Paths;
+use super::extract::Loss;
 use super::open::Growth;
 use super::{Access, Image, ImageError, ImageFs, Lock, Selection};
 use bridge::Bridge;
@@ -74,6 +76,8 @@ pub struct Mounted {
     session: Session<Bridge>,
     worker: Worker,
     directory: PathBuf,
+    /// Files that the recovery has given up.
+    pub losses: Vec<Loss>,
 }
 
 /// Ends a mount from another thread.
@@ -93,14 +97,14 @@ impl Mounted {
         if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
-        let (served, lock) = open(image, &setup)?;
+        let (served, lock, losses) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
         let notifier = bridge.notifier();
         match Session::new(bridge, directory, &config(image, &setup)) {
             Ok(session) => {
                 let _ = notifier.set(session.notifier());
-                Ok(Self { session, worker, directory: directory.to_owned() })
+                Ok(Self { session, worker, directory: directory.to_owned(), losses })
             }
             Err(error) => {
                 // The filesystem is mounted already, and its image says so.
@@ -120,7 +124,7 @@ impl Mounted {
     /// # Errors
     /// The connection to the kernel failed; the filesystem could not be written.
     pub fn serve(self) -> Result<(), MountError> {
-        let Self { session, worker, directory } = self;
+        let Self { session, worker, directory, .. } = self;
         let served = session.run();
         worker.end()?;
         served.map_err(|error| MountError::Host { directory, error })
@@ -166,14 +170,16 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
 }
 
-/// Opens the image and mounts the filesystem.
-fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock), ImageError> {
+/// Opens the image and mounts the filesystem; with what its recovery has given up.
+fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open_sized(path, access, setup.selection.peb_bytes)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
-    let fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
-    Ok((Handler::new(fs, setup.clock), lock))
+    let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;
+    let mut fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
+    let losses = paths.missing_in(&mut *fs);
+    Ok((Handler::new(fs, setup.clock), lock, losses))
 }

@@ -20,7 +20,7 @@ use floatgate_stack::jffs2::{Damage, Fault, MountError};
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
 use super::nodes::{Body, Piece, pieces};
-use super::{FileJffs2, Jffs2Shape, mount};
+use super::{Jffs2Shape, mount};
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
@@ -129,14 +129,6 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
     })
 }
 
-/// True when the part with the names of the root directory is not there: what they lead to is, and nothing damaged in which they could have been.
-fn is_without_beginning(fs: &FileJffs2) -> bool {
-    let is_any = |is_it: fn(&Fault) -> bool| fs.damaged_nodes().iter().any(|damage| is_it(&damage.fault));
-    fs.is_without_root()
-        && is_any(|fault| matches!(fault, Fault::NoName { .. }))
-        && !is_any(|fault| matches!(fault, Fault::Media(_) | Fault::TooLong { .. } | Fault::NoNode { .. }))
-}
-
 /// Damage of a JFFS2, by places in it.
 #[derive(Debug, Default)]
 struct Wrong {
@@ -175,10 +167,6 @@ impl Wrong {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
-                if is_without_beginning(&fs) {
-                    let missing = "the part with the root directory is not there".to_owned();
-                    return Err(ImageError::Truncated(missing));
-                }
                 let Survey { losses, names, gaps } = survey(&mut fs);
                 saved.losses.extend(losses);
                 (wrong.names, wrong.gaps) = (names, gaps);
