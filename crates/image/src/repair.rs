@@ -336,7 +336,8 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
     for _ in 0..SIZES_TRIED {
         let Content::Jffs2(shape) = &found.content else { break };
         let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
-        let mended = jffs2_repair::mend(&|| target(image, out), &found, shape, saved);
+        let mended =
+            jffs2_repair::mend(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
         mended.map_err(|error| match error {
             ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
             error => error,

@@ -4,12 +4,13 @@ use std::fs;
 
 use floatgate_image::check::{Finding, Outcome, check};
 use floatgate_image::edit::{EditOptions, GrowTo};
+use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
 use floatgate_image::help::Help as _;
 use floatgate_image::info::info;
 use floatgate_image::{Part, Selection};
 
 use super::edited::{ERASE, KINDS, NOW, image, noise, outcome, put};
-use super::repaired::repaired;
+use super::repaired::{byte_of_name, repaired};
 use super::{contents, mounted, open, text};
 
 /// Notes of what stands around an image that is clean otherwise.
@@ -116,6 +117,28 @@ fn a_check_tells_what_a_change_refuses() {
         put(&file, &options, "new", b"new").unwrap();
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
         assert!(contents(&mut *mounted(&fs::read(&file).unwrap()), "/data") == noise(1, 100_000), "{kind:?}");
+    }
+}
+
+/// Of the same damage, whoever tells it.
+#[test]
+fn places_are_bytes_of_the_file() {
+    for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
+        let mut bytes = [noise(3, ERASE + 100), image(kind)].concat();
+        let node = byte_of_name(&image(kind), kind.endian, b"text", 0) + ERASE + 100;
+        bytes[node + 41] ^= 1;
+        let image = open(&bytes).unwrap();
+        let report = check(&image, &Selection::default()).unwrap();
+        assert!(report.findings.iter().any(|finding| finding.offset == Some(node as u64)), "{report:?}");
+        let place = format!("at byte {node} ({node:#x})");
+        let told = info(&image).unwrap().images[0].jffs2.as_ref().unwrap().damage.join("\n");
+        assert!(told.contains(&place), "{kind:?}: {place}: {told}");
+        let extractions = Extractions::open(&image, &Selection::default()).unwrap();
+        let mut target = TarTarget::new(Vec::new());
+        let extracted = extractions.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
+        assert!(extracted.losses.iter().any(|loss| loss.what.contains(&place)), "{:?}", extracted.losses);
+        let (report, _) = repaired(&format!("{kind:?}"), &bytes).unwrap();
+        assert!(report.losses.iter().any(|loss| loss.what.contains(&place)), "{:?}", report.losses);
     }
 }
 

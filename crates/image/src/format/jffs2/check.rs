@@ -76,7 +76,7 @@ pub(crate) fn check(
             note_base(fs.counts(), report);
             note_around(image, found, shape, &fs, report)?;
             note_bad(image, found, shape, report)?;
-            Check::new(&mut fs, Some(origin), report).run(&mut checked);
+            Check::new(&mut fs, origin, report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
             let consequence = "Linux does not mount the filesystem";
@@ -228,9 +228,9 @@ pub(super) struct Survey {
 pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 
 /// Reads all files; what is missing is listed once for each file.
-pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
+pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut report = CheckReport::default();
-    let mut check = Check::new(fs, None, &mut report);
+    let mut check = Check::new(fs, origin, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
     let (names, gaps) = (check.wrong, check.gaps);
     // Nothing is lost of a target that only Linux refuses, nor where only a type, versions or a summary are written anew.
@@ -249,8 +249,7 @@ pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
         findings.filter(|finding| is_file(finding) || !finding.paths.iter().any(|path| files.contains(path)));
     let losses = findings.map(|finding| {
         let path = finding.paths.first().cloned().unwrap_or_else(|| "/".to_owned());
-        let place =
-            finding.offset.map_or(String::new(), |offset| format!(", at byte {offset:#x} of the filesystem"));
+        let place = finding.offset.map_or(String::new(), |at| format!(", at byte {at} ({at:#x})"));
         Loss { path, what: format!("{}{place}", finding.what) }
     });
     Survey { losses: losses.collect(), names, gaps }
@@ -260,7 +259,7 @@ struct Check<'c> {
     fs: &'c mut FileJffs2,
     /// Damage that has its finding.
     told: usize,
-    origin: Option<&'c Origin>,
+    origin: &'c Origin,
     report: &'c mut CheckReport,
     /// Names that cannot stay as they are.
     wrong: Vec<WrongName>,
@@ -269,7 +268,7 @@ struct Check<'c> {
 }
 
 impl<'c> Check<'c> {
-    const fn new(fs: &'c mut FileJffs2, origin: Option<&'c Origin>, report: &'c mut CheckReport) -> Self {
+    const fn new(fs: &'c mut FileJffs2, origin: &'c Origin, report: &'c mut CheckReport) -> Self {
         Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new() }
     }
 
@@ -453,8 +452,7 @@ impl<'c> Check<'c> {
             let what = damage.fault.to_string();
             let mut finding = Finding::new(Layer::Jffs2, severity, structure(&damage), what, consequence);
             let has_place = !matches!(damage.fault, Fault::Missing { .. });
-            let place = self.origin.map_or(damage.at, |origin| origin.file_byte(damage.at));
-            finding.offset = has_place.then_some(place);
+            finding.offset = has_place.then(|| self.origin.file_byte(damage.at));
             finding.name_paths(path.map(str::to_owned).into_iter());
             self.report.add(finding);
         }

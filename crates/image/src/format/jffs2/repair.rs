@@ -21,6 +21,7 @@ use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
 use super::nodes::{Body, Piece, pieces};
 use super::{Jffs2Shape, mount};
+use crate::check::Origin;
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
@@ -39,20 +40,20 @@ const DIRECTORY_MODE: u32 = 0o040_755;
 /// Opens the file that is repaired.
 pub(crate) type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
-/// Makes a JFFS2 sound in the file, and lists what is lost.
+/// Makes a JFFS2 sound in the file, and lists what is lost, with the places in the file that it comes from.
 ///
 /// # Errors
 /// The file cannot be read or written; a mount that nothing here can make possible.
 pub(crate) fn mend(
     open: &Open<'_>,
-    found: &Found,
+    (found, origin): (&Found, &Origin),
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut has_room = true;
     let mut found = found.clone();
     for _ in 0..ROUNDS {
-        let Some(wrong) = Wrong::find(open()?, &found, shape, saved)? else { return Ok(()) };
+        let Some(wrong) = Wrong::find(open()?, (&found, origin), shape, saved)? else { return Ok(()) };
         let mut mending = Mending::read(open()?, &found, shape, &wrong.bad_nodes)?;
         mending.change(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
@@ -160,14 +161,14 @@ impl Wrong {
     /// Looks for what is wrong, and lists it among the losses.
     fn find(
         store: Box<dyn Store>,
-        found: &Found,
+        (found, origin): (&Found, &Origin),
         shape: &Jffs2Shape,
         saved: &mut Saved,
     ) -> Result<Option<Self>, ImageError> {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
-                let Survey { losses, names, gaps } = survey(&mut fs);
+                let Survey { losses, names, gaps } = survey(&mut fs, origin);
                 saved.losses.extend(losses);
                 (wrong.names, wrong.gaps) = (names, gaps);
                 for damage in fs.damaged_nodes() {
@@ -175,13 +176,20 @@ impl Wrong {
                 }
                 if let Some(first) = fs.counts().first_foreign {
                     let nodes = count(fs.counts().foreign_nodes, "node");
-                    saved.lose("/", format!("{nodes} of the other byte order, the first at byte {first:#x}"));
+                    let at = origin.file_byte(first);
+                    saved.lose(
+                        "/",
+                        format!("{nodes} of the other byte order, the first at byte {at} ({at:#x})"),
+                    );
                     let erase = shape.erase_bytes;
                     wrong.places.extend((first..found.len).step_by(erase as usize));
                 }
             }
             Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
-                saved.lose("/", format!("a node of type {code:#06x}, which is not known, at byte {at:#x}"));
+                let place = origin.file_byte(at);
+                let what =
+                    format!("a node of type {code:#06x}, which is not known, at byte {place} ({place:#x})");
+                saved.lose("/", what);
                 wrong.places.insert(at);
                 wrong.bad_nodes.insert(at);
             }
