@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use floatgate_media::jffs2::{Endian, dirent_type};
+use floatgate_media::jffs2::{Body, Endian, dirent_type};
 use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::around::around;
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
@@ -189,8 +189,7 @@ fn note_bad(
 fn good_nodes(block: &[u8], endian: Endian) -> u64 {
     let is_good = |piece: &Piece<'_>| match piece {
         Piece::Node(header, node) if !header.obsolete => {
-            let body = Body::parse(header, node, endian);
-            matches!(body, Ok(Body::Inode(_) | Body::Dirent(_) | Body::Xattr(_) | Body::Xref(_)))
+            Body::parse(header, node, endian).is_ok_and(|body| body.is_content())
         }
         _ => false,
     };

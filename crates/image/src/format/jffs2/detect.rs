@@ -7,12 +7,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use floatgate_media::jffs2::{
-    DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker, ZERO_FILL,
+    Body, DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker, ZERO_FILL,
 };
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
-use super::nodes::Body;
 use super::pages::{self, Place};
 use super::shifts::{Edge, Node};
 use crate::ImageError;

@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::jffs2::{Endian, Header, ROOT_INODE};
+use floatgate_media::jffs2::{Body, Endian, Header, ROOT_INODE};
 use floatgate_stack::{Store, StoreError};
 
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount, mount_as};
 use crate::detect::Found;
 use crate::extract::{Loss, show_name};

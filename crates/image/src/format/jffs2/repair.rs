@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use floatgate_media::jffs2::{
-    Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary,
-    SummaryMarker, dirent_type, emit_summary,
+    Body, Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE,
+    Summary, SummaryMarker, dirent_type, emit_summary,
 };
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
@@ -19,7 +19,7 @@ use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 use super::{Jffs2Shape, mount};
 use crate::check::Origin;
 use crate::detect::Found;
