@@ -83,6 +83,11 @@ impl ImageArgs {
         opened.map_err(|error| failure(&self.image, &error))
     }
 
+    /// Opens the image for reading.
+    pub(super) fn try_read(&self) -> Result<Image, ImageError> {
+        try_read(&self.image, self.peb_size)
+    }
+
     /// Mounts the filesystem without writing anything.
     pub(super) fn mount(&self) -> Result<ImageFs, Failure> {
         let image = self.open(Access::Read)?;
@@ -104,11 +109,14 @@ impl ImageArgs {
 
 /// Opens an image for reading; - is stdin.
 pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure> {
-    let opened = match path.as_os_str() {
+    try_read(path, peb_size).map_err(|error| failure(path, &error))
+}
+
+fn try_read(path: &Path, peb_size: Option<u32>) -> Result<Image, ImageError> {
+    match path.as_os_str() {
         stdin if stdin == "-" => Image::from_stream(&mut std::io::stdin().lock(), peb_size),
         _ => Image::open_sized(path, Access::Read, peb_size),
-    };
-    opened.map_err(|error| failure(path, &error))
+    }
 }
 
 /// Failure of the library, with the name of the file.

@@ -237,6 +237,22 @@ fn a_failure_of_an_output_names_that_only() {
     assert!(run.err.starts_with("error: no/out.ubi: there is no folder"), "{}", run.err);
 }
 
+/// It is no failure to look at it.
+#[test]
+fn erased_flash_is_described() {
+    let folder = fresh("erased-flash");
+    std::fs::write(folder.join("erased"), [0xFF; 70_000]).unwrap();
+    let run = words(&folder, "image info erased");
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    assert!(run.out.starts_with("erased flash"), "{}", run.out);
+    let json: serde_json::Value =
+        serde_json::from_str(&words(&folder, "image info erased --json").out).unwrap();
+    assert_eq!((&json["erased"], &json["images"]), (&true.into(), &serde_json::json!([])));
+    let zeros = std::fs::write(folder.join("zeros"), [0; 70_000]);
+    zeros.unwrap();
+    assert_refused("image info zeros", &words(&folder, "image info zeros"));
+}
+
 /// With eraseblocks of another size an image is not good: where it is a guess, a change wants to be told.
 #[test]
 fn a_change_wants_to_know_the_size_of_eraseblocks() {

@@ -14,7 +14,7 @@ use super::{
 use crate::check::{Origin, open_volume};
 use crate::detect::{Content, Found};
 use crate::format::jffs2;
-use crate::format::jffs2::FileJffs2;
+use crate::format::jffs2::history::Mounted;
 use crate::format::ubifs::check::has_filesystem;
 use crate::history::At;
 use crate::open::choose_volume;
@@ -29,8 +29,7 @@ pub struct Extractions(Parts);
 
 enum Parts {
     One(Box<Extraction>),
-    /// With what is known to be lost.
-    Jffs2(Box<FileJffs2>, Origin, Vec<Loss>),
+    Jffs2(Box<Mounted>, Origin),
     Volumes(Vec<Part>),
 }
 
@@ -57,7 +56,8 @@ impl Extractions {
             let mut fs = jffs2::mount(image.store()?, &found, shape)?;
             let mut losses = jffs2::losses(&mut fs, "have no node");
             losses.extend(shifts(image, &found));
-            return Ok(Self(Parts::Jffs2(Box::new(fs), image.origin(&found), losses)));
+            let mounted = Mounted { fs, losses, notes: Vec::new() };
+            return Ok(Self(Parts::Jffs2(Box::new(mounted), image.origin(&found))));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -100,8 +100,8 @@ impl Extractions {
         let found = image.choose(selection)?;
         Ok(Self(match &found.content {
             Content::Jffs2(shape) => {
-                let (fs, losses) = jffs2::history::at(image, &found, shape, at)?;
-                Parts::Jffs2(Box::new(fs), image.origin(&found), losses)
+                let mounted = jffs2::history::at(image, &found, shape, at)?;
+                Parts::Jffs2(Box::new(mounted), image.origin(&found))
             }
             _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
         }))
@@ -119,8 +119,10 @@ impl Extractions {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self.0 {
             Parts::One(extraction) => return extraction.run(target, limits, progress),
-            Parts::Jffs2(mut fs, origin, losses) => {
-                let mut extracted = extract(&mut FileSystemSource(&mut *fs), target, limits, progress)?;
+            Parts::Jffs2(mounted, origin) => {
+                let Mounted { mut fs, losses, notes } = *mounted;
+                let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
+                extracted.notes.extend(notes);
                 let left_out = |damage| format!("{damage}: what it held is missing, or older");
                 let damage = jffs2::damage(&fs, &origin).into_iter().map(left_out);
                 extracted.losses.extend(damage.map(|what| Loss::new(&[], what)).chain(losses));

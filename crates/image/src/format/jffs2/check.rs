@@ -126,7 +126,7 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
 fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
     let what = format!("inodes up to {last} are of another image, the base of this incremental one");
-    let consequence = "`cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks; Linux mounts this one alone as well";
+    let consequence = "Linux mounts it alone as well; `cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks and no name is in both: else make one image of all files";
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
 }
 
