@@ -110,6 +110,8 @@ pub enum ImageError {
         have: u32,
         /// Those that there must be.
         need: u32,
+        /// Those that the image has.
+        blocks: u32,
     },
     /// Behind the last node of a JFFS2 there is something else than erased flash.
     #[error(
@@ -118,10 +120,12 @@ pub enum ImageError {
     Jffs2Tail {
         /// Byte in the file.
         offset: u64,
-        /// The image up to there.
+        /// The image without that.
         own: Part,
         /// Erased flash follows behind that, or the file ends.
         can_grow: bool,
+        /// Eraseblocks up to the end of the file, if no other image is there.
+        over: Option<u32>,
     },
     /// Files of a JFFS2 have lost their names, and a change would remove them.
     #[error(

@@ -77,6 +77,8 @@ pub struct RepairReport {
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
+    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that the new image states: it tells another size without that.
+    pub stated_guess: Option<u32>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,
     /// Bytes of the damaged file.
@@ -107,6 +109,8 @@ pub(crate) struct Saved {
     pub(crate) losses: Vec<Loss>,
     /// Those among the losses that are names of files.
     nameless: Vec<usize>,
+    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that a summary states now.
+    stated_guess: Option<u32>,
     pub(crate) grown: Vec<Grown>,
 }
 
@@ -117,6 +121,7 @@ impl Saved {
         let known = self.losses.len();
         self.nameless.extend(other.nameless.iter().map(|at| known + at));
         self.losses.extend(other.losses);
+        self.stated_guess = self.stated_guess.or(other.stated_guess);
         self.grown.extend(other.grown);
     }
 
@@ -201,7 +206,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
-    let Saved { filesystems, entries, nameless, losses, grown } = saved;
+    let Saved { filesystems, entries, nameless, losses, stated_guess, grown } = saved;
     let mut report = RepairReport {
         before,
         method,
@@ -210,6 +215,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         entries,
         nameless: nameless.len() as u64,
         losses,
+        stated_guess,
         grown,
         bytes_before: bytes_before?,
         bytes: bytes?,
@@ -316,11 +322,10 @@ fn mend(
 /// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
 fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
     let Content::Jffs2(shape) = &found.content else { return Ok(()) };
-    let store = image.store()?;
     // Pages with OOB are written whole.
     let Ok(fs) = jffs2::mount(image.store()?, found, shape) else { return Ok(()) };
     if image.corrected.is_none()
-        && let Some(at) = jffs2::around::tail(&*store, found, shape, &fs)?
+        && let Some(at) = jffs2::around::tail(image, found, shape, &fs)?
     {
         let len = at - found.offset;
         found.len = len - len % u64::from(NODE_ALIGN);
@@ -328,8 +333,7 @@ fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, unless that is a guess, or it is
-/// mended as that other one.
+/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
 fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
     leave_tail(image, &mut found)?;
@@ -347,10 +351,8 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
         let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
         let is_other =
             matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
-        if is_other && shape.erase_is_guess {
-            return Err(image.guessed(&found, shape)?);
-        }
         if is_other && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
+            saved.stated_guess = Some(shape.erase_bytes).filter(|_| shape.erase_is_guess);
             let now = image.open_like(out, Access::Read)?;
             if now.found.iter().all(is_same) {
                 break;

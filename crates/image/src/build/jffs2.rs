@@ -1,16 +1,15 @@
 //! Building a JFFS2.
 
-use std::ops::Range;
-
-use floatgate_media::jffs2::{Compressor, Endian, Header, NodeType};
+use floatgate_media::jffs2::Compressor;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use floatgate_stack::store::Store;
-use floatgate_stack::{StoreError, StoreFlash, StoreMode};
+use floatgate_stack::{StoreFlash, StoreMode};
 
 use super::{BuildError, BuildOptions, Built, FilledFiles, Jffs2Options, Source, fill_filesystem};
 use crate::ImageError;
+use crate::format::jffs2::write::mark_clean;
 
 /// Eraseblocks beyond what the files can take: those that writing leaves free, and one that is not full.
 const SPARE_BLOCKS: u64 = 8;
@@ -58,24 +57,12 @@ pub(super) fn build(
     // An eraseblock of erased flash is a JFFS2 without files.
     let image_bytes = own.pad_bytes.unwrap_or(0).max(image).max(1).next_multiple_of(erase);
     crate::ubinize::fill(&mut store, image_bytes).map_err(ImageError::Store)?;
-    // Of erased flash alone a marker would be all that there is.
+    // As `mkfs.jffs2 --pad`. Of erased flash alone a marker would be all that there is.
     if options.shape.page_bytes == 1 && image > 0 {
-        mark_clean(&mut store, image..image_bytes, erase, own.endian()).map_err(ImageError::Store)?;
+        mark_clean(&mut store, image..image_bytes, erase, own.endian())?;
     }
     let blocks = super::lebs(image_bytes / erase);
     Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses })
-}
-
-/// Begins the eraseblocks of a part of NOR flash in which nothing is written with clean markers, as `mkfs.jffs2 --pad` does: their distances tell the size.
-fn mark_clean(
-    store: &mut impl Store,
-    free: Range<u64>,
-    erase: u64,
-    endian: Endian,
-) -> Result<(), StoreError> {
-    let mut marker = [0; Header::SIZE];
-    Header::new(NodeType::CleanMarker, Header::SIZE as u32).emit(endian, &mut marker);
-    free.step_by(usize::try_from(erase).unwrap_or(usize::MAX)).try_for_each(|at| store.write_at(at, &marker))
 }
 
 /// The flash, large enough for the files and what writing leaves free; at most 4 GiB.

@@ -79,6 +79,8 @@ pub enum EditError {
         most: u32,
         /// A JFFS2 in its file, which could have this number in one of its own.
         own: Option<Part>,
+        /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+        over: Option<u32>,
     },
     /// The filesystem has too few LEBs for the write buffers and the garbage collector.
     #[error("no space for a change: the filesystem has {lebs} LEBs, too few to be mounted for writing")]

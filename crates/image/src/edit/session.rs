@@ -199,7 +199,8 @@ pub fn edit(
 
 /// Sizes that the filesystem of an image can have.
 fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, ImageError> {
-    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?.growth(&options.selection)
+    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?
+        .growth(&options.selection, options.recover)
 }
 
 fn edit_growing(
@@ -213,9 +214,10 @@ fn edit_growing(
     let Some(growth) = growth_of(path, options)? else { return Err(EditError::CannotGrow) };
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
+        let most = growth.lasting.max(least);
         if lebs < least || lebs > most {
-            let Growth { what, unit, own, .. } = growth;
-            return Err(EditError::Lebs { what, unit, lebs, least, most, own });
+            let Growth { what, unit, own, over, .. } = growth;
+            return Err(EditError::Lebs { what, unit, lebs, least, most, own, over });
         }
         return attempt(path, options, Some((lebs, growth)), change);
     }

@@ -166,8 +166,8 @@ fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
     let image = Image::open_sized(path, Access::Read, setup.selection.peb_bytes)?;
-    let growth = image.growth(&setup.selection)?;
-    Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
+    let growth = image.growth(&setup.selection, setup.recover)?;
+    Ok(growth.map(|Growth { now, lasting, .. }| wanted.clamp(now, lasting.max(now))))
 }
 
 /// Opens the image and mounts the filesystem; with what its recovery has given up.

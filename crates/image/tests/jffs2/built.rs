@@ -16,6 +16,7 @@ use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 
 use super::edited::noise;
+use super::repaired::repaired;
 use super::{IMAGES, open};
 
 const ERASE: u64 = 64 << 10;
@@ -159,7 +160,7 @@ fn a_change_of_an_image_that_does_not_tell_its_eraseblocks_is_refused() {
         fs::write(&image, &bytes).unwrap();
         let mkdir = |peb_bytes| {
             let selection = Selection { peb_bytes, ..Selection::default() };
-            let options = EditOptions { selection, growth: GrowTo::Lebs(8), ..EditOptions::default() };
+            let options = EditOptions { selection, growth: GrowTo::Needed, ..EditOptions::default() };
             let path = ImagePath::new("/new").unwrap();
             edit(&image, &options, &|editor| editor.make_dir(&path, false, 0o755, Owner::default()))
         };
@@ -181,6 +182,18 @@ fn a_change_of_an_image_that_does_not_tell_its_eraseblocks_is_refused() {
             assert_eq!(shape(&fs::read(&image).unwrap(), None).unwrap(), (*size, false));
         }
     }
+}
+
+/// The nodes that a repair adds to a small image may tell another size than it was taken for: then a summary states that one.
+#[test]
+fn a_repair_says_that_it_states_a_guess() {
+    let cut = &IMAGES[2].1[..4429];
+    assert_eq!(shape(cut, None).unwrap(), (64 << 10, true));
+    let (report, new) = repaired("cut off", cut).unwrap();
+    assert_eq!(report.stated_guess, Some(64 << 10));
+    assert_eq!(shape(&new, None).unwrap(), (64 << 10, false));
+    let (report, _) = repaired("whole", IMAGES[2].1).unwrap();
+    assert_eq!(report.stated_guess, None);
 }
 
 /// As those of `mkfs.jffs2 --pad` for NOR: clean markers begin the eraseblocks in which nothing is written.

@@ -10,6 +10,7 @@ use floatgate_stack::ubifs::Severity;
 
 use super::around::around;
 use super::nodes::{Piece, pieces};
+use super::write::Extent;
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
@@ -138,8 +139,10 @@ fn note_around(
     fs: &FileJffs2,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
-    let dd = image.part(found.offset..found.offset + shape.nodes_end).dd();
-    for (part, place) in around(image, found, shape, fs)?.into_iter().zip(["in front of", "behind"]) {
+    let extent = Extent::read(image, found, shape)?;
+    let own = image.own_part(found, &extent);
+    let [front, behind] = around(image, found, shape, fs)?;
+    for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
         let Some(part) = part else { continue };
         let (start, end) = (part.offset, part.end());
         let what = format!(
@@ -147,11 +150,12 @@ fn note_around(
         );
         let consequence = format!(
             "other data, or what has overwritten the image, and then files may be missing: {}",
-            cuts_out(&dd)
+            cuts_out(own, over)
         );
         let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "file", what, consequence);
         finding.offset = Some(start);
         report.add(finding);
+        report.unknown.push(part);
     }
     Ok(())
 }

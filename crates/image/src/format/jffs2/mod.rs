@@ -60,6 +60,11 @@ pub struct Jffs2Shape {
 }
 
 impl Jffs2Shape {
+    /// True when clean markers stand between the nodes.
+    pub(crate) const fn is_nor(&self) -> bool {
+        self.markers && self.page_bytes.is_none()
+    }
+
     pub(crate) const fn endian(&self) -> Endian {
         if self.big_endian { Endian::Big } else { Endian::Little }
     }
