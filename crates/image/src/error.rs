@@ -110,8 +110,6 @@ pub enum ImageError {
         have: u32,
         /// Those that there must be.
         need: u32,
-        /// Those that the image has.
-        blocks: u32,
     },
     /// Behind the last node of a JFFS2 there is something else than erased flash.
     #[error(

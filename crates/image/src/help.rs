@@ -163,11 +163,8 @@ impl Help for ImageError {
             Self::Jffs2(_) => {
                 "`floatgate image check` says what is wrong, `floatgate image info` where images are"
             }
-            Self::NoEraseblocks { have, need, blocks } => {
-                let least = blocks.saturating_add(need.saturating_sub(*have));
-                return format!(
-                    "the image is unchanged; --lebs {least} lengthens it to {least} eraseblocks, the fewest for a change, --grow as far as this one needs"
-                );
+            Self::NoEraseblocks { .. } => {
+                "the image is unchanged; --grow lets it grow as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
             }
             Self::Nameless(_) => {
                 "`floatgate image check --repair` gives them names, and `floatgate image extract` saves them; --recover goes on as Linux does when it mounts, and removes them"

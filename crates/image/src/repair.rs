@@ -77,8 +77,8 @@ pub struct RepairReport {
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
-    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that the new image states: it tells another size without that.
-    pub stated_guess: Option<u32>,
+    /// Bytes of an eraseblock of a JFFS2 that the new image tells, where they were a guess.
+    pub told_erase_bytes: Option<u32>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,
     /// Bytes of the damaged file.
@@ -109,8 +109,8 @@ pub(crate) struct Saved {
     pub(crate) losses: Vec<Loss>,
     /// Those among the losses that are names of files.
     nameless: Vec<usize>,
-    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that a summary states now.
-    stated_guess: Option<u32>,
+    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that new nodes tell now.
+    told_erase_bytes: Option<u32>,
     pub(crate) grown: Vec<Grown>,
 }
 
@@ -121,7 +121,7 @@ impl Saved {
         let known = self.losses.len();
         self.nameless.extend(other.nameless.iter().map(|at| known + at));
         self.losses.extend(other.losses);
-        self.stated_guess = self.stated_guess.or(other.stated_guess);
+        self.told_erase_bytes = self.told_erase_bytes.or(other.told_erase_bytes);
         self.grown.extend(other.grown);
     }
 
@@ -206,7 +206,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
-    let Saved { filesystems, entries, nameless, losses, stated_guess, grown } = saved;
+    let Saved { filesystems, entries, nameless, losses, told_erase_bytes, grown } = saved;
     let mut report = RepairReport {
         before,
         method,
@@ -215,7 +215,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         entries,
         nameless: nameless.len() as u64,
         losses,
-        stated_guess,
+        told_erase_bytes,
         grown,
         bytes_before: bytes_before?,
         bytes: bytes?,
@@ -336,6 +336,8 @@ fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
 /// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
 fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
+    let is_guess = |found: &Found| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
+    let was_guess = is_guess(&found);
     leave_tail(image, &mut found)?;
     for _ in 0..SIZES_TRIED {
         let Content::Jffs2(shape) = &found.content else { break };
@@ -352,7 +354,6 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
         let is_other =
             matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
         if is_other && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
-            saved.stated_guess = Some(shape.erase_bytes).filter(|_| shape.erase_is_guess);
             let now = image.open_like(out, Access::Read)?;
             if now.found.iter().all(is_same) {
                 break;
@@ -362,6 +363,12 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
             [new] if is_other => found = new.clone(),
             _ => break,
         }
+    }
+    if was_guess
+        && let [new] = image.open_like(out, Access::Read)?.found.as_slice()
+        && !is_guess(new)
+    {
+        saved.told_erase_bytes = new.block_bytes();
     }
     Ok(())
 }

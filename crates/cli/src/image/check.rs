@@ -85,9 +85,9 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
         let what = volume.as_ref().map_or("the filesystem".to_owned(), |name| format!("volume {name}"));
         text += &format!("{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more\n");
     }
-    if let Some(bytes) = report.stated_guess {
+    if let Some(bytes) = report.told_erase_bytes {
         text += &format!(
-            "it states eraseblocks of {bytes} bytes, which are a guess: --peb-size states those of the flash\n"
+            "it tells eraseblocks of {bytes} bytes, which are a guess: --peb-size states those of the flash\n"
         );
     }
     if report.bytes != report.bytes_before {

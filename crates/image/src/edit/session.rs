@@ -190,7 +190,9 @@ pub fn edit(
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
     edit_growing(path, options, change).map_err(|error| match growth_of(path, options) {
-        Ok(Some(growth)) if error.wants_room() && growth.max <= options.growth.tried(growth) => {
+        Ok(Some(growth))
+            if error.wants_room() && growth.max.max(growth.lasting) <= options.growth.tried(growth) =>
+        {
             EditError::Largest { error: Box::new(error), growth }
         }
         _ => error,

@@ -29,7 +29,7 @@ pub struct Extractions(Parts);
 
 enum Parts {
     One(Box<Extraction>),
-    Jffs2(Box<Mounted>, Origin),
+    Jffs2(Box<(Mounted, Origin)>),
     Volumes(Vec<Part>),
 }
 
@@ -57,7 +57,7 @@ impl Extractions {
             let mut losses = jffs2::losses(&mut fs, "have no node");
             losses.extend(shifts(image, &found));
             let mounted = Mounted { fs, losses, notes: Vec::new() };
-            return Ok(Self(Parts::Jffs2(Box::new(mounted), image.origin(&found))));
+            return Ok(Self(Parts::Jffs2(Box::new((mounted, image.origin(&found))))));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -101,7 +101,7 @@ impl Extractions {
         Ok(Self(match &found.content {
             Content::Jffs2(shape) => {
                 let mounted = jffs2::history::at(image, &found, shape, at)?;
-                Parts::Jffs2(Box::new(mounted), image.origin(&found))
+                Parts::Jffs2(Box::new((mounted, image.origin(&found))))
             }
             _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
         }))
@@ -119,8 +119,8 @@ impl Extractions {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self.0 {
             Parts::One(extraction) => return extraction.run(target, limits, progress),
-            Parts::Jffs2(mounted, origin) => {
-                let Mounted { mut fs, losses, notes } = *mounted;
+            Parts::Jffs2(mounted) => {
+                let (Mounted { mut fs, losses, notes }, origin) = *mounted;
                 let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
                 extracted.notes.extend(notes);
                 let left_out = |damage| format!("{damage}: what it held is missing, or older");

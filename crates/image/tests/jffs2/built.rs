@@ -184,16 +184,19 @@ fn a_change_of_an_image_that_does_not_tell_its_eraseblocks_is_refused() {
     }
 }
 
-/// The nodes that a repair adds to a small image may tell another size than it was taken for: then a summary states that one.
+/// The nodes that a repair adds to a small image may tell the size: who repairs it is told that this was a guess.
 #[test]
-fn a_repair_says_that_it_states_a_guess() {
-    let cut = &IMAGES[2].1[..4429];
-    assert_eq!(shape(cut, None).unwrap(), (64 << 10, true));
-    let (report, new) = repaired("cut off", cut).unwrap();
-    assert_eq!(report.stated_guess, Some(64 << 10));
-    assert_eq!(shape(&new, None).unwrap(), (64 << 10, false));
-    let (report, _) = repaired("whole", IMAGES[2].1).unwrap();
-    assert_eq!(report.stated_guess, None);
+fn a_repair_says_where_it_tells_a_guess() {
+    for (name, whole) in IMAGES {
+        for len in (4 << 10..whole.len()).step_by(333) {
+            let name = format!("{name} {len}");
+            let Ok((_, was_guess)) = shape(&whole[..len], None) else { continue };
+            let (report, new) = repaired(&name, &whole[..len]).unwrap();
+            let (size, is_guess) = shape(&new, None).unwrap();
+            let tells = was_guess && !is_guess;
+            assert_eq!(report.told_erase_bytes, tells.then_some(size), "{name}");
+        }
+    }
 }
 
 /// As those of `mkfs.jffs2 --pad` for NOR: clean markers begin the eraseblocks in which nothing is written.

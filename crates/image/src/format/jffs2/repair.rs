@@ -693,7 +693,7 @@ fn restore_names(block: &mut [u8], endian: Endian) {
 }
 
 /// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
-fn pad(bytes: &mut [u8], endian: Endian) {
+pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
     if bytes.len() < Header::SIZE {
         return bytes.fill(0xFF);
     }

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use floatgate_media::jffs2::{Endian, Header, NodeType, ZERO_FILL};
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType, ZERO_FILL};
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
 use super::detect::GAP;
+use super::repair::pad;
 use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
 use crate::content::{HEAD_BYTES, format_inside};
 use crate::detect::{Content, Found};
@@ -26,6 +27,9 @@ const PAGES: u32 = 64;
 const PAGE_MIN: u32 = 512;
 const PAGE_MAX: u32 = 8192;
 
+/// Eraseblocks that a change takes at least, those that Linux keeps free among them.
+const ROOM: u32 = 6;
+
 /// Bytes of a file that are looked at together.
 pub(super) const CHUNK: usize = 1 << 20;
 
@@ -38,7 +42,7 @@ pub(crate) struct Extent {
     pub(crate) most: u32,
     /// Eraseblocks that it can be told to have: as many as the next command finds again.
     pub(crate) lasting: u32,
-    /// Eraseblocks up to the end of the file, if what follows tells nothing of itself and may have overwritten the image.
+    /// Eraseblocks up to the end of the file, or with room for a change, if what follows tells nothing of itself and may have overwritten the image.
     pub(crate) over: Option<u32>,
     /// The most that any JFFS2 has.
     pub(crate) limit: u32,
@@ -73,7 +77,8 @@ impl Extent {
         };
         // Clean markers tell that eraseblocks are its own.
         let lasting = if next.is_none() || shape.is_nor() { most } else { whole };
-        let over = is_unknown.then(|| blocks((size - found.offset).next_multiple_of(erase)));
+        let to_end = blocks((size - found.offset).next_multiple_of(erase));
+        let over = is_unknown.then(|| to_end.max(whole.saturating_add(ROOM)));
         let own_end = if foreign.is_some() { nodes_end } else { size.min(found.offset + found.len) };
         let erase_bytes = shape.erase_bytes;
         let limit = blocks(u64::MAX);
@@ -200,6 +205,19 @@ pub(super) fn first_written(
     Ok(None)
 }
 
+/// Makes what is no node behind the last node of its eraseblock padding: nodes in later eraseblocks would make it damage.
+fn pad_tail(store: &mut dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<(), ImageError> {
+    let block_end = found.offset + shape.nodes_end.next_multiple_of(shape.erase_bytes.into());
+    let start = found.offset + shape.nodes_end.next_multiple_of(NODE_ALIGN.into());
+    let end = block_end.min(store.size_bytes());
+    if first_written(store, start, end, found)?.is_some() {
+        let mut tail = vec![0xFF; usize::try_from(end - start).unwrap_or(0)];
+        pad(&mut tail, shape.endian());
+        store.write_at(start, &tail).map_err(ImageError::Store)?;
+    }
+    Ok(())
+}
+
 /// Erases what is no node in the eraseblocks behind the last one with nodes, as Linux does when it mounts.
 fn erase_overwritten(
     store: &mut dyn Store,
@@ -231,6 +249,9 @@ pub(crate) fn mount(
     len: u64,
     recover: bool,
 ) -> Result<FileJffs2, ImageError> {
+    if recover && shape.page_bytes.is_none() {
+        pad_tail(&mut *store, found, shape)?;
+    }
     erase_overwritten(&mut *store, found, shape, len)?;
     crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
     if shape.is_nor() {
@@ -251,10 +272,7 @@ pub(crate) fn mount(
     };
     let mut fs = mount_flash(flash, &options)?;
     match fs.missing_eraseblocks()? {
-        Some((have, need)) => {
-            let blocks = u32::try_from(len / u64::from(shape.erase_bytes)).unwrap_or(u32::MAX);
-            Err(ImageError::NoEraseblocks { have, need, blocks })
-        }
+        Some((have, need)) => Err(ImageError::NoEraseblocks { have, need }),
         None => Ok(fs),
     }
 }
