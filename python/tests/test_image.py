@@ -136,7 +136,7 @@ def test_images_are_built_and_changed(format: str, tree: Path, tmp_path: Path) -
     built = floatgate.Image.build(tree, path, format=format, owner=(0, 0), latest=10**9, **flash)  # type: ignore[arg-type]
     assert (built.rows, built.image_bytes) == ([], path.stat().st_size)
     (tmp_path / "hostname").write_text("board\n")
-    image = floatgate.Image(path)
+    image = floatgate.Image(path, peb_size=4096 if format == "jffs2" else None)
     was = path.read_bytes()
     with image.edit(changed, grow=format == "jffs2") as edit:
         edit.put(tmp_path / "hostname", "/etc/hostname")
@@ -204,6 +204,10 @@ def test_advice_on_images_names_arguments(tree: Path, ubi: Path, tmp_path: Path)
     floatgate.Image.build(tree, path, format="jffs2", setup="stm32-n25q128a")
     (tmp_path / "large").write_bytes(bytes(range(256)) * 4096)
     with pytest.raises(floatgate.Error) as caught, floatgate.Image(path).edit() as edit:
+        edit.put(tmp_path / "large", "/large")
+    assert "`peb_size`" in str(caught.value.help)
+    image = floatgate.Image(path, peb_size=4096)
+    with pytest.raises(floatgate.Error) as caught, image.edit() as edit:
         edit.put(tmp_path / "large", "/large")
     assert "`grow=True`" in str(caught.value.help)
     with pytest.raises(floatgate.Error) as caught:

@@ -101,14 +101,6 @@ impl Found {
         }
     }
 
-    /// Bytes of an eraseblock, where nothing tells them and none were stated.
-    pub(crate) const fn guessed_erase_bytes(&self) -> Option<u32> {
-        match &self.content {
-            Content::Jffs2(shape) if shape.erase_is_guess => Some(shape.erase_bytes),
-            _ => None,
-        }
-    }
-
     /// Refuses a size of PEBs or eraseblocks that was stated and is another one.
     fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
         match (stated, self.block_bytes()) {

@@ -118,10 +118,12 @@ pub enum ImageError {
     Jffs2Tail {
         /// Byte in the file.
         offset: u64,
-        /// The image up to there.
+        /// The image without that.
         own: Part,
         /// Erased flash follows behind that, or the file ends.
         can_grow: bool,
+        /// Eraseblocks up to the end of the file, if no other image is there.
+        over: Option<u32>,
     },
     /// Files of a JFFS2 have lost their names, and a change would remove them.
     #[error(
@@ -185,6 +187,16 @@ pub enum ImageError {
         "the image has no room for the nodes that its repair needs, and something else follows it in the file"
     )]
     NoRepairRoom(Part),
+    /// Nothing in a JFFS2 that is to be changed tells the size of its eraseblocks.
+    #[error(
+        "nothing in the image tells the size of its eraseblocks, to which a change has to keep: {guess} bytes are a guess"
+    )]
+    GuessedEraseblocks {
+        /// Bytes of an eraseblock for reading.
+        guess: u32,
+        /// Sizes that no node contradicts.
+        possible: Vec<u32>,
+    },
     /// The size of eraseblocks that was stated is not that of the image.
     #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
     PebSize {

@@ -27,11 +27,15 @@ pub trait Help {
     }
 }
 
-/// Advice for what stands around an image: `dd` is the command that copies the image alone.
-pub(crate) fn cuts_out(dd: &str) -> String {
-    format!(
-        "{dd} cuts out what is left of it, and `floatgate image put --lebs N` makes that as long as its flash"
-    )
+/// Advice for what stands around an image, which is a part of the file: `over` are the eraseblocks that the image has up to the end of the file.
+pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> String {
+    let dd = own.dd();
+    match over {
+        Some(over) => format!(
+            "{dd} cuts out what is left of it, and `floatgate image put --lebs {over}` makes that as long as it was; with --recover it takes the bytes for a part of the image"
+        ),
+        None => format!("{dd} cuts out what is left of it"),
+    }
 }
 
 /// True when there is no room for more bytes in a file.
@@ -160,21 +164,23 @@ impl Help for ImageError {
                 "`floatgate image check` says what is wrong, `floatgate image info` where images are"
             }
             Self::NoEraseblocks { .. } => {
-                "--lebs N lengthens the image to N eraseblocks, --grow of `floatgate image put` as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
+                "the image is unchanged; --grow lets it grow as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
             }
             Self::Nameless(_) => {
                 "`floatgate image check --repair` gives them names, and `floatgate image extract` saves them; --recover goes on as Linux does when it mounts, and removes them"
             }
-            Self::Jffs2Tail { own, can_grow: true, .. } => {
+            // Erasing it makes no room for a change.
+            Self::Jffs2Tail { own, can_grow: false, over: None, .. } => {
                 return format!(
-                    "--recover goes on as Linux does when it mounts, and erases what is no node; where it is other data, {} cuts the image out, which --grow lets grow",
+                    "something else follows the image: {} cuts it out, and --grow lets that grow",
                     own.dd()
                 );
             }
-            // Erasing it makes no room for a change.
-            Self::Jffs2Tail { own, can_grow: false, .. } => {
+            Self::Jffs2Tail { own, can_grow, over, .. } => {
+                let lebs = over.filter(|_| !can_grow);
+                let lebs = lebs.map_or_else(String::new, |lebs| format!(" --lebs {lebs}"));
                 return format!(
-                    "something else follows the image: {} cuts it out, and --grow lets that grow",
+                    "--recover{lebs} goes on as Linux does when it mounts, and erases what is no node; where it is other data, {} cuts the image out, which --grow lets grow",
                     own.dd()
                 );
             }
@@ -220,6 +226,10 @@ impl Help for ImageError {
             Self::PebSize { .. } => {
                 "`floatgate image info` without --peb-size says what the image tells; where its beginning is cut off, leave --peb-size out"
             }
+            Self::GuessedEraseblocks { possible, .. } => {
+                let possible: Vec<String> = possible.iter().map(u32::to_string).collect();
+                return format!("--peb-size states that of the flash: {} are possible", possible.join(", "));
+            }
             Self::NoRepairRoom(own) => {
                 return format!(
                     "{} cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files",
@@ -241,11 +251,16 @@ impl Help for ImageError {
     }
 }
 
-/// Advice where a JFFS2 is to grow over something else.
-fn alone(own: Part) -> String {
+/// Advice where a JFFS2 is to grow over something else, which may have overwritten it up to a number of eraseblocks.
+fn alone(own: Part, over: Option<u32>) -> String {
     let dd = own.dd();
+    let over = over.map_or_else(String::new, |over| {
+        format!(
+            "; where that is no other data, but has overwritten the image, --recover --lebs {over} erases it"
+        )
+    });
     format!(
-        "the image is unchanged; something else follows it: {dd} cuts it out into a file of its own, where it can grow"
+        "the image is unchanged; something else follows it: {dd} cuts it out into a file of its own, where it can grow{over}"
     )
 }
 
@@ -274,12 +289,13 @@ impl Help for EditError {
             Self::TooSmall { .. } => {
                 "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
             }
+            Self::Image(error @ ImageError::NoEraseblocks { .. }) => return error.help(),
             Self::Image(_) if self.wants_room() => {
                 "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
             }
             Self::Image(error) => return error.help(),
             Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or let it grow with --grow or --lebs N"
+                "the image is unchanged; remove something first, or let it grow with --grow"
             }
             Self::Inside { error: fs::Error::NotFound | fs::Error::NotDirectory, .. } => {
                 "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
@@ -293,8 +309,10 @@ impl Help for EditError {
             Self::Lebs { unit: "LEB", .. } => {
                 "the image is unchanged; `floatgate image info` says how far it can grow"
             }
-            Self::Lebs { least, most, own: Some(own), .. } if least == most => return alone(*own),
-            Self::Largest { growth: Growth { own: Some(own), .. }, .. } => return alone(*own),
+            Self::Lebs { least, most, own: Some(own), over, .. } if least == most => {
+                return alone(*own, *over);
+            }
+            Self::Largest { growth: Growth { own: Some(own), over, .. }, .. } => return alone(*own, *over),
             Self::Largest { .. } => {
                 "the image is unchanged; remove something first, or build a larger one with `floatgate image build --max-lebs`"
             }

@@ -23,6 +23,16 @@ pub struct ImageInfo {
     pub images: Vec<OneImage>,
     /// Of a dump with OOB: what its ECC found.
     pub ecc: Option<Corrected>,
+    /// Every byte is FFh: erased flash.
+    pub erased: bool,
+}
+
+impl ImageInfo {
+    /// Of a file in which every byte is FFh.
+    #[must_use]
+    pub const fn erased() -> Self {
+        Self { images: Vec::new(), ecc: None, erased: true }
+    }
 }
 
 /// One image.
@@ -69,7 +79,7 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
     if let Some(wanted) = &selection.volume {
         keep_volume(&mut images, wanted)?;
     }
-    Ok(ImageInfo { images, ecc })
+    Ok(ImageInfo { images, ecc, erased: false })
 }
 
 /// Leaves only the volumes of a name or number, and the images that have one.
@@ -131,6 +141,9 @@ pub(crate) fn size(bytes: u64) -> String {
 
 impl fmt::Display for ImageInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.erased {
+            writeln!(f, "erased flash: every byte is FFh; Linux mounts it as an empty JFFS2")?;
+        }
         if let Some(ecc) = &self.ecc {
             show_ecc(f, ecc)?;
         }

@@ -31,6 +31,7 @@ use super::detect::{Content, Found, Jffs2Shape, PageShape, detect_in_pages, dete
 use super::edit::Pending;
 use super::format::jffs2;
 use super::format::jffs2::shifts::{Splice, Splices};
+use super::format::jffs2::write::Extent;
 use super::info::size;
 use super::oob::{Corrected, correct};
 use super::oob_store::{OobPages, clean_markers};
@@ -105,8 +106,12 @@ pub struct Growth {
     pub what: &'static str,
     /// Name of its unit: `LEB` or `eraseblock`.
     pub unit: &'static str,
+    /// LEBs that it can be told to have: those that are still its own when the file is opened again.
+    pub lasting: u32,
     /// A JFFS2 in its file, which could grow in one of its own.
     pub own: Option<Part>,
+    /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+    pub over: Option<u32>,
 }
 
 /// Changes of a file that wait.
@@ -304,6 +309,17 @@ impl Image {
         Part { offset, len: end - offset }
     }
 
+    /// First byte of the next image behind one.
+    pub(super) fn next_image(&self, found: &Found) -> Option<u64> {
+        let own_end = found.offset + found.len;
+        self.found.iter().map(|other| other.offset).filter(|&offset| offset >= own_end).min()
+    }
+
+    /// The part of the file that is a JFFS2's own, to be cut out.
+    pub(super) fn own_part(&self, found: &Found, extent: &Extent) -> Part {
+        self.part(found.offset..extent.own_end)
+    }
+
     /// The place of an image in the file.
     pub(super) fn origin(&self, found: &Found) -> Origin {
         Origin::new(found, self.splices.clone(), self.corrected.clone())
@@ -398,23 +414,40 @@ impl Image {
             return Ok(Box::new(jffs2::mount(store, found, shape)?));
         }
         self.require_pages(found)?;
-        let extent = jffs2::write::Extent::read(&*store, found, shape)?;
-        if let Some(at) = extent.foreign.filter(|_| !recover) {
-            let (offset, own) = (self.file_byte(at), self.part(found.offset..at));
-            return Err(ImageError::Jffs2Tail { offset, own, can_grow: extent.most > extent.blocks });
+        if shape.erase_is_guess {
+            return Err(self.guessed(found, shape)?);
         }
-        let len = extent.bytes(self.lebs);
+        let extent = Extent::read(self, found, shape)?;
+        if let Some(at) = extent.foreign.filter(|_| !recover) {
+            let (offset, own) = (self.file_byte(at), self.own_part(found, &extent));
+            let can_grow = extent.most > extent.blocks;
+            return Err(ImageError::Jffs2Tail { offset, own, can_grow, over: extent.over });
+        }
+        let len = extent.bytes(self.lebs, recover);
         if let Some(room) = &self.room {
             room.reserve(found.offset + len)?;
         }
         Ok(Box::new(jffs2::write::mount(store, found, shape, len, recover)?))
     }
 
+    /// The refusal to change a JFFS2 of which nothing tells the size of eraseblocks: a summary would state what is a guess.
+    fn guessed(&self, found: &Found, shape: &Jffs2Shape) -> Result<ImageError, ImageError> {
+        let mut store = self.store()?;
+        let mut is_possible = |size: &u32| {
+            let all = detect_sized(&mut store, Some(*size));
+            all.is_ok_and(|all| all.iter().any(|one| one.offset == found.offset && one.splices.is_empty()))
+        };
+        let possible = jffs2::detect::sizes().filter_map(|size| u32::try_from(size).ok());
+        let possible = possible.filter(|size| is_possible(size)).collect();
+        Ok(ImageError::GuessedEraseblocks { guess: shape.erase_bytes, possible })
+    }
+
     /// Makes sure that a JFFS2 that was changed mounts again. UBIFS is written by transactions that its own mount believes.
     pub(super) fn mount_again(&self, found: &Found) -> Result<(), ImageError> {
         let Content::Jffs2(shape) = &found.content else { return Ok(()) };
         let store = self.store()?;
-        let len = jffs2::write::Extent::read(&*store, found, shape)?.bytes(self.lebs);
+        let erase = u64::from(shape.erase_bytes);
+        let len = found.len.next_multiple_of(erase).max(u64::from(self.lebs.unwrap_or(0)) * erase);
         jffs2::mount(store, &Found { len, ..found.clone() }, shape).map(drop)
     }
 
@@ -425,22 +458,24 @@ impl Image {
     }
 
     /// Sizes between which the selected volume can grow with its image: a bare UBIFS at the end of a file, or a volume of a UBI device. A JFFS2
-    /// grows over erased flash and at the end of a file.
+    /// grows over erased flash and at the end of a file, and where it is to `recover` over what may have overwritten it.
     ///
     /// # Errors
     /// As [`volume`](Self::volume); no filesystem.
-    pub fn growth(&self, selection: &Selection) -> Result<Option<Growth>, ImageError> {
+    pub fn growth(&self, selection: &Selection, recover: bool) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
         if let Content::Jffs2(shape) = &found.content {
-            let extent = jffs2::write::Extent::read(&*self.store()?, &found, shape)?;
-            let (what, unit) = ("image", "eraseblock");
+            let extent = Extent::read(self, &found, shape)?;
+            let is_over = recover && extent.over.is_some();
             return Ok(Some(Growth {
                 now: extent.blocks,
                 max: extent.most,
+                lasting: if is_over { extent.limit } else { extent.lasting },
                 volume: extent.blocks,
-                what,
-                unit,
-                own: Some(self.part(found.offset..found.offset + found.len)),
+                what: "image",
+                unit: "eraseblock",
+                own: Some(self.own_part(&found, &extent)),
+                over: extent.over.filter(|_| !recover),
             }));
         }
         let is_last = found.offset + found.len >= self.store()?.size_bytes();
@@ -458,8 +493,8 @@ impl Image {
         let (superblock, _) = probe(&mut *volume)?;
         let volume = volume.geometry().lebs;
         let (what, unit) = ("volume", "LEB");
-        let (now, max, own) = (superblock.leb_count, superblock.max_leb_count, None);
-        Ok(Some(Growth { now, max, volume, what, unit, own }))
+        let (now, max) = (superblock.leb_count, superblock.max_leb_count);
+        Ok(Some(Growth { now, max, lasting: max, volume, what, unit, own: None, over: None }))
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.

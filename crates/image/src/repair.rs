@@ -77,6 +77,8 @@ pub struct RepairReport {
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
+    /// Bytes of an eraseblock of a JFFS2 that the new image tells, where they were a guess.
+    pub told_erase_bytes: Option<u32>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,
     /// Bytes of the damaged file.
@@ -107,6 +109,8 @@ pub(crate) struct Saved {
     pub(crate) losses: Vec<Loss>,
     /// Those among the losses that are names of files.
     nameless: Vec<usize>,
+    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that new nodes tell now.
+    told_erase_bytes: Option<u32>,
     pub(crate) grown: Vec<Grown>,
 }
 
@@ -117,6 +121,7 @@ impl Saved {
         let known = self.losses.len();
         self.nameless.extend(other.nameless.iter().map(|at| known + at));
         self.losses.extend(other.losses);
+        self.told_erase_bytes = self.told_erase_bytes.or(other.told_erase_bytes);
         self.grown.extend(other.grown);
     }
 
@@ -201,7 +206,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
-    let Saved { filesystems, entries, nameless, losses, grown } = saved;
+    let Saved { filesystems, entries, nameless, losses, told_erase_bytes, grown } = saved;
     let mut report = RepairReport {
         before,
         method,
@@ -210,6 +215,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         entries,
         nameless: nameless.len() as u64,
         losses,
+        told_erase_bytes,
         grown,
         bytes_before: bytes_before?,
         bytes: bytes?,
@@ -316,11 +322,10 @@ fn mend(
 /// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
 fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
     let Content::Jffs2(shape) = &found.content else { return Ok(()) };
-    let store = image.store()?;
     // Pages with OOB are written whole.
     let Ok(fs) = jffs2::mount(image.store()?, found, shape) else { return Ok(()) };
     if image.corrected.is_none()
-        && let Some(at) = jffs2::around::tail(&*store, found, shape, &fs)?
+        && let Some(at) = jffs2::around::tail(image, found, shape, &fs)?
     {
         let len = at - found.offset;
         found.len = len - len % u64::from(NODE_ALIGN);
@@ -328,15 +333,17 @@ fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
     Ok(())
 }
 
-/// Makes a JFFS2 clean. Where nothing tells the size of its eraseblocks, the new nodes may, and another one than it was taken for: then a summary states
-/// the size, or it is mended as that other one.
+/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
 fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
     let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
+    let is_guess = |found: &Found| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
+    let was_guess = is_guess(&found);
     leave_tail(image, &mut found)?;
     for _ in 0..SIZES_TRIED {
         let Content::Jffs2(shape) = &found.content else { break };
         let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
-        let mended = jffs2_repair::mend(&|| target(image, out), &found, shape, saved);
+        let mended =
+            jffs2_repair::mend(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
         mended.map_err(|error| match error {
             ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
             error => error,
@@ -344,18 +351,24 @@ fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) ->
         jffs2_repair::write_again(target(image, out)?, &found, shape, &lost)?;
         let now = image.open_like(out, Access::Read)?;
         let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
-        let states_size =
+        let is_other =
             matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
-        if states_size && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
+        if is_other && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
             let now = image.open_like(out, Access::Read)?;
             if now.found.iter().all(is_same) {
                 break;
             }
         }
         match now.found.as_slice() {
-            [new] if is_only && !is_same(new) && now.splices.is_empty() => found = new.clone(),
+            [new] if is_other => found = new.clone(),
             _ => break,
         }
+    }
+    if was_guess
+        && let [new] = image.open_like(out, Access::Read)?.found.as_slice()
+        && !is_guess(new)
+    {
+        saved.told_erase_bytes = new.block_bytes();
     }
     Ok(())
 }

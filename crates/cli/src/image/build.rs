@@ -89,7 +89,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "JFFS2")]
     summaries: bool,
 
-    /// Size of the image, bytes: the rest is erased [default: as the files need it]
+    /// Size of the image, bytes: the rest is erased, on NOR with clean markers [default: as the files need it]
     #[arg(long, value_name = "BYTES", value_parser = sizes::bytes, help_heading = "JFFS2")]
     pad: Option<u64>,
 

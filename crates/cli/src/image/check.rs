@@ -17,7 +17,7 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
-Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
+Exit status 0: clean, as far as the image tells; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
 A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -85,11 +85,19 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
         let what = volume.as_ref().map_or("the filesystem".to_owned(), |name| format!("volume {name}"));
         text += &format!("{what} has {lebs} LEBs instead of {lebs_before}: its files did not fit any more\n");
     }
+    if let Some(bytes) = report.told_erase_bytes {
+        text += &format!(
+            "it tells eraseblocks of {bytes} bytes, which are a guess: --peb-size states those of the flash\n"
+        );
+    }
     if report.bytes != report.bytes_before {
         text += &format!("it has {} bytes instead of {}\n", report.bytes, report.bytes_before);
     }
+    let untold = report.before.untold();
     if report.losses.is_empty() {
-        return text + "nothing is lost";
+        return text
+            + &untold
+                .map_or("nothing is lost".to_owned(), |untold| format!("nothing else is lost: {untold}"));
     }
     text += &format!("{} lost:\n", count(report.losses.len(), "thing"));
     for loss in report.losses.iter().take(FINDINGS) {
@@ -98,7 +106,7 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     if report.losses.len() > FINDINGS {
         text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);
     }
-    text
+    text + &untold.unwrap_or_default()
 }
 
 fn exit_code(outcome: Found) -> ExitCode {
@@ -125,10 +133,12 @@ fn text(report: &CheckReport) -> String {
     }
     let damaged = count(report.count(Found::Damaged), "finding");
     let recoverable = count(report.count(Found::Recoverable), "finding");
+    let untold = report.untold();
     text += &match report.outcome {
+        Found::Clean if untold.is_some() => "clean as far as its nodes tell".to_owned(),
         Found::Clean => "clean".to_owned(),
         Found::Recoverable => format!("recoverable: {recoverable} that the next mount makes good"),
         Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),
     };
-    text
+    text + &untold.map_or_else(String::new, |untold| format!("; {untold}"))
 }

@@ -403,7 +403,6 @@ impl EditArgs {
         };
         let outcome = edit(self.image.file()?, &options, change);
         let (committed, edited) = outcome.map_err(|error| self.failed(&error))?;
-        options::tell_guess(committed.guessed_erase_bytes);
         self.report(&committed, &edited)
     }
 
@@ -428,7 +427,7 @@ impl EditArgs {
     }
 }
 
-fn tell_losses(losses: &[Loss]) {
+pub(super) fn tell_losses(losses: &[Loss]) {
     for Loss { path, what } in losses.iter().take(LINES) {
         output::tell(&format!("not kept: {path}: {what}"));
     }

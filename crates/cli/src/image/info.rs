@@ -3,7 +3,7 @@
 use super::options::{self, ImageArgs};
 use crate::common::Outcome;
 use crate::output::{self, ReportFormat};
-use floatgate_image::Access;
+use floatgate_image::ImageError;
 use floatgate_image::info::{ImageInfo, selected_info};
 use std::process::ExitCode;
 
@@ -21,9 +21,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let image = args.image.open(Access::Read)?;
-    let info: ImageInfo = selected_info(&image, &args.image.selection())
-        .map_err(|error| options::failure(&args.image.image, &error))?;
+    let info = match args.image.try_read() {
+        Err(ImageError::Blank(0xFF)) => Ok(ImageInfo::erased()),
+        opened => opened.and_then(|image| selected_info(&image, &args.image.selection())),
+    };
+    let info = info.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&info, "images", || info.to_string())?;
     let is_guess =
         info.images.iter().filter_map(|one| one.jffs2.as_ref()).any(|jffs2| jffs2.shape.erase_is_guess);

@@ -1,7 +1,7 @@
 //! `floatgate image mount`.
 
-use super::edit::now;
-use super::options::{self, ImageArgs};
+use super::edit::{now, tell_losses};
+use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
 use crate::help::Help;
 use crate::output;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut mounted =
         Mounted::new(args.image.file()?, &args.directory, setup).map_err(|e| args.failed(&e))?;
     endings.unmount_with_each(mounted.unmounter());
-    options::tell_guess(mounted.guessed_erase_bytes);
+    tell_losses(&mounted.losses);
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());
     output::tell(&format!("{image} is mounted on {directory}, {how}: Ctrl-C ends it"));

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use crate::help::Help;
-use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
@@ -84,6 +83,11 @@ impl ImageArgs {
         opened.map_err(|error| failure(&self.image, &error))
     }
 
+    /// Opens the image for reading.
+    pub(super) fn try_read(&self) -> Result<Image, ImageError> {
+        try_read(&self.image, self.peb_size)
+    }
+
     /// Mounts the filesystem without writing anything.
     pub(super) fn mount(&self) -> Result<ImageFs, Failure> {
         let image = self.open(Access::Read)?;
@@ -105,24 +109,18 @@ impl ImageArgs {
 
 /// Opens an image for reading; - is stdin.
 pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure> {
-    let opened = match path.as_os_str() {
+    try_read(path, peb_size).map_err(|error| failure(path, &error))
+}
+
+fn try_read(path: &Path, peb_size: Option<u32>) -> Result<Image, ImageError> {
+    match path.as_os_str() {
         stdin if stdin == "-" => Image::from_stream(&mut std::io::stdin().lock(), peb_size),
         _ => Image::open_sized(path, Access::Read, peb_size),
-    };
-    opened.map_err(|error| failure(path, &error))
+    }
 }
 
 /// Failure of the library, with the name of the file.
 pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
     let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
     Failure::new(format!("{name}{error}"), error.help())
-}
-
-/// Says that eraseblocks which were written to have a size that is a guess.
-pub(super) fn tell_guess(erase_bytes: Option<u32>) {
-    if let Some(bytes) = erase_bytes {
-        output::tell(&format!(
-            "the size of its eraseblocks, {bytes} bytes, is a guess: --peb-size states that of the flash"
-        ));
-    }
 }

@@ -237,9 +237,25 @@ fn a_failure_of_an_output_names_that_only() {
     assert!(run.err.starts_with("error: no/out.ubi: there is no folder"), "{}", run.err);
 }
 
-/// With eraseblocks of another size an image is not good: where it is a guess, a change says so.
+/// It is no failure to look at it.
 #[test]
-fn a_change_says_that_the_size_of_eraseblocks_is_a_guess() {
+fn erased_flash_is_described() {
+    let folder = fresh("erased-flash");
+    std::fs::write(folder.join("erased"), [0xFF; 70_000]).unwrap();
+    let run = words(&folder, "image info erased");
+    assert_eq!((run.code, run.err.as_str()), (Some(0), ""));
+    assert!(run.out.starts_with("erased flash"), "{}", run.out);
+    let json: serde_json::Value =
+        serde_json::from_str(&words(&folder, "image info erased --json").out).unwrap();
+    assert_eq!((&json["erased"], &json["images"]), (&true.into(), &serde_json::json!([])));
+    let zeros = std::fs::write(folder.join("zeros"), [0; 70_000]);
+    zeros.unwrap();
+    assert_refused("image info zeros", &words(&folder, "image info zeros"));
+}
+
+/// With eraseblocks of another size an image is not good: where it is a guess, a change wants to be told.
+#[test]
+fn a_change_wants_to_know_the_size_of_eraseblocks() {
     let folder = folder("build-guess");
     let small = tar(&[("hostname", b"board-7")]);
     std::fs::write(folder.join("small.tar"), [&small[..], &[0; 1024]].concat()).unwrap();
@@ -248,12 +264,14 @@ fn a_change_says_that_the_size_of_eraseblocks_is_a_guess() {
             .code,
         Some(0)
     );
-    for (options, told) in [("", true), ("--peb-size 64KiB", false)] {
-        let run = words(&folder, &format!("image mkdir small.jffs2 /etc -p --lebs 8 {options}"));
-        assert_eq!(run.code, Some(0), "{}", run.err);
-        let line =
-            "the size of its eraseblocks, 65536 bytes, is a guess: --peb-size states that of the flash\n";
-        assert_eq!(run.err, if told { line } else { "" });
+    let mkdir = "image mkdir small.jffs2 /etc -p --lebs 8";
+    let refused = words(&folder, mkdir);
+    assert_refused(mkdir, &refused);
+    assert!(refused.err.contains("65536 bytes are a guess"), "{}", refused.err);
+    assert!(refused.err.contains("--peb-size states that of the flash: 4096, 8192"), "{}", refused.err);
+    for options in ["--peb-size 64KiB", ""] {
+        let run = words(&folder, &format!("{mkdir} {options}"));
+        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{options}");
     }
 }
 

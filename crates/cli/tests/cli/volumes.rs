@@ -182,7 +182,7 @@ fn a_change_without_room_says_what_does_not_fit() {
             break;
         }
         assert!(!run.err.contains("two.ubi: /: "), "{}", run.err);
-        assert!(run.err.contains("--grow or --lebs N"), "{}", run.err);
+        assert!(run.err.contains("let it grow with --grow"), "{}", run.err);
         at_end |= run.err.contains("two.ubi: the changes do not fit");
     }
     assert!(at_end, "none of the sizes fails only in the end");

@@ -1,6 +1,6 @@
 //! Building a JFFS2.
 
-use floatgate_media::jffs2::{Compressor, Endian};
+use floatgate_media::jffs2::Compressor;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
@@ -9,6 +9,7 @@ use floatgate_stack::{StoreFlash, StoreMode};
 
 use super::{BuildError, BuildOptions, Built, FilledFiles, Jffs2Options, Source, fill_filesystem};
 use crate::ImageError;
+use crate::format::jffs2::write::mark_clean;
 
 /// Eraseblocks beyond what the files can take: those that writing leaves free, and one that is not full.
 const SPARE_BLOCKS: u64 = 8;
@@ -25,7 +26,7 @@ pub(super) fn build(
 ) -> Result<Built, BuildError> {
     let flash = StoreFlash::new(store, geometry(source, own, options)?, StoreMode::WriteThrough);
     let mount = MountOptions {
-        endian: Some(if own.big_endian { Endian::Big } else { Endian::Little }),
+        endian: Some(own.endian()),
         read_only: false,
         compressors: compressors(options.format.compression)?,
         summaries: own.summaries,
@@ -56,6 +57,10 @@ pub(super) fn build(
     // An eraseblock of erased flash is a JFFS2 without files.
     let image_bytes = own.pad_bytes.unwrap_or(0).max(image).max(1).next_multiple_of(erase);
     crate::ubinize::fill(&mut store, image_bytes).map_err(ImageError::Store)?;
+    // As `mkfs.jffs2 --pad`. Of erased flash alone a marker would be all that there is.
+    if options.shape.page_bytes == 1 && image > 0 {
+        mark_clean(&mut store, image..image_bytes, erase, own.endian())?;
+    }
     let blocks = super::lebs(image_bytes / erase);
     Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses })
 }

@@ -26,6 +26,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use floatgate_media::jffs2::Endian;
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::Superblock;
 use floatgate_media::{MediaError, Reason};
@@ -89,8 +90,14 @@ pub struct Jffs2Options {
     pub big_endian: bool,
     /// Eraseblocks end with a summary, as `sumtool` makes them.
     pub summaries: bool,
-    /// Bytes that the image has, filled up to whole eraseblocks; the rest is erased.
+    /// Bytes that the image has, filled up to whole eraseblocks; the rest is erased, on NOR with clean markers.
     pub pad_bytes: Option<u64>,
+}
+
+impl Jffs2Options {
+    const fn endian(&self) -> Endian {
+        if self.big_endian { Endian::Big } else { Endian::Little }
+    }
 }
 
 /// Attributes that all files get.

@@ -7,6 +7,7 @@ use floatgate_stack::ubifs::{Severity, Structure};
 use serde::Serialize;
 
 use super::super::detect::Found;
+use crate::Part;
 use crate::words::count;
 
 /// Paths that a finding names.
@@ -228,9 +229,19 @@ pub struct CheckReport {
     pub findings: Vec<Finding>,
     /// Number of findings beyond the listed ones.
     pub unlisted: u64,
+    /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
+    pub unknown: Vec<Part>,
 }
 
 impl CheckReport {
+    /// Words for the parts of which nothing tells what was there.
+    #[must_use]
+    pub fn untold(&self) -> Option<String> {
+        let parts: Vec<String> =
+            self.unknown.iter().map(|part| format!("{} to {}", part.offset, part.end())).collect();
+        (!parts.is_empty()).then(|| format!("what was in bytes {} cannot be told", parts.join(" and ")))
+    }
+
     pub(crate) fn add(&mut self, finding: Finding) {
         self.findings.push(finding);
     }

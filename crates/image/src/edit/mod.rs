@@ -11,6 +11,7 @@
 
 mod editor;
 mod path;
+mod paths;
 mod pending;
 mod permissions;
 pub mod put;
@@ -22,6 +23,8 @@ mod tests;
 pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
+#[cfg(feature = "mount")]
+pub(super) use paths::Paths;
 pub use pending::{Pending, Written};
 pub use permissions::Permissions;
 pub use put::PutOptions;
@@ -76,6 +79,8 @@ pub enum EditError {
         most: u32,
         /// A JFFS2 in its file, which could have this number in one of its own.
         own: Option<Part>,
+        /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+        over: Option<u32>,
     },
     /// The filesystem has too few LEBs for the write buffers and the garbage collector.
     #[error("no space for a change: the filesystem has {lebs} LEBs, too few to be mounted for writing")]
@@ -171,6 +176,6 @@ pub struct Edited {
     pub entries: u64,
     /// Bytes of files put into the image, holes included.
     pub bytes: u64,
-    /// Properties of files on the host that the image cannot hold.
+    /// Properties of files on the host that the image cannot hold, and files that a recovery has given up.
     pub losses: Vec<Loss>,
 }

@@ -9,9 +9,11 @@ use floatgate_stack::fs::{FileSystem, Timestamp};
 use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
+use super::paths::Paths;
 use super::pending::erase;
 use super::{EditError, Edited, Editor};
 use crate::detect::{Content, Found};
+use crate::extract::Loss;
 use crate::oob_store::OobPages;
 use crate::open::{FilePending, Growth, store_of};
 use crate::output::{self, Output};
@@ -76,6 +78,8 @@ pub struct Session {
     /// The image with the pending changes, to be opened again.
     image: Image,
     grown: Vec<Grown>,
+    /// Files that the recovery has given up.
+    losses: Vec<Loss>,
     pending: FilePending,
     found: Found,
     oob: Option<OobPages>,
@@ -96,9 +100,6 @@ pub struct Committed {
     pub free_blocks: u64,
     /// Sizes that are larger than before.
     pub grown: Vec<Grown>,
-    /// Bytes of an eraseblock, if they are a guess: for flash with others the image is not good.
-    #[serde(skip)]
-    pub guessed_erase_bytes: Option<u32>,
 }
 
 /// A size that a change has made larger.
@@ -131,12 +132,14 @@ impl Session {
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
         let image = image.with_lebs(lebs);
+        let paths = Paths::before(&image, &found, options.recover)?;
         let fs = image.mount(&options.selection, options.recover, behaviour);
         let mut fs = fs.map_err(EditError::of_mount)?;
+        let losses = paths.missing_in(&mut *fs);
         fs.set_time(options.time);
         let (path, output) = (path.to_owned(), options.output.clone());
         let grown = Vec::new();
-        Ok(Self { fs, image, grown, pending, found, oob, path, output, _lock: lock })
+        Ok(Self { fs, image, grown, losses, pending, found, oob, path, output, _lock: lock })
     }
 
     /// The filesystem.
@@ -159,7 +162,7 @@ impl Session {
 
     /// Brings everything to the pending changes, the index too: not every reader of images replays a journal.
     pub(super) fn end_mount(self) -> Result<Ended, EditError> {
-        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock } = self;
+        let Self { mut fs, image, grown, pending, found, oob, path, output, _lock: lock, .. } = self;
         fs.end_change().map_err(EditError::of_end)?;
         let free_blocks = fs.space().free_blocks;
         fs.unmount().map_err(EditError::of_end)?;
@@ -187,7 +190,9 @@ pub fn edit(
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
     edit_growing(path, options, change).map_err(|error| match growth_of(path, options) {
-        Ok(Some(growth)) if error.wants_room() && growth.max <= options.growth.tried(growth) => {
+        Ok(Some(growth))
+            if error.wants_room() && growth.max.max(growth.lasting) <= options.growth.tried(growth) =>
+        {
             EditError::Largest { error: Box::new(error), growth }
         }
         _ => error,
@@ -196,7 +201,8 @@ pub fn edit(
 
 /// Sizes that the filesystem of an image can have.
 fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, ImageError> {
-    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?.growth(&options.selection)
+    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?
+        .growth(&options.selection, options.recover)
 }
 
 fn edit_growing(
@@ -210,9 +216,10 @@ fn edit_growing(
     let Some(growth) = growth_of(path, options)? else { return Err(EditError::CannotGrow) };
     let (least, most) = (growth.now.max(growth.volume), growth.max);
     if let GrowTo::Lebs(lebs) = options.growth {
+        let most = growth.lasting.max(least);
         if lebs < least || lebs > most {
-            let Growth { what, unit, own, .. } = growth;
-            return Err(EditError::Lebs { what, unit, lebs, least, most, own });
+            let Growth { what, unit, own, over, .. } = growth;
+            return Err(EditError::Lebs { what, unit, lebs, least, most, own, over });
         }
         return attempt(path, options, Some((lebs, growth)), change);
     }
@@ -241,7 +248,8 @@ fn attempt(
     }));
     let mut editor = Editor::new(session.fs());
     change(&mut editor)?;
-    let edited = editor.done;
+    let mut edited = editor.done;
+    edited.losses.append(&mut session.losses);
     Ok((session.commit()?, edited))
 }
 
@@ -262,8 +270,7 @@ impl Ended {
             grown.push(Grown { what: "file", unit: "byte", from, to });
         }
         let file = file.display().to_string();
-        let guessed_erase_bytes = self.found.guessed_erase_bytes();
-        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown, guessed_erase_bytes })
+        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown })
     }
 
     fn write_in_place(&self) -> Result<u64, ImageError> {

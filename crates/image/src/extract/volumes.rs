@@ -11,14 +11,15 @@ use super::{
     Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, extract, show_name,
     show_path,
 };
-use crate::check::open_volume;
+use crate::check::{Origin, open_volume};
 use crate::detect::{Content, Found};
 use crate::format::jffs2;
+use crate::format::jffs2::history::Mounted;
 use crate::format::ubifs::check::has_filesystem;
 use crate::history::At;
 use crate::open::choose_volume;
 use crate::raw::{RawVolume, read_raw};
-use crate::{Image, ImageError, ImageFs, Selection};
+use crate::{Image, ImageError, Selection};
 
 /// Bytes of a volume that are handed over at a time.
 const CHUNK: usize = 1 << 20;
@@ -28,8 +29,7 @@ pub struct Extractions(Parts);
 
 enum Parts {
     One(Box<Extraction>),
-    /// With what is known to be lost.
-    Jffs2(ImageFs, Vec<Loss>),
+    Jffs2(Box<(Mounted, Origin)>),
     Volumes(Vec<Part>),
 }
 
@@ -56,7 +56,8 @@ impl Extractions {
             let mut fs = jffs2::mount(image.store()?, &found, shape)?;
             let mut losses = jffs2::losses(&mut fs, "have no node");
             losses.extend(shifts(image, &found));
-            return Ok(Self(Parts::Jffs2(Box::new(fs), losses)));
+            let mounted = Mounted { fs, losses, notes: Vec::new() };
+            return Ok(Self(Parts::Jffs2(Box::new((mounted, image.origin(&found))))));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -99,8 +100,8 @@ impl Extractions {
         let found = image.choose(selection)?;
         Ok(Self(match &found.content {
             Content::Jffs2(shape) => {
-                let (fs, losses) = jffs2::history::at(image, &found, shape, at)?;
-                Parts::Jffs2(Box::new(fs), losses)
+                let mounted = jffs2::history::at(image, &found, shape, at)?;
+                Parts::Jffs2(Box::new((mounted, image.origin(&found))))
             }
             _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
         }))
@@ -118,9 +119,13 @@ impl Extractions {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self.0 {
             Parts::One(extraction) => return extraction.run(target, limits, progress),
-            Parts::Jffs2(fs, losses) => {
-                let mut extracted = extract_mounted(fs, target, limits, progress)?;
-                extracted.losses.extend(losses);
+            Parts::Jffs2(mounted) => {
+                let (Mounted { mut fs, losses, notes }, origin) = *mounted;
+                let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
+                extracted.notes.extend(notes);
+                let left_out = |damage| format!("{damage}: what it held is missing, or older");
+                let damage = jffs2::damage(&fs, &origin).into_iter().map(left_out);
+                extracted.losses.extend(damage.map(|what| Loss::new(&[], what)).chain(losses));
                 return Ok(extracted);
             }
             Parts::Volumes(parts) => parts,
@@ -147,22 +152,6 @@ impl Extractions {
 /// Bytes of a file that are missing, or too many.
 pub(crate) fn shifts(image: &Image, found: &Found) -> impl Iterator<Item = Loss> {
     image.shifts(found).into_iter().map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
-}
-
-/// Extracts a mounted filesystem, with what it found damaged on the way.
-fn extract_mounted(
-    mut fs: ImageFs,
-    target: &mut dyn Target,
-    limits: &ExtractLimits,
-    progress: &dyn Fn(u64),
-) -> Result<Extracted, ExtractError> {
-    let mut extracted = extract(&mut FileSystemSource(&mut *fs), target, limits, progress)?;
-    let lost = fs
-        .damage()
-        .into_iter()
-        .map(|error| Loss::new(&[], format!("{error}: what it held is missing, or older")));
-    extracted.losses.extend(lost);
-    Ok(extracted)
 }
 
 impl Extracted {

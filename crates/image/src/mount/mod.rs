@@ -29,6 +29,8 @@ use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 
+use super::edit::Paths;
+use super::extract::Loss;
 use super::open::Growth;
 use super::{Access, Image, ImageError, ImageFs, Lock, Selection};
 use bridge::Bridge;
@@ -74,8 +76,8 @@ pub struct Mounted {
     session: Session<Bridge>,
     worker: Worker,
     directory: PathBuf,
-    /// Bytes of an eraseblock that is written to, if they are a guess: for flash with others the image is not good.
-    pub guessed_erase_bytes: Option<u32>,
+    /// Files that the recovery has given up.
+    pub losses: Vec<Loss>,
 }
 
 /// Ends a mount from another thread.
@@ -95,14 +97,14 @@ impl Mounted {
         if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
-        let (served, lock, guessed_erase_bytes) = open(image, &setup)?;
+        let (served, lock, losses) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
         let notifier = bridge.notifier();
         match Session::new(bridge, directory, &config(image, &setup)) {
             Ok(session) => {
                 let _ = notifier.set(session.notifier());
-                Ok(Self { session, worker, directory: directory.to_owned(), guessed_erase_bytes })
+                Ok(Self { session, worker, directory: directory.to_owned(), losses })
             }
             Err(error) => {
                 // The filesystem is mounted already, and its image says so.
@@ -164,19 +166,20 @@ fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
     let image = Image::open_sized(path, Access::Read, setup.selection.peb_bytes)?;
-    let growth = image.growth(&setup.selection)?;
-    Ok(growth.map(|Growth { now, max, .. }| wanted.clamp(now, max.max(now))))
+    let growth = image.growth(&setup.selection, setup.recover)?;
+    Ok(growth.map(|Growth { now, lasting, .. }| wanted.clamp(now, lasting.max(now))))
 }
 
-/// Opens the image and mounts the filesystem; with the size of its eraseblocks, if they are written to and that is a guess.
-fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Option<u32>), ImageError> {
+/// Opens the image and mounts the filesystem; with what its recovery has given up.
+fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), ImageError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open_sized(path, access, setup.selection.peb_bytes)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
-    let fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
-    let guess = image.choose(&setup.selection)?.guessed_erase_bytes().filter(|_| setup.writable);
-    Ok((Handler::new(fs, setup.clock), lock, guess))
+    let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;
+    let mut fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
+    let losses = paths.missing_in(&mut *fs);
+    Ok((Handler::new(fs, setup.clock), lock, losses))
 }

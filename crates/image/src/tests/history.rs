@@ -228,6 +228,30 @@ fn each_version_of_a_jffs2_is_extracted() {
     }
 }
 
+/// A moment is one of a single inode: where a directory comes back whose names were removed before it, the note has the moment that brings them, too.
+#[test]
+fn a_directory_that_comes_back_empty_says_which_moment_has_its_names() {
+    for (bytes, _) in [jffs2(Endian::Little, false), jffs2(Endian::Big, true), marked_jffs2(Endian::Little)] {
+        let named = |node: &&Revision| node.path == "/etc" && node.change == Change::Name;
+        let node = revisions(&bytes).iter().find(named).unwrap().clone();
+        let moment = |at: &str| {
+            let (inode, version) = at.split_once(':').unwrap();
+            At::Version { inode: inode.parse().unwrap(), version: version.parse().unwrap() }
+        };
+        let (memory, extracted) = extracted_at(&bytes, moment(&node.at));
+        assert!(!memory.files.keys().any(|path| path.starts_with("/etc/")), "{:?}", memory.files.keys());
+        let [note] = extracted.notes.as_slice() else { panic!("{:?}", extracted.notes) };
+        assert!(note.starts_with("/etc is empty"), "{note}");
+        let (_, at) = note.split_once("--at ").unwrap();
+        let (memory, extracted) = extracted_at(&bytes, moment(at.split(' ').next().unwrap()));
+        assert_eq!(extracted.notes, [""; 0]);
+        assert!(
+            memory.files.contains_key("/etc/passwd") && memory.files.contains_key("/etc/moved"),
+            "{note}"
+        );
+    }
+}
+
 #[test]
 fn moments_that_are_none_are_refused() {
     let of = |bytes: &[u8], at| {

@@ -3,13 +3,14 @@
 use std::fs;
 
 use floatgate_image::check::{Finding, Outcome, check};
-use floatgate_image::edit::{EditOptions, GrowTo};
+use floatgate_image::edit::{EditError, EditOptions, GrowTo};
+use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
 use floatgate_image::help::Help as _;
 use floatgate_image::info::info;
 use floatgate_image::{Part, Selection};
 
 use super::edited::{ERASE, KINDS, NOW, image, noise, outcome, put};
-use super::repaired::repaired;
+use super::repaired::{byte_of_name, listing, repaired};
 use super::{contents, mounted, open, text};
 
 /// Notes of what stands around an image that is clean otherwise.
@@ -119,6 +120,28 @@ fn a_check_tells_what_a_change_refuses() {
     }
 }
 
+/// Of the same damage, whoever tells it.
+#[test]
+fn places_are_bytes_of_the_file() {
+    for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
+        let mut bytes = [noise(3, ERASE + 100), image(kind)].concat();
+        let node = byte_of_name(&image(kind), kind.endian, b"text", 0) + ERASE + 100;
+        bytes[node + 41] ^= 1;
+        let image = open(&bytes).unwrap();
+        let report = check(&image, &Selection::default()).unwrap();
+        assert!(report.findings.iter().any(|finding| finding.offset == Some(node as u64)), "{report:?}");
+        let place = format!("at byte {node} ({node:#x})");
+        let told = info(&image).unwrap().images[0].jffs2.as_ref().unwrap().damage.join("\n");
+        assert!(told.contains(&place), "{kind:?}: {place}: {told}");
+        let extractions = Extractions::open(&image, &Selection::default()).unwrap();
+        let mut target = TarTarget::new(Vec::new());
+        let extracted = extractions.run(&mut target, &ExtractLimits::default(), &|_| {}).unwrap();
+        assert!(extracted.losses.iter().any(|loss| loss.what.contains(&place)), "{:?}", extracted.losses);
+        let (report, _) = repaired(&format!("{kind:?}"), &bytes).unwrap();
+        assert!(report.losses.iter().any(|loss| loss.what.contains(&place)), "{:?}", report.losses);
+    }
+}
+
 /// A repair writes over nothing that may be other data.
 #[test]
 fn a_repair_leaves_what_follows_alone() {
@@ -148,5 +171,85 @@ fn an_image_that_cannot_grow_is_cut_out() {
         fs::write(&file, own).unwrap();
         put(&file, &options, "new", b"new").unwrap();
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
+    }
+}
+
+/// What is not known is neither clean without a word nor lost.
+#[test]
+fn a_verdict_says_what_cannot_be_told() {
+    for kind in KINDS {
+        let whole = used(kind);
+        let start = whole.len();
+        let bytes = [&whole[..], &noise(9, 2 * ERASE)].concat();
+        let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(report.unknown, [Part { offset: start as u64, len: 2 * ERASE as u64 }], "{kind:?}");
+        let untold = format!("what was in bytes {start} to {} cannot be told", bytes.len());
+        assert_eq!(report.untold().as_deref(), Some(&*untold), "{kind:?}");
+        assert_eq!(check(&open(&whole).unwrap(), &Selection::default()).unwrap().untold(), None, "{kind:?}");
+    }
+}
+
+/// Where something has overwritten the rest of the flash, one more option makes a change possible.
+#[test]
+fn a_recovery_takes_the_rest_of_the_file_if_it_is_told_to() {
+    for kind in KINDS {
+        let whole = used(kind);
+        let end = (whole.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1).next_multiple_of(512);
+        for from in [whole.len(), whole.len() - ERASE, end] {
+            let name = format!("{kind:?} from {from}");
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("image");
+            let bytes = [&whole[..from], &noise(9, 9 * ERASE - from % ERASE)].concat();
+            fs::write(&file, &bytes).unwrap();
+            let before = listing(&mut *mounted(&bytes));
+            let options = EditOptions { time: NOW, ..EditOptions::default() };
+            let refused = put(&file, &options, "new", b"new").unwrap_err();
+            let help = refused.help();
+            let (_, lebs) = help.split_once("--lebs ").unwrap_or_else(|| panic!("{name}: {help}"));
+            let lebs: u32 = lebs.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
+            assert!(help.contains("--recover"), "{name}: {help}");
+            let options = EditOptions { growth: GrowTo::Lebs(lebs), recover: true, ..options };
+            put(&file, &options, "new", &noise(7, 30_000)).unwrap();
+            let new = fs::read(&file).unwrap();
+            assert_eq!(new.len(), bytes.len().next_multiple_of(ERASE), "{name}");
+            let report = check(&open(&new).unwrap(), &Selection::default()).unwrap();
+            assert!(report.unknown.is_empty(), "{name}");
+            let is_clean =
+                check(&open(&bytes).unwrap(), &Selection::default()).unwrap().outcome == Outcome::Clean;
+            assert!(!is_clean || report.outcome == Outcome::Clean, "{name}: {:?}", report.findings);
+            let mut after = listing(&mut *mounted(&new));
+            assert!(after.remove("/new") == Some(Some(noise(7, 30_000))), "{name}");
+            assert!(after == before, "{name}");
+            put(&file, &EditOptions { time: NOW, ..EditOptions::default() }, "more", b"more").unwrap();
+        }
+    }
+}
+
+/// Of NOR, on which clean markers say what is its own: the next change finds the eraseblocks that it was given. On NAND nothing would.
+#[test]
+fn an_image_before_other_data_keeps_the_eraseblocks_that_it_gets() {
+    for kind in KINDS {
+        let whole = used(kind);
+        let erased = vec![0xFF; 12 * ERASE];
+        let bytes = [&whole[..], &erased, &noise(9, ERASE)].concat();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("image");
+        fs::write(&file, &bytes).unwrap();
+        let blocks = u32::try_from(whole.len() / ERASE).unwrap() + 12;
+        let options = EditOptions { growth: GrowTo::Lebs(blocks), time: NOW, ..EditOptions::default() };
+        let changed = put(&file, &options, "new", b"new");
+        if kind.is_nand {
+            let error = changed.unwrap_err();
+            assert!(matches!(error, EditError::Lebs { .. }), "{kind:?}: {error}");
+            assert!(error.help().contains("cuts it out"), "{}", error.help());
+            continue;
+        }
+        changed.unwrap();
+        put(&file, &EditOptions { time: NOW, ..EditOptions::default() }, "more", &noise(2, 8 * ERASE))
+            .unwrap();
+        let new = fs::read(&file).unwrap();
+        assert!(new.len() == bytes.len() && new.ends_with(&noise(9, ERASE)), "{kind:?}");
+        let found = &open(&new).unwrap().found[0];
+        assert_eq!(found.len, u64::from(blocks) * ERASE as u64, "{kind:?}");
     }
 }

@@ -8,14 +8,15 @@ use floatgate_image::build::{
 use floatgate_image::check::{Outcome, check};
 use floatgate_image::detect::Content;
 use floatgate_image::diff::{DiffError, diff_raw};
-use floatgate_image::edit::{EditOptions, GrowTo, ImagePath, PutOptions, edit};
+use floatgate_image::edit::{EditError, EditOptions, GrowTo, ImagePath, Owner, PutOptions, edit};
 use floatgate_image::help::Help as _;
 use floatgate_image::repair::{Repaired, repair};
-use floatgate_image::{Image, ImageError, Selection};
+use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_stack::fs::Compression;
-use floatgate_stack::ubifs::FormatOptions;
+use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 
 use super::edited::noise;
+use super::repaired::repaired;
 use super::{IMAGES, open};
 
 const ERASE: u64 = 64 << 10;
@@ -100,17 +101,22 @@ fn a_full_disk_is_told() {
     }
 }
 
-/// An image of one file of `bytes` bytes that is made for eraseblocks of `erase` bytes.
-fn made_for(erase: u32, bytes: usize, pads: bool) -> Vec<u8> {
+/// An image of one file of `bytes` bytes.
+fn made(options: &BuildOptions, bytes: usize) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), noise(1, bytes)).unwrap();
+    let image = folder.path().join("image");
+    let out = fs::File::options().read(true).write(true).create_new(true).open(&image).unwrap();
+    build(&Source::Directory(folder.path().to_owned()), out, options).unwrap();
+    fs::read(image).unwrap()
+}
+
+/// An image of one file of `bytes` bytes that is made for eraseblocks of `erase` bytes.
+fn made_for(erase: u32, bytes: usize, pads: bool) -> Vec<u8> {
     let pad_bytes = pads.then_some(u64::from(erase));
     let mut options = options(Compression::None, pad_bytes);
     options.shape.peb_bytes = erase;
-    let image = folder.path().join("image");
-    let out = fs::File::options().read(true).write(true).create_new(true).open(&image).unwrap();
-    build(&Source::Directory(folder.path().to_owned()), out, &options).unwrap();
-    let bytes = fs::read(image).unwrap();
+    let bytes = made(&options, bytes);
     let end = bytes.iter().rposition(|&byte| byte != 0xFF).unwrap() + 1;
     if pads { bytes } else { bytes[..end].to_vec() }
 }
@@ -140,6 +146,75 @@ fn the_size_of_eraseblocks_is_told_guessed_or_stated() {
             assert!(matches!(error, ImageError::PebSize { .. }), "{erase} {wrong}: {error}");
             assert!(error.help().contains("--peb-size"), "{}", error.help());
         }
+    }
+}
+
+/// A change would make the guess a fact for all that follows.
+#[test]
+fn a_change_of_an_image_that_does_not_tell_its_eraseblocks_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("image");
+    let mut nand = options(Compression::None, Some(ERASE));
+    nand.shape.page_bytes = 2048;
+    for bytes in [made_for(64 << 10, 9000, true), made(&nand, 9000), made(&nand, 2000)] {
+        fs::write(&image, &bytes).unwrap();
+        let mkdir = |peb_bytes| {
+            let selection = Selection { peb_bytes, ..Selection::default() };
+            let options = EditOptions { selection, growth: GrowTo::Needed, ..EditOptions::default() };
+            let path = ImagePath::new("/new").unwrap();
+            edit(&image, &options, &|editor| editor.make_dir(&path, false, 0o755, Owner::default()))
+        };
+        let error = mkdir(None).unwrap_err();
+        let EditError::Image(ImageError::GuessedEraseblocks { guess, possible }) = &error else {
+            panic!("{error}")
+        };
+        assert_eq!(*guess, 64 << 10);
+        assert_eq!(possible.last(), Some(&(4 << 20)), "{possible:?}");
+        assert!(error.help().contains("--peb-size") && error.help().contains("131072"), "{}", error.help());
+        assert!(possible.contains(guess), "{possible:?}");
+        let opened = Image::open(&image, Access::Write).unwrap();
+        let refused = opened.mount(&Selection::default(), true, Behaviour::default()).map(drop);
+        assert!(matches!(refused, Err(ImageError::GuessedEraseblocks { .. })), "{refused:?}");
+        assert!(fs::read(&image).unwrap() == bytes);
+        for size in possible {
+            fs::write(&image, &bytes).unwrap();
+            mkdir(Some(*size)).unwrap();
+            assert_eq!(shape(&fs::read(&image).unwrap(), None).unwrap(), (*size, false));
+        }
+    }
+}
+
+/// The nodes that a repair adds to a small image may tell the size: who repairs it is told that this was a guess.
+#[test]
+fn a_repair_says_where_it_tells_a_guess() {
+    for (name, whole) in IMAGES {
+        for len in (4 << 10..whole.len()).step_by(333) {
+            let name = format!("{name} {len}");
+            let Ok((_, was_guess)) = shape(&whole[..len], None) else { continue };
+            let (report, new) = repaired(&name, &whole[..len]).unwrap();
+            let (size, is_guess) = shape(&new, None).unwrap();
+            let tells = was_guess && !is_guess;
+            assert_eq!(report.told_erase_bytes, tells.then_some(size), "{name}");
+        }
+    }
+}
+
+/// As those of `mkfs.jffs2 --pad` for NOR: clean markers begin the eraseblocks in which nothing is written.
+#[test]
+fn padding_on_nor_tells_the_size_of_eraseblocks() {
+    for (erase, big_endian) in [(16 << 10, false), (64 << 10, true), (128 << 10, false)] {
+        let mut options = options(Compression::None, Some(3 * u64::from(erase)));
+        options.container = Container::Jffs2(Jffs2Options {
+            big_endian,
+            pad_bytes: Some(3 * u64::from(erase)),
+            ..Jffs2Options::default()
+        });
+        options.shape.peb_bytes = erase;
+        let bytes = made(&options, 9000);
+        assert_eq!(bytes.len(), 3 * erase as usize);
+        assert_eq!(shape(&bytes, None).unwrap(), (erase, false));
+        let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
+        assert_eq!((report.outcome, report.findings), (Outcome::Clean, Vec::new()));
     }
 }
 

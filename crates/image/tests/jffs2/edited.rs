@@ -164,7 +164,19 @@ fn change(
     options: &EditOptions,
     change: impl Fn(&mut Editor<'_>) -> Result<(), EditError>,
 ) -> Result<Committed, EditError> {
-    edit(image, options, &change).map(|(committed, _)| committed)
+    edit(image, &with_size(image, options), &change).map(|(committed, _)| committed)
+}
+
+/// States the size of eraseblocks where it would be a guess.
+fn with_size(file: &Path, options: &EditOptions) -> EditOptions {
+    let found = Image::open(file, Access::Read).map(|image| image.found).unwrap_or_default();
+    let stated = found.iter().find_map(|found| match found.content {
+        Content::Jffs2(shape) if shape.erase_is_guess => Some(shape.erase_bytes),
+        _ => None,
+    });
+    let mut options = options.clone();
+    options.selection.peb_bytes = options.selection.peb_bytes.or(stated);
+    options
 }
 
 /// Puts one file into the root directory.
@@ -560,7 +572,7 @@ fn size_of_eraseblocks(file: &Path) -> (u32, bool) {
     (shape.erase_bytes, shape.erase_is_guess)
 }
 
-/// A small image does not tell the size of its eraseblocks. The first change does, and no later one takes it for another.
+/// A small image does not tell the size of its eraseblocks. The first change does, for which it is stated, and no later one takes it for another.
 #[test]
 fn the_size_of_eraseblocks_is_the_same_for_all_changes() {
     let needed = EditOptions { growth: GrowTo::Needed, ..options() };

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod around;
+mod beginning;
 mod built;
 mod contradicting;
 mod dumped;

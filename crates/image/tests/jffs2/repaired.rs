@@ -653,7 +653,8 @@ fn a_repair_that_tells_another_size_of_eraseblocks_is_repaired_as_that() {
         let size = |bytes: &[u8]| open(bytes).unwrap().found[0].content.clone();
         match (repaired("half an eraseblock", &bytes), size(&bytes)) {
             (Err(error), _) => assert!(matches!(error, ImageError::Truncated(_)), "{error}"),
-            (Ok((_, new)), Content::Jffs2(old)) => {
+            (Ok((report, new)), Content::Jffs2(old)) => {
+                assert_eq!(report.told_erase_bytes, Some(old.erase_bytes), "{kind:?}");
                 let Content::Jffs2(now) = size(&new) else { panic!("{kind:?}") };
                 assert_eq!(now.erase_bytes, old.erase_bytes, "{kind:?}");
             }

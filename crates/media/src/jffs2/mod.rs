@@ -7,12 +7,14 @@
 //!
 //! Tables of the bytes: `docs/spec/jffs2.md`. Source of the facts: Linux 6.12, `include/uapi/linux/jffs2.h`, `fs/jffs2`.
 
+mod body;
 mod dirent;
 mod header;
 mod inode;
 mod summary;
 mod xattr;
 
+pub use body::Body;
 pub use dirent::{Dirent, DirentNode, dirent_type, file_type};
 pub use header::{Header, NodeType};
 pub use inode::{Compressor, Inode, device_number, emit_device_number};

@@ -3,9 +3,7 @@
 use super::blocks::{Owner, Placed, State};
 use super::{Jffs2, NodeRef};
 use crate::fs::{Error, FileType, Result};
-use floatgate_media::jffs2::{
-    Compressor, DirentNode, Endian, Entry, Header, Inode, NodeType, XattrNode, Xref,
-};
+use floatgate_media::jffs2::{Body, DirentNode, Endian, Entry, Header, Inode, NodeType, XattrNode, Xref};
 use floatgate_mtd::Mtd;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -31,13 +29,7 @@ pub(super) struct Collector {
 fn is_good(bytes: &[u8], endian: Endian) -> bool {
     let Ok(header) = Header::parse(bytes, endian) else { return false };
     let Some(node) = bytes.get(..header.len as usize) else { return false };
-    let are_data_good = || {
-        let Ok(inode) = Inode::parse(node, endian) else { return false };
-        let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
-        inode.compressor == Compressor::Zero || inode.check_data(data.unwrap_or_default()).is_ok()
-    };
-    Entry::of_node(&header, node, 0, endian).is_some()
-        && (header.node_type != NodeType::Inode || are_data_good())
+    !header.obsolete && Body::parse(&header, node, endian).is_ok_and(|body| body.is_content())
 }
 
 impl Collector {

@@ -8,9 +8,10 @@ use crate::fs::{
 };
 use floatgate_mtd::{ErrorKind, Mtd};
 
+/// Without the place, which [`Jffs2::damaged_nodes`] tells: what the flash is a part of is known above.
 impl From<Damage> for Error {
     fn from(damage: Damage) -> Self {
-        Self::Damaged(damage.to_string())
+        Self::Damaged(damage.fault.to_string())
     }
 }
 
@@ -40,7 +41,7 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
     }
 
     fn damage(&self) -> Vec<Error> {
-        self.damaged_nodes().iter().cloned().map(Error::from).collect()
+        self.damaged_nodes().iter().map(|damage| Error::Damaged(damage.to_string())).collect()
     }
 
     fn space(&self) -> Space {

@@ -72,11 +72,12 @@ impl Jffs2<dyn Mtd> {
             self.adopt(directory, DIRECTORY_MODE, at);
         }
         let may_be_all = self.is_without_root && self.has_damage();
-        if may_be_all || is_unchanged && !self.has_replaced() {
+        let is_as_made = is_unchanged && !self.has_replaced();
+        if may_be_all || is_as_made {
             self.adopt_files();
-            if !self.is_without_root {
-                self.note_missing();
-            }
+        }
+        if is_as_made {
+            self.note_missing();
         }
     }
 

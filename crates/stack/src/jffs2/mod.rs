@@ -189,6 +189,7 @@ pub struct Jffs2<M: ?Sized> {
     time: u32,
     /// Inodes whose names are lost, of a mount for reading.
     adopted: BTreeSet<u32>,
+    /// The root directory has no names: the flash begins in the middle of the filesystem. Of a mount for reading.
     is_without_root: bool,
     /// A filesystem has written here since the image was made.
     was_changed: bool,
@@ -374,11 +375,6 @@ impl Jffs2<dyn Mtd> {
                 self.damage.extend(damage);
             }
         }
-    }
-
-    /// True when the root directory has no names: the flash begins in the middle of the filesystem. Of a mount for reading.
-    pub const fn is_without_root(&self) -> bool {
-        self.is_without_root
     }
 
     /// Byte order.

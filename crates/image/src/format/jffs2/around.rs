@@ -25,9 +25,8 @@ pub(super) fn around(
     let own_end = found.offset + found.len;
     let ends = image.found.iter().map(|other| other.offset + other.len);
     let before = ends.filter(|&end| end <= found.offset).max().unwrap_or(0);
-    let offsets = image.found.iter().map(|other| other.offset);
-    let next = offsets.filter(|&offset| offset >= own_end).min().unwrap_or(store.size_bytes());
-    let tail = tail(&*store, found, shape, fs)?;
+    let next = image.next_image(found).unwrap_or(store.size_bytes());
+    let tail = tail(image, found, shape, fs)?;
     let before = unknown(&*store, before..found.offset, found)?;
     let behind = unknown(&*store, tail.unwrap_or(own_end)..next, found)?;
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
@@ -38,13 +37,13 @@ pub(super) fn around(
 /// # Errors
 /// The file cannot be read.
 pub(crate) fn tail(
-    store: &dyn Store,
+    image: &Image,
     found: &Found,
     shape: &Jffs2Shape,
     fs: &FileJffs2,
 ) -> Result<Option<u64>, ImageError> {
     let is_told = fs.damaged_nodes().iter().any(|damage| damage.at >= shape.nodes_end);
-    Ok(Extent::read(store, found, shape)?.foreign.filter(|_| !is_told))
+    Ok(Extent::read(image, found, shape)?.foreign.filter(|_| !is_told))
 }
 
 /// The bytes of a part from the first to the last that is not erased, unless a format begins there.

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use floatgate_media::jffs2::{Endian, dirent_type};
+use floatgate_media::jffs2::{Body, Endian, dirent_type};
 use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::around::around;
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
+use super::write::Extent;
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
 use crate::detect::Found;
@@ -76,7 +77,7 @@ pub(crate) fn check(
             note_base(fs.counts(), report);
             note_around(image, found, shape, &fs, report)?;
             note_bad(image, found, shape, report)?;
-            Check::new(&mut fs, Some(origin), report).run(&mut checked);
+            Check::new(&mut fs, origin, report).run(&mut checked);
         }
         Err(ImageError::Jffs2(error)) => {
             let consequence = "Linux does not mount the filesystem";
@@ -126,7 +127,7 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
 fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
     let what = format!("inodes up to {last} are of another image, the base of this incremental one");
-    let consequence = "`cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks; Linux mounts this one alone as well";
+    let consequence = "Linux mounts it alone as well; `cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks and no name is in both: else make one image of all files";
     report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
 }
 
@@ -138,8 +139,10 @@ fn note_around(
     fs: &FileJffs2,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
-    let dd = image.part(found.offset..found.offset + shape.nodes_end).dd();
-    for (part, place) in around(image, found, shape, fs)?.into_iter().zip(["in front of", "behind"]) {
+    let extent = Extent::read(image, found, shape)?;
+    let own = image.own_part(found, &extent);
+    let [front, behind] = around(image, found, shape, fs)?;
+    for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
         let Some(part) = part else { continue };
         let (start, end) = (part.offset, part.end());
         let what = format!(
@@ -147,11 +150,12 @@ fn note_around(
         );
         let consequence = format!(
             "other data, or what has overwritten the image, and then files may be missing: {}",
-            cuts_out(&dd)
+            cuts_out(own, over)
         );
         let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "file", what, consequence);
         finding.offset = Some(start);
         report.add(finding);
+        report.unknown.push(part);
     }
     Ok(())
 }
@@ -189,8 +193,7 @@ fn note_bad(
 fn good_nodes(block: &[u8], endian: Endian) -> u64 {
     let is_good = |piece: &Piece<'_>| match piece {
         Piece::Node(header, node) if !header.obsolete => {
-            let body = Body::parse(header, node, endian);
-            matches!(body, Ok(Body::Inode(_) | Body::Dirent(_) | Body::Xattr(_) | Body::Xref(_)))
+            Body::parse(header, node, endian).is_ok_and(|body| body.is_content())
         }
         _ => false,
     };
@@ -228,9 +231,9 @@ pub(super) struct Survey {
 pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 
 /// Reads all files; what is missing is listed once for each file.
-pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
+pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut report = CheckReport::default();
-    let mut check = Check::new(fs, None, &mut report);
+    let mut check = Check::new(fs, origin, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
     let (names, gaps) = (check.wrong, check.gaps);
     // Nothing is lost of a target that only Linux refuses, nor where only a type, versions or a summary are written anew.
@@ -249,8 +252,7 @@ pub(super) fn survey(fs: &mut FileJffs2) -> Survey {
         findings.filter(|finding| is_file(finding) || !finding.paths.iter().any(|path| files.contains(path)));
     let losses = findings.map(|finding| {
         let path = finding.paths.first().cloned().unwrap_or_else(|| "/".to_owned());
-        let place =
-            finding.offset.map_or(String::new(), |offset| format!(", at byte {offset:#x} of the filesystem"));
+        let place = finding.offset.map_or(String::new(), |at| format!(", at byte {at} ({at:#x})"));
         Loss { path, what: format!("{}{place}", finding.what) }
     });
     Survey { losses: losses.collect(), names, gaps }
@@ -260,7 +262,7 @@ struct Check<'c> {
     fs: &'c mut FileJffs2,
     /// Damage that has its finding.
     told: usize,
-    origin: Option<&'c Origin>,
+    origin: &'c Origin,
     report: &'c mut CheckReport,
     /// Names that cannot stay as they are.
     wrong: Vec<WrongName>,
@@ -269,7 +271,7 @@ struct Check<'c> {
 }
 
 impl<'c> Check<'c> {
-    const fn new(fs: &'c mut FileJffs2, origin: Option<&'c Origin>, report: &'c mut CheckReport) -> Self {
+    const fn new(fs: &'c mut FileJffs2, origin: &'c Origin, report: &'c mut CheckReport) -> Self {
         Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new() }
     }
 
@@ -453,8 +455,7 @@ impl<'c> Check<'c> {
             let what = damage.fault.to_string();
             let mut finding = Finding::new(Layer::Jffs2, severity, structure(&damage), what, consequence);
             let has_place = !matches!(damage.fault, Fault::Missing { .. });
-            let place = self.origin.map_or(damage.at, |origin| origin.file_byte(damage.at));
-            finding.offset = has_place.then_some(place);
+            finding.offset = has_place.then(|| self.origin.file_byte(damage.at));
             finding.name_paths(path.map(str::to_owned).into_iter());
             self.report.add(finding);
         }

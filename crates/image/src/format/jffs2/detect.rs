@@ -7,18 +7,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use floatgate_media::jffs2::{
-    DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker, ZERO_FILL,
+    Body, DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, SummaryMarker, ZERO_FILL,
 };
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
-use super::nodes::Body;
 use super::pages::{self, Place};
 use super::shifts::{Edge, Node};
 use crate::ImageError;
 use crate::detect::{Content, Found, PageShape};
+pub(crate) use eraseblocks::sizes;
 use eraseblocks::{ERASE_MIN, Eraseblocks, Marks, UNUSED_MAX};
-pub(super) use eraseblocks::{ERASE_USUAL, Grid, sizes};
+pub(super) use eraseblocks::{ERASE_USUAL, Grid};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;

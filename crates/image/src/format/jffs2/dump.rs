@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 
 use floatgate_media::MediaError;
-use floatgate_media::jffs2::{Dirent, DirentNode, Endian, Header, Inode, NodeType, Xattr, XattrNode, Xref};
+use floatgate_media::jffs2::{
+    Body, Dirent, DirentNode, Endian, Header, Inode, NodeType, Xattr, XattrNode, Xref,
+};
 use floatgate_stack::Store;
 use floatgate_stack::fs::{BLOCK_BYTES, FileSystem};
 
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount};
 use crate::ImageError;
 use crate::check::Origin;

@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use floatgate_media::jffs2::{Endian, Header, ROOT_INODE};
+use floatgate_media::jffs2::{Body, Endian, Header, ROOT_INODE};
+use floatgate_stack::fs::FileSystem;
 use floatgate_stack::{Store, StoreError};
 
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 use super::{FileJffs2, Jffs2Shape, mount, mount_as};
 use crate::detect::Found;
-use crate::extract::{Loss, show_name};
+use crate::extract::{Loss, show_name, show_path};
 use crate::history::{At, Change, LastNames, Revision};
+use crate::walk::{Directory, Walk};
 use crate::words::count;
 use crate::{Image, ImageError};
 
@@ -240,16 +242,19 @@ fn describe(node: &Node, names: &LastNames) -> Revision {
     Revision { at, inode: node.owner, path, time, change, what, live: false, byte: None }
 }
 
+/// A filesystem as it was at a moment.
+pub(crate) struct Mounted {
+    pub(crate) fs: FileJffs2,
+    /// Parts of files that are not there any more.
+    pub(crate) losses: Vec<Loss>,
+    pub(crate) notes: Vec<String>,
+}
+
 /// Mounts the filesystem as it was at a moment; the parts of files that are not there any more are listed.
 ///
 /// # Errors
 /// A moment that is none of JFFS2, a node that is not there, a time before all nodes; the file cannot be read.
-pub(crate) fn at(
-    image: &Image,
-    found: &Found,
-    shape: &Jffs2Shape,
-    at: At,
-) -> Result<(FileJffs2, Vec<Loss>), ImageError> {
+pub(crate) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Result<Mounted, ImageError> {
     let Nodes { files: nodes, xattrs } = nodes(&*image.store()?, found, shape)?;
     let past = match at {
         At::Time(seconds) => Past::of_time(&nodes, seconds)?,
@@ -265,7 +270,33 @@ pub(crate) fn at(
             "extended attributes are those of the last moment: their nodes have no time",
         ));
     }
-    Ok((fs, losses))
+    let notes = match at {
+        At::Version { .. } => emptied(&mut fs, &mut mount(image.store()?, found, shape)?, &nodes),
+        _ => Vec::new(),
+    };
+    Ok(Mounted { fs, losses, notes })
+}
+
+/// Directories that are there again, but without their names, which were removed first: the moment is not one of theirs.
+fn emptied(fs: &mut FileJffs2, now: &mut FileJffs2, nodes: &[Node]) -> Vec<String> {
+    let mut last_name: BTreeMap<u32, u32> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| matches!(node.said, Said::Name { inode: 1.., .. })) {
+        let last = last_name.entry(node.owner).or_default();
+        *last = node.version.max(*last);
+    }
+    let mut walk = Walk::new(fs.root());
+    let mut notes = Vec::new();
+    while let Some(directory) = walk.next(fs) {
+        let Ok(Directory { path, inode, entries }) = directory else { continue };
+        let is_back = entries.is_empty() && now.attributes(inode).is_err();
+        if let Some(version) = last_name.get(&inode).filter(|_| is_back) {
+            let path = show_path(&path);
+            notes.push(format!(
+                "{path} is empty, as the names in it were removed before: --at {inode}:{version} has it with them"
+            ));
+        }
+    }
+    notes
 }
 
 /// The nodes that count at a moment, by number, where it is not left as the image has it.

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::crc;
 use floatgate_media::jffs2::{
-    Dirent, DirentNode, Endian, Header, Inode, NodeType, ROOT_INODE, Xattr, XattrNode, dirent_type,
+    Body, Dirent, DirentNode, Endian, Header, Inode, NodeType, ROOT_INODE, Xattr, XattrNode, dirent_type,
 };
 
-use super::nodes::{Body, Piece, pieces};
+use super::nodes::{Piece, pieces};
 
 /// Places of fields in a dirent node.
 const PARENT_AT: usize = 12;

@@ -45,7 +45,7 @@ pub struct Jffs2Info {
     pub directories: u64,
     /// Other files that can be reached.
     pub files: u64,
-    /// Damage that mounting found.
+    /// Damage that mounting found, with places in the file.
     pub damage: Vec<String>,
     /// Parts of the file in front of its nodes and behind them that are neither nodes nor erased flash, nor tell what they are.
     pub around: Vec<Part>,
@@ -88,7 +88,7 @@ pub(crate) fn jffs2_info(
         base_inodes,
         directories,
         files,
-        damage: fs.damage().iter().map(ToString::to_string).collect(),
+        damage: super::damage(&fs, &image.origin(found)),
         around,
     })
 }

@@ -18,12 +18,13 @@ use std::collections::BTreeSet;
 use floatgate_media::jffs2::Endian;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{FileSystem, FileType};
-use floatgate_stack::jffs2::{Jffs2, MountError, MountOptions};
+use floatgate_stack::jffs2::{Damage, Fault, Jffs2, MountError, MountOptions};
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 use serde::Serialize;
 
 use crate::ImageError;
+use crate::check::Origin;
 use crate::detect::Found;
 use crate::extract::Loss;
 use crate::walk::Walk;
@@ -59,6 +60,11 @@ pub struct Jffs2Shape {
 }
 
 impl Jffs2Shape {
+    /// True when clean markers stand between the nodes.
+    pub(crate) const fn is_nor(&self) -> bool {
+        self.markers && self.page_bytes.is_none()
+    }
+
     pub(crate) const fn endian(&self) -> Endian {
         if self.big_endian { Endian::Big } else { Endian::Little }
     }
@@ -115,6 +121,15 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
         }
     }
     losses
+}
+
+/// Words for the damage that a mount has met until now, with places in the file.
+pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<String> {
+    let in_file = |damage: &Damage| match &damage.fault {
+        Fault::Missing { .. } => damage.fault.to_string(),
+        fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
+    };
+    fs.damaged_nodes().iter().map(in_file).collect()
 }
 
 fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {

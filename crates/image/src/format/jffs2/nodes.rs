@@ -1,9 +1,6 @@
 //! Nodes as they stand in an eraseblock, good and damaged, and what is between them.
 
-use floatgate_media::MediaError;
-use floatgate_media::jffs2::{
-    Compressor, DirentNode, Endian, Header, Inode, NODE_ALIGN, NodeType, Summary, XattrNode, Xref,
-};
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN};
 
 const ALIGN: usize = NODE_ALIGN as usize;
 
@@ -16,42 +13,6 @@ pub(crate) enum Piece<'b> {
     Unknown(&'b [u8]),
     /// Bytes in which nothing is written.
     Erased(usize),
-}
-
-/// Fields of a node that is good.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Body<'b> {
-    Inode(Inode),
-    Dirent(DirentNode<'b>),
-    Xattr(XattrNode<'b>),
-    Xref(Xref),
-    Summary,
-    /// Nothing but a header.
-    Other,
-}
-
-impl<'b> Body<'b> {
-    /// Reads a node and checks its CRCs.
-    ///
-    /// # Errors
-    /// It is damaged.
-    pub(crate) fn parse(header: &Header, node: &'b [u8], endian: Endian) -> Result<Self, MediaError> {
-        match header.node_type {
-            NodeType::Inode => Inode::parse(node, endian).and_then(|inode| {
-                let data = node.get(Inode::SIZE..).and_then(|data| data.get(..inode.data_len as usize));
-                // Linux leaves the sum of a hole's data as it is.
-                if inode.compressor != Compressor::Zero {
-                    inode.check_data(data.unwrap_or_default())?;
-                }
-                Ok(Self::Inode(inode))
-            }),
-            NodeType::Dirent => DirentNode::parse(node, endian).map(Self::Dirent),
-            NodeType::Xattr => XattrNode::parse(node, endian).map(Self::Xattr),
-            NodeType::Xref => Xref::parse(node, endian).map(Self::Xref),
-            NodeType::Summary => Summary::parse(node, endian).map(|_| Self::Summary),
-            _ => Ok(Self::Other),
-        }
-    }
 }
 
 /// The parts of an eraseblock, each with its first byte in it.
@@ -117,6 +78,8 @@ impl<'b> Iterator for Pieces<'b> {
 
 #[cfg(test)]
 mod tests {
+    use floatgate_media::jffs2::NodeType;
+
     use super::*;
 
     #[test]

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use floatgate_media::jffs2::{
-    Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE, Summary,
-    SummaryMarker, dirent_type, emit_summary,
+    Body, Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE,
+    Summary, SummaryMarker, dirent_type, emit_summary,
 };
 use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
@@ -19,8 +19,9 @@ use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
-use super::nodes::{Body, Piece, pieces};
-use super::{FileJffs2, Jffs2Shape, mount};
+use super::nodes::{Piece, pieces};
+use super::{Jffs2Shape, mount};
+use crate::check::Origin;
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::repair::Saved;
@@ -39,20 +40,20 @@ const DIRECTORY_MODE: u32 = 0o040_755;
 /// Opens the file that is repaired.
 pub(crate) type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
-/// Makes a JFFS2 sound in the file, and lists what is lost.
+/// Makes a JFFS2 sound in the file, and lists what is lost, with the places in the file that it comes from.
 ///
 /// # Errors
 /// The file cannot be read or written; a mount that nothing here can make possible.
 pub(crate) fn mend(
     open: &Open<'_>,
-    found: &Found,
+    (found, origin): (&Found, &Origin),
     shape: &Jffs2Shape,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
     let mut has_room = true;
     let mut found = found.clone();
     for _ in 0..ROUNDS {
-        let Some(wrong) = Wrong::find(open()?, &found, shape, saved)? else { return Ok(()) };
+        let Some(wrong) = Wrong::find(open()?, (&found, origin), shape, saved)? else { return Ok(()) };
         let mut mending = Mending::read(open()?, &found, shape, &wrong.bad_nodes)?;
         mending.change(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
@@ -129,14 +130,6 @@ fn has_no_nodes(block: &[u8], endian: Endian) -> bool {
     })
 }
 
-/// True when the part with the names of the root directory is not there: what they lead to is, and nothing damaged in which they could have been.
-fn is_without_beginning(fs: &FileJffs2) -> bool {
-    let is_any = |is_it: fn(&Fault) -> bool| fs.damaged_nodes().iter().any(|damage| is_it(&damage.fault));
-    fs.is_without_root()
-        && is_any(|fault| matches!(fault, Fault::NoName { .. }))
-        && !is_any(|fault| matches!(fault, Fault::Media(_) | Fault::TooLong { .. } | Fault::NoNode { .. }))
-}
-
 /// Damage of a JFFS2, by places in it.
 #[derive(Debug, Default)]
 struct Wrong {
@@ -168,18 +161,14 @@ impl Wrong {
     /// Looks for what is wrong, and lists it among the losses.
     fn find(
         store: Box<dyn Store>,
-        found: &Found,
+        (found, origin): (&Found, &Origin),
         shape: &Jffs2Shape,
         saved: &mut Saved,
     ) -> Result<Option<Self>, ImageError> {
         let mut wrong = Self::default();
         match mount(store, found, shape) {
             Ok(mut fs) => {
-                if is_without_beginning(&fs) {
-                    let missing = "the part with the root directory is not there".to_owned();
-                    return Err(ImageError::Truncated(missing));
-                }
-                let Survey { losses, names, gaps } = survey(&mut fs);
+                let Survey { losses, names, gaps } = survey(&mut fs, origin);
                 saved.losses.extend(losses);
                 (wrong.names, wrong.gaps) = (names, gaps);
                 for damage in fs.damaged_nodes() {
@@ -187,13 +176,20 @@ impl Wrong {
                 }
                 if let Some(first) = fs.counts().first_foreign {
                     let nodes = count(fs.counts().foreign_nodes, "node");
-                    saved.lose("/", format!("{nodes} of the other byte order, the first at byte {first:#x}"));
+                    let at = origin.file_byte(first);
+                    saved.lose(
+                        "/",
+                        format!("{nodes} of the other byte order, the first at byte {at} ({at:#x})"),
+                    );
                     let erase = shape.erase_bytes;
                     wrong.places.extend((first..found.len).step_by(erase as usize));
                 }
             }
             Err(ImageError::Jffs2(MountError::Incompatible { at, code })) => {
-                saved.lose("/", format!("a node of type {code:#06x}, which is not known, at byte {at:#x}"));
+                let place = origin.file_byte(at);
+                let what =
+                    format!("a node of type {code:#06x}, which is not known, at byte {place} ({place:#x})");
+                saved.lose("/", what);
                 wrong.places.insert(at);
                 wrong.bad_nodes.insert(at);
             }
@@ -697,7 +693,7 @@ fn restore_names(block: &mut [u8], endian: Endian) {
 }
 
 /// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
-fn pad(bytes: &mut [u8], endian: Endian) {
+pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
     if bytes.len() < Header::SIZE {
         return bytes.fill(0xFF);
     }

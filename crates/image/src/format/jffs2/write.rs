@@ -1,16 +1,19 @@
 //! A JFFS2 of a file, mounted for writing.
 
-use floatgate_media::jffs2::ZERO_FILL;
+use std::ops::Range;
+
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType, ZERO_FILL};
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
 use super::detect::GAP;
+use super::repair::pad;
 use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
-use crate::ImageError;
 use crate::content::{HEAD_BYTES, format_inside};
 use crate::detect::{Content, Found};
+use crate::{Image, ImageError};
 
 /// Largest JFFS2, bytes: places are numbers of 32 bits.
 const BYTES_MAX: u64 = 1 << 32;
@@ -24,6 +27,9 @@ const PAGES: u32 = 64;
 const PAGE_MIN: u32 = 512;
 const PAGE_MAX: u32 = 8192;
 
+/// Eraseblocks that a change takes at least, those that Linux keeps free among them.
+const ROOM: u32 = 6;
+
 /// Bytes of a file that are looked at together.
 pub(super) const CHUNK: usize = 1 << 20;
 
@@ -34,9 +40,17 @@ pub(crate) struct Extent {
     pub(crate) blocks: u32,
     /// Eraseblocks that it can have, if it is told to grow.
     pub(crate) most: u32,
+    /// Eraseblocks that it can be told to have: as many as the next command finds again.
+    pub(crate) lasting: u32,
+    /// Eraseblocks up to the end of the file, or with room for a change, if what follows tells nothing of itself and may have overwritten the image.
+    pub(crate) over: Option<u32>,
+    /// The most that any JFFS2 has.
+    pub(crate) limit: u32,
     erase_bytes: u32,
     /// Byte behind the last node where something else begins than erased flash.
     pub(crate) foreign: Option<u64>,
+    /// Byte behind what is its own: its last eraseblock, or its last node if something else follows in that.
+    pub(crate) own_end: u64,
 }
 
 impl Extent {
@@ -44,7 +58,8 @@ impl Extent {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn read(store: &dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+    pub(crate) fn read(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+        let store = &*image.store()?;
         let erase = u64::from(shape.erase_bytes);
         let size = store.size_bytes();
         let own = found.len.next_multiple_of(erase);
@@ -54,15 +69,27 @@ impl Extent {
         let behind = size.max(found.offset + own);
         let next = first_written(store, found.offset + own, behind, found)?;
         let blocks = |bytes: u64| u32::try_from(bytes.min(BYTES_MAX - erase) / erase).unwrap_or(u32::MAX);
-        let most = blocks(next.map_or(u64::MAX, |next| next - found.offset));
         let whole = blocks(own);
-        Ok(Self { blocks: whole, most: most.max(whole), erase_bytes: shape.erase_bytes, foreign })
+        let most = blocks(next.map_or(u64::MAX, |next| next - found.offset)).max(whole);
+        let is_unknown = match foreign.or(next) {
+            Some(at) => image.next_image(found).is_none() && !is_format(store, at)?,
+            None => false,
+        };
+        // Clean markers tell that eraseblocks are its own.
+        let lasting = if next.is_none() || shape.is_nor() { most } else { whole };
+        let to_end = blocks((size - found.offset).next_multiple_of(erase));
+        let over = is_unknown.then(|| to_end.max(whole.saturating_add(ROOM)));
+        let own_end = if foreign.is_some() { nodes_end } else { size.min(found.offset + found.len) };
+        let erase_bytes = shape.erase_bytes;
+        let limit = blocks(u64::MAX);
+        Ok(Self { blocks: whole, most, lasting, over, limit, erase_bytes, foreign, own_end })
     }
 
-    /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has.
-    pub(crate) fn bytes(&self, blocks: Option<u32>) -> u64 {
-        let blocks = blocks.unwrap_or(0).clamp(self.blocks, self.most);
-        u64::from(blocks) * u64::from(self.erase_bytes)
+    /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has. One that is to `recover` has place over what
+    /// may have overwritten it.
+    pub(crate) fn bytes(&self, blocks: Option<u32>, recover: bool) -> u64 {
+        let most = if recover && self.over.is_some() { self.limit } else { self.most };
+        u64::from(blocks.unwrap_or(0).clamp(self.blocks, most)) * u64::from(self.erase_bytes)
     }
 }
 
@@ -72,6 +99,30 @@ fn padding(store: &dyn Store, end: u64) -> Result<u64, ImageError> {
     store.read_at(end, &mut bytes).map_err(ImageError::Store)?;
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     Ok(if zeros <= ZERO_FILL { zeros as u64 } else { 0 })
+}
+
+/// True when a format that tells itself begins at a byte of a file.
+pub(super) fn is_format(store: &dyn Store, at: u64) -> Result<bool, ImageError> {
+    let mut head = [0; HEAD_BYTES];
+    store.read_at(at, &mut head).map_err(ImageError::Store)?;
+    Ok(format_inside(&head).is_some())
+}
+
+/// Begins the eraseblocks of a part of NOR flash in which nothing is written with clean markers: they say that these belong to the filesystem, and their
+/// distances how large they are.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) fn mark_clean(
+    store: &mut dyn Store,
+    free: Range<u64>,
+    erase: u64,
+    endian: Endian,
+) -> Result<(), ImageError> {
+    let mut marker = [0; Header::SIZE];
+    Header::new(NodeType::CleanMarker, Header::SIZE as u32).emit(endian, &mut marker);
+    let mut blocks = free.step_by(usize::try_from(erase).unwrap_or(usize::MAX));
+    blocks.try_for_each(|at| store.write_at(at, &marker)).map_err(ImageError::Store)
 }
 
 /// A JFFS2 with the free eraseblocks of its partition: erased flash up to the beginning or the end of the file. Linux writes its first
@@ -115,9 +166,7 @@ fn is_own(store: &dyn Store, end: u64, size: u64, found: &Found) -> Result<bool,
     let Some(first) = first_written(store, end, size, found)? else { return Ok(true) };
     let erase = u64::from(found.block_bytes().unwrap_or(u32::MAX));
     let start = first - (first - end) % erase;
-    let mut head = [0; HEAD_BYTES];
-    store.read_at(start, &mut head).map_err(ImageError::Store)?;
-    if format_inside(&head).is_some() {
+    if is_format(store, start)? {
         return Ok(false);
     }
     let mut behind = start + erase;
@@ -156,6 +205,19 @@ pub(super) fn first_written(
     Ok(None)
 }
 
+/// Makes what is no node behind the last node of its eraseblock padding: nodes in later eraseblocks would make it damage.
+fn pad_tail(store: &mut dyn Store, found: &Found, shape: &Jffs2Shape) -> Result<(), ImageError> {
+    let block_end = found.offset + shape.nodes_end.next_multiple_of(shape.erase_bytes.into());
+    let start = found.offset + shape.nodes_end.next_multiple_of(NODE_ALIGN.into());
+    let end = block_end.min(store.size_bytes());
+    if first_written(store, start, end, found)?.is_some() {
+        let mut tail = vec![0xFF; usize::try_from(end - start).unwrap_or(0)];
+        pad(&mut tail, shape.endian());
+        store.write_at(start, &tail).map_err(ImageError::Store)?;
+    }
+    Ok(())
+}
+
 /// Erases what is no node in the eraseblocks behind the last one with nodes, as Linux does when it mounts.
 fn erase_overwritten(
     store: &mut dyn Store,
@@ -187,8 +249,16 @@ pub(crate) fn mount(
     len: u64,
     recover: bool,
 ) -> Result<FileJffs2, ImageError> {
+    if recover && shape.page_bytes.is_none() {
+        pad_tail(&mut *store, found, shape)?;
+    }
     erase_overwritten(&mut *store, found, shape, len)?;
     crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
+    if shape.is_nor() {
+        let (erase, end) = (u64::from(shape.erase_bytes), found.offset + len);
+        let new = found.offset + found.len.next_multiple_of(erase)..end;
+        mark_clean(&mut *store, new, erase, shape.endian())?;
+    }
     let window = Window::new(store, found.offset, len);
     let flash = StoreFlash::new(window, writable_geometry(shape, len), StoreMode::WriteThrough)
         .with_bad_blocks(found.bad_pebs.iter().copied());
@@ -209,7 +279,7 @@ pub(crate) fn mount(
 
 /// The flash that a JFFS2 was made for, as far as its nodes tell.
 fn writable_geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
-    if shape.markers && shape.page_bytes.is_none() {
+    if shape.is_nor() {
         return Geometry { buffer_bytes: NOR_BUFFER, ..geometry(shape, len) };
     }
     let usual = (shape.erase_bytes / PAGES).clamp(PAGE_MIN, PAGE_MAX);

@@ -4,7 +4,7 @@ use super::*;
 use crate::ImageError;
 use crate::check::{Finding, Outcome, check};
 use crate::info::{OneImage, info};
-use crate::repair::repair;
+use crate::repair::{Repaired, repair};
 
 const ERASE: usize = 16 << 10;
 
@@ -278,16 +278,22 @@ fn directories_whose_names_are_lost_are_found() {
     assert!(read(&damaged, &any()).0.files.keys().any(|path| path.starts_with("/lost-")));
 }
 
+/// What is left without a name gets one in a new root directory.
 #[test]
-fn a_filesystem_without_its_beginning_is_not_repaired() {
+fn a_filesystem_without_its_beginning_is_repaired_as_far_as_it_is_there() {
     let image = image(Endian::Little, false, 1);
     let folder = tempfile::tempdir().unwrap();
     let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
     for start in [ERASE, ERASE + 1001] {
         std::fs::write(&from, &image[start..]).unwrap();
-        let refused = repair(&from, &to, &Selection::default());
-        assert!(matches!(refused, Err(ImageError::Truncated(_))), "from {start}: {refused:?}");
-        assert!(!to.exists());
+        let report = repair(&from, &to, &Selection::default()).unwrap();
+        assert_eq!(report.outcome, Repaired::WithLosses, "from {start}");
+        let (before, _) = read(&image[start..], &any());
+        let (after, extracted) = read(&std::fs::read(&to).unwrap(), &any());
+        assert_eq!(extracted.losses, [], "from {start}");
+        let names = |memory: &Memory| memory.files.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&before), names(&after), "from {start}");
+        assert!(before.files.iter().all(|(path, kept)| after.files[path].data == kept.data), "from {start}");
     }
 }
 

@@ -135,7 +135,7 @@ pub(super) struct Eraseblocks {
 }
 
 /// Sizes of eraseblocks, the smallest first.
-pub(in super::super) fn sizes() -> impl Iterator<Item = u64> {
+pub(crate) fn sizes() -> impl Iterator<Item = u64> {
     (ERASE_MIN.trailing_zeros()..=ERASE_MAX.trailing_zeros()).map(|bits| 1 << bits)
 }
 
