@@ -3,7 +3,7 @@
 use super::{Compressor, DirentNode, Endian, Header, Inode, NodeType, Summary, XattrNode, Xref};
 use crate::error::MediaError;
 
-/// What a node says whose CRCs are good.
+/// Body of a node whose CRCs are good.
 #[derive(Clone, Copy, Debug)]
 pub enum Body<'b> {
     /// Attributes of an inode, with a piece of its data.

@@ -121,7 +121,7 @@ impl<'a> Blocks<'a> {
         of_test.map(|(sample, block)| (sample.about, *block))
     }
 
-    /// How clearly the pauses become longer with the first unit that was opened in any order, and shorter behind the last one that was written again,
+    /// Measure of how clearly the pauses become longer with the first unit that was opened in any order, and shorter behind the last one that was written again,
     /// if the card empties a block after so many: the sum of the logarithms of the factors.
     fn edges(&self, depth: usize) -> f64 {
         let usual = quantile(self.pauses.iter().copied(), 0.5).max(1.0);

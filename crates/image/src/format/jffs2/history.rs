@@ -292,7 +292,7 @@ fn emptied(fs: &mut FileJffs2, now: &mut FileJffs2, nodes: &[Node]) -> Vec<Strin
         if let Some(version) = last_name.get(&inode).filter(|_| is_back) {
             let path = show_path(&path);
             notes.push(format!(
-                "{path} is empty, as the names in it were removed before: --at {inode}:{version} has it with them"
+                "{path} is empty, as the names in it were removed before: the moment {inode}:{version} has it with them"
             ));
         }
     }
