@@ -142,8 +142,10 @@ fn repaired(index: usize, folder: &Path, put: &Path) -> Manifest {
         &["chown", path, "-R", "70:8", "/put"],
         &["rm", path, "-r", "/put/deep/er", "/put/deep/file-1"],
     ];
+    // Nothing in a dump of NAND without its OOB tells the size of eraseblocks.
+    let erase_bytes = flash(chip(name)).erase_bytes.to_string();
     for step in steps {
-        let output = floatgate(&[&["image"][..], step].concat());
+        let output = floatgate(&[&["image"][..], step, &["--peb-size", &erase_bytes]].concat());
         assert!(output.status.success(), "{index}: {step:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     let mut bytes = std::fs::read(&image).unwrap();
@@ -154,7 +156,8 @@ fn repaired(index: usize, folder: &Path, put: &Path) -> Manifest {
         }
     }
     std::fs::write(&image, bytes).unwrap();
-    let output = floatgate(&["image", "check", path, "--repair", fixed.to_str().unwrap()]);
+    let repair = ["image", "check", path, "--repair", fixed.to_str().unwrap(), "--peb-size", &erase_bytes];
+    let output = floatgate(&repair);
     assert!(output.status.code() != Some(2), "{index}: {}", String::from_utf8_lossy(&output.stderr));
     std::fs::rename(&fixed, &image).unwrap();
     let bytes = std::fs::read(&image).unwrap();

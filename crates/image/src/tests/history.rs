@@ -242,7 +242,7 @@ fn a_directory_that_comes_back_empty_says_which_moment_has_its_names() {
         assert!(!memory.files.keys().any(|path| path.starts_with("/etc/")), "{:?}", memory.files.keys());
         let [note] = extracted.notes.as_slice() else { panic!("{:?}", extracted.notes) };
         assert!(note.starts_with("/etc is empty"), "{note}");
-        let (_, at) = note.split_once("--at ").unwrap();
+        let (_, at) = note.split_once("the moment ").unwrap();
         let (memory, extracted) = extracted_at(&bytes, moment(at.split(' ').next().unwrap()));
         assert_eq!(extracted.notes, [""; 0]);
         assert!(
