@@ -28,7 +28,7 @@ pub struct ImageInfo {
 }
 
 impl ImageInfo {
-    /// Of a file in which every byte is FFh.
+    /// Summary of a file in which every byte is FFh.
     #[must_use]
     pub const fn erased() -> Self {
         Self { images: Vec::new(), ecc: None, erased: true }

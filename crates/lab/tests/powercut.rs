@@ -220,8 +220,8 @@ fn what_failed_once_does_not_fail_again() {
     }
 }
 
-/// Of two copies of a node the one that counts lay in an eraseblock whose erasure was cut off, and read otherwise the next time. And the first
-/// of several nodes of a page told the size that the file has after the last one: what was cut off once, behind what is on flash so far,
+/// The copy of a node that counted lay in an eraseblock whose erasure was cut off, and read otherwise the next time. And the first of several
+/// nodes of a page told the size that the file has after the last one: what was cut off once, behind what is on flash so far,
 /// came back.
 #[test]
 fn what_jffs2_has_lost_once_is_not_lost_again() {

@@ -120,7 +120,7 @@ fn a_check_tells_what_a_change_refuses() {
     }
 }
 
-/// Of the same damage, whoever tells it.
+/// A check, `info` and a repair tell the same place of the same damage.
 #[test]
 fn places_are_bytes_of_the_file() {
     for kind in KINDS.into_iter().filter(|kind| !kind.summaries) {
@@ -174,7 +174,7 @@ fn an_image_that_cannot_grow_is_cut_out() {
     }
 }
 
-/// What is not known is neither clean without a word nor lost.
+/// Bytes of which nothing tells what was there are told as that, and are neither clean without a word nor lost.
 #[test]
 fn a_verdict_says_what_cannot_be_told() {
     for kind in KINDS {
@@ -189,7 +189,7 @@ fn a_verdict_says_what_cannot_be_told() {
     }
 }
 
-/// Where something has overwritten the rest of the flash, one more option makes a change possible.
+/// One more option makes a change possible if something has overwritten the rest of the flash.
 #[test]
 fn a_recovery_takes_the_rest_of_the_file_if_it_is_told_to() {
     for kind in KINDS {
@@ -225,7 +225,7 @@ fn a_recovery_takes_the_rest_of_the_file_if_it_is_told_to() {
     }
 }
 
-/// Of NOR, on which clean markers say what is its own: the next change finds the eraseblocks that it was given. On NAND nothing would.
+/// On NOR clean markers say which eraseblocks are its own, so that the next change finds those that it was given. On NAND nothing would.
 #[test]
 fn an_image_before_other_data_keeps_the_eraseblocks_that_it_gets() {
     for kind in KINDS {

@@ -28,7 +28,7 @@ fn without_first(kind: Kind, with: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What an eraseblock is lost by.
+/// Contents of an eraseblock that is lost: erased, zeros, noise.
 fn losses() -> [Vec<u8>; 3] {
     [vec![0xFF; ERASE], vec![0; ERASE], noise(8, ERASE)]
 }

@@ -3,7 +3,7 @@
 //! The cache gives its contents out in the order in which they came, a block at a time: what is written now makes the card write to the allocation
 //! units what came a cache's length before. So a number of units are opened one after the other, and when they are in no cache any more, they are
 //! written again, the last one first. The first ones are still open; from some unit on each must be opened again, for which another is closed, and the
-//! cache pauses longer. Writes in order between them, a block of the cache at least, keep their pauses apart.
+//! cache pauses longer. Each is written at the beginning of a block of its own, which keeps their pauses apart.
 
 use super::caches::{Cache, cache};
 use super::open_aus::{MOST, TURN_BYTES};
@@ -111,7 +111,9 @@ impl<'a> Blocks<'a> {
         let mut blocks = Self { writes, pauses, depth: 0 };
         let depth = (libm::round(cache.bytes as f64 / block) as usize).max(1);
         let depths = depth - 1..=depth + LATE as usize;
-        blocks.depth = depths.max_by(|a, b| blocks.edges(*a).total_cmp(&blocks.edges(*b))).unwrap_or(depth);
+        let usual = quantile(blocks.pauses.iter().copied(), 0.5).max(1.0);
+        let edges = depths.map(|depth| (depth, blocks.edges(depth, usual)));
+        blocks.depth = edges.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(depth, |(depth, _)| depth);
         Some(blocks)
     }
 
@@ -121,10 +123,9 @@ impl<'a> Blocks<'a> {
         of_test.map(|(sample, block)| (sample.about, *block))
     }
 
-    /// Measure of how clearly the pauses become longer with the first unit that was opened in any order, and shorter behind the last one that was written again,
-    /// if the card empties a block after so many: the sum of the logarithms of the factors.
-    fn edges(&self, depth: usize) -> f64 {
-        let usual = quantile(self.pauses.iter().copied(), 0.5).max(1.0);
+    /// Sum of the logarithms of the factors by which the pauses become longer with the first unit that was opened in any order, and shorter behind the
+    /// last one that was written again, if the card empties a block after so many. `usual` is the shortest pause that counts, ns.
+    fn edges(&self, depth: usize, usual: f64) -> f64 {
         let pause = |block: usize| libm::log(self.pauses.get(block).copied().unwrap_or(0.0).max(usual));
         let tests = [Test::OpenLinear, Test::OpenRandom];
         // The first units may find room without another being closed, which makes a later one the clearest.

@@ -39,7 +39,7 @@ impl<T: Target> Probe<'_, T> {
             self.give_contents(&layout, *au)?;
         }
         self.measure_fat_alone(&layout, &mut pool, &fat)?;
-        let aus = pool.take(MOST.min(pool.all));
+        let aus = pool.take(pool.all);
         let parts = layout.au / TURN_BYTES;
         let mut order = InOrder::new(&layout, cache, pause_ns(&self.samples, &cache));
         for (test, places) in [(Test::OpenLinear, [0, 1]), (Test::OpenRandom, [parts - 1, parts - 2])] {

@@ -182,7 +182,7 @@ fn assert_honest(campaign: &Campaign) {
     }
 }
 
-/// Of 300 cards, 98, 94, 96 and 97 % were right.
+/// Answers were right on 98, 94, 96 and 97 % of 300 cards.
 #[test]
 fn what_is_stated_about_random_cards_is_true() {
     let sums = campaign(0..24);
@@ -225,7 +225,7 @@ fn slow_what_is_stated_about_many_random_cards_is_true() {
     }
     assert_honest(&sums);
     for (question, least) in
-        [("erase_block", 95), ("open_aus_linear", 90), ("open_aus_random", 91), ("page", 83)]
+        [("erase_block", 96), ("open_aus_linear", 90), ("open_aus_random", 91), ("page", 83)]
     {
         let percent = sums.questions[question].right * 100 / sums.cards;
         assert!(percent >= least, "{question}: {percent} %");

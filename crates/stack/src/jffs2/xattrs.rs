@@ -50,7 +50,7 @@ pub(super) struct Xattrs {
     highest_sequence: u32,
 }
 
-/// Of two nodes for the same attribute, or for the same of an inode, the one that does not count.
+/// The one that does not count of two nodes for the same attribute, or for the same attribute of an inode.
 #[derive(Clone, Copy)]
 pub(super) struct Loser {
     pub(super) at: u32,

@@ -278,7 +278,7 @@ fn directories_whose_names_are_lost_are_found() {
     assert!(read(&damaged, &any()).0.files.keys().any(|path| path.starts_with("/lost-")));
 }
 
-/// What is left without a name gets one in a new root directory.
+/// Files that are left without a name get one in a new root directory.
 #[test]
 fn a_filesystem_without_its_beginning_is_repaired_as_far_as_it_is_there() {
     let image = image(Endian::Little, false, 1);
