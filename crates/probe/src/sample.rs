@@ -35,6 +35,10 @@ pub enum Test {
     Refill,
     /// Writes in ascending order with gaps between them; `about` is the distance of their beginnings.
     Sparse,
+    /// A sector written to see whether it is in the allocation unit that has contents at `about`.
+    Inside,
+    /// Sectors of other allocation units, written to close what `Inside` opened.
+    Close,
     /// Writes that bring the card into a state before a test.
     WarmUp,
     /// Writes in order that bring what was written before out of a cache.
@@ -72,7 +76,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 32] = [
+const NAMES: [(Test, &str); 34] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -88,6 +92,8 @@ const NAMES: [(Test, &str); 32] = [
     (Test::Through, "through"),
     (Test::Refill, "refill"),
     (Test::Sparse, "sparse"),
+    (Test::Inside, "inside"),
+    (Test::Close, "close"),
     (Test::WarmUp, "warm-up"),
     (Test::Push, "push"),
     (Test::OpenLinear, "open-linear"),

@@ -13,6 +13,8 @@ use crate::stats::quantile;
 /// Blocks between units of the FAT area that are written again: more than an allocation unit, in which the writes in order are in any order
 /// where their unit was closed.
 pub(crate) const FAT_BLOCKS: u64 = 5;
+/// Blocks after the last unit of a test whose pauses may have some of it yet.
+const SETTLED: usize = 2;
 /// Blocks that a cache may be longer than it is taken for: it may have been filled in part when that was measured.
 const LATE: u64 = 3;
 
@@ -50,6 +52,8 @@ pub(crate) struct Reopened {
     pub(crate) long: f64,
     /// Share of the pauses that are as long as this number of open units lets expect.
     pub(crate) explained: f64,
+    /// How much pauses differ from the next one: the median logarithm of the factor.
+    pub(crate) alternation: f64,
 }
 
 /// Factor of the usual pause from which on one is longer.
@@ -60,9 +64,9 @@ const USUAL: f64 = 0.9;
 const LONG: f64 = 0.1;
 /// Share of writes that find room in the cache: fewer than one in three blocks of the smallest have.
 const QUIET: f64 = 0.3;
-/// Most units that seem to be open where one alone is, and share of their pauses that are long.
+/// Most units that seem to be open where one alone is, and the logarithm of the factor between its pauses, which alternate.
 const ALONE: usize = 2;
-const SOME: f64 = 0.75;
+const ALTERNATE: f64 = 0.55;
 /// Logarithm of a factor between two pauses from which on it is no clearer that something changed.
 const CLEAR_EDGE: f64 = 0.7;
 /// Part of a usual pause below which there was none.
@@ -153,7 +157,7 @@ impl<'a> Blocks<'a> {
     fn usual(&self, test: Test) -> Option<&[f64]> {
         let first = self.writes.iter().position(|(sample, _)| sample.test == test)?;
         let (_, last) = self.writes[..first].iter().rev().find(|(sample, _)| sample.test == Test::WarmUp)?;
-        self.pauses.get(last + 1 + self.depth..self.writes[first].1 + self.depth)
+        self.pauses.get(last + 1 + SETTLED + self.depth..self.writes[first].1 + self.depth)
     }
 
     /// Counts the units of a test that had to be opened again; `None` when not all has come out of the cache.
@@ -175,15 +179,16 @@ impl<'a> Blocks<'a> {
         });
         let open = splits.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(open, _)| open);
         let usual = quantile(usual.iter().chain(&again[..open]).copied(), USUAL);
-        let open = if is_one_alone(&again[open..], usual) && open <= ALONE { 0 } else { open };
+        let alternation = alternation(&again[open..]);
+        let open = if open <= ALONE && alternation > ALTERNATE { 0 } else { open };
         let long = quantile(again[open..].iter().copied().filter(|ns| *ns > usual), LONG);
         if quantile(again[open..].iter().copied(), 0.5) < usual * LONGER {
-            return Some(Reopened { open: all, all, usual, long: 0.0, explained: 1.0 });
+            return Some(Reopened { open: all, all, usual, long: 0.0, explained: 1.0, alternation });
         }
         let limit = f64::midpoint(usual, long);
         let right = again.iter().enumerate().filter(|(unit, ns)| (**ns > limit) == (*unit >= open)).count();
         let explained = right as f64 / all as f64;
-        Some(Reopened { open: open as u64, all, usual, long, explained })
+        Some(Reopened { open: open as u64, all, usual, long, explained, alternation })
     }
 }
 
@@ -199,13 +204,12 @@ fn share_out(pauses: &mut [f64], none: f64) {
     }
 }
 
-/// True when a part of the pauses is no longer than usual. Where one unit alone can be open, that of the writes in order is closed for the one that
-/// is written again: all that the cache has of it is written then, and not later, so that this shows in every second or third pause only, for the
-/// unit that is closed for the next one of those in order.
-fn is_one_alone(pauses: &[f64], usual: f64) -> bool {
-    let limit = libm::sqrt(usual * quantile(pauses.iter().copied(), 0.5));
-    let long = pauses.iter().filter(|ns| **ns > limit).count();
-    (long as f64) < SOME * pauses.len() as f64
+/// Median of the logarithms of the factors between neighbours. Where one unit alone can be open, that of the writes in order is closed for the one that is
+/// written again: all that the cache has of it is written then, and not later, so that every second or third pause is short, and the others, with the unit
+/// that is closed for the next one of those in order, are long.
+fn alternation(pauses: &[f64]) -> f64 {
+    let factors = pauses.windows(2).map(|two| libm::log(two[1].max(1.0) / two[0].max(1.0)).abs());
+    quantile(factors, 0.5)
 }
 
 /// Sum of the squares of the differences from the mean.

@@ -1,5 +1,6 @@
 //! Borders of allocation units and pages: reads across one take longer than reads beside it.
 
+use super::closing;
 use super::period::{Fit, Point, candidates, fit};
 use super::{jitter, us};
 use crate::answer::{Answer, Value, size};
@@ -172,6 +173,9 @@ fn slowest(points: &[Point]) -> Vec<u64> {
 /// A border of an allocation unit, as far as it is known: reads show it to the sector. Writes with gaps show two positions between which it lies;
 /// where a usual partition begins between them, that is it.
 pub(crate) fn origin(samples: &Samples) -> Option<u64> {
+    if let Some((period, border)) = closing::unit(samples) {
+        return Some(border % period);
+    }
     let reads = read_fit(samples);
     if let Some((period, _)) = reads.best() {
         return Some(reads.origin % period);
@@ -186,6 +190,8 @@ pub(crate) fn origin(samples: &Samples) -> Option<u64> {
 /// Most confidence in what reads alone show, and in what pauses alone show.
 const READS: f64 = 0.97;
 const WRITES: f64 = 0.9;
+/// As `READS`, where writes found three borders to the sector.
+const CLOSING: f64 = 0.95;
 /// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
 const CLEAR_STEP: f64 = 8.0;
 /// As `WRITES`, behind a cache that writes out what it likes.
@@ -193,6 +199,10 @@ const WRITES_BEHIND_CACHE: f64 = 0.55;
 
 /// The allocation unit and its phase.
 pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
+    if let Some((period, border)) = closing::unit(samples) {
+        let found = |value, reason: &str| Answer::found(Value::Count(value), "B", CLOSING, reason.to_owned());
+        return (found(period, "closing"), found(border % period, "closing"));
+    }
     let reads = read_fit(samples);
     let from_reads = reads.best().filter(|(_, confidence)| *confidence > 0.3);
     let Some((period, confidence)) = from_reads else {

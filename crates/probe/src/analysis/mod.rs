@@ -5,6 +5,7 @@ pub(crate) mod borders;
 pub(crate) mod caches;
 pub(crate) mod capacity;
 pub(crate) mod class;
+pub(crate) mod closing;
 pub(crate) mod open_aus;
 pub(crate) mod period;
 

@@ -141,6 +141,18 @@ pub(crate) fn kept_aus(samples: &Samples, linear: &Search) -> Vec<u64> {
         .collect()
 }
 
+/// Leaves those that can be a FAT area: cards are made with a partition table alone in the first allocation unit and the FATs from the second on, so
+/// the area begins with either, and has no gap. A later unit that seems to stay open alone is one whose pause was missed.
+fn keep_fat_area(kept: &mut Vec<u64>) {
+    let first = kept.first().copied().filter(|first| *first < 2);
+    let mut expected = first.unwrap_or(u64::MAX);
+    kept.retain(|au| {
+        let is_next = *au == expected;
+        expected = expected.saturating_add(u64::from(is_next));
+        is_next
+    });
+}
+
 /// Allocation units whose speed is another than that of most.
 fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     let costs = costs(samples, Test::FatSpeed, |_| 1);
@@ -170,7 +182,8 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
     let (mut answer, mut random, mut kept) = match hiding_cache(samples) {
         Some(_) => {
             let (linear, random) = behind_cache(samples);
-            (linear, random, behind_cache::kept_aus(samples))
+            let kept = behind_cache::kept_aus(samples);
+            (linear, random, kept)
         }
         None => {
             let linear = Search::new(samples, Test::OpenLinear);
@@ -179,6 +192,7 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
             (answer(&linear, Test::OpenLinear), answer(&random, Test::OpenRandom), kept)
         }
     };
+    keep_fat_area(&mut kept);
     // Most of the card cannot be special.
     let is_doubtful = kept.len() as u64 * 2 > FAT_AUS;
     if is_doubtful {
@@ -239,10 +253,12 @@ const ONE_OF_TWO: f64 = 0.65;
 /// cannot be told whether the last one could be written in any order; cards for which all units are alike are more usual.
 fn behind_cache(samples: &Samples) -> (Answer, Answer) {
     let [linear, random] = behind_cache::reopened(samples);
+    let alternations = [&linear, &random].map(|of| of.as_ref().map_or(0.0, |of| of.alternation));
     let (linear, mut random) = (reopened(linear, "in order", 1), reopened(random, "in random order", 0));
-    if let (Some(all), Some(found)) = (linear.count(), random.count())
-        && ((found > 0 && found + 1 == all) || all == 1)
-    {
+    let (Some(all), Some(found)) = (linear.count(), random.count()) else { return (linear, random) };
+    if all == 1 {
+        alone(&mut random, alternations);
+    } else if found > 0 && found + 1 == all {
         random.value = Some(Value::Count(all));
         random.confidence = random.confidence.min(ONE_OF_TWO);
         random.reason =
@@ -250,6 +266,19 @@ fn behind_cache(samples: &Samples) -> (Answer, Answer) {
         random = random.or([(found, 1.0 - ONE_OF_TWO)]);
     }
     (linear, random)
+}
+
+/// Part of the alternation in order from which on the one in any order is like it.
+const LIKE_IN_ORDER: f64 = 0.75;
+
+/// Whether the one open unit can be written in any order: then it is closed as in order, and its pauses alternate alike. In order only, what is written at
+/// the end of a unit makes the card copy all before when it opens it, and nothing when it closes it, which evens the pauses out.
+fn alone(random: &mut Answer, [in_order, any_order]: [f64; 2]) {
+    let is_random = any_order > LIKE_IN_ORDER * in_order;
+    random.value = Some(Value::Count(u64::from(is_random)));
+    random.confidence = random.confidence.min(BEHIND_CACHE_WEAK);
+    let alike = if is_random { "alternate as in order" } else { "do not alternate as in order" };
+    random.reason = format!("{}; one is open at a time, and pauses {alike}", random.reason);
 }
 
 /// The number of open units, with `others` that were open meanwhile.

@@ -3,6 +3,7 @@
 mod behind_cache;
 mod capacity;
 mod classes;
+mod closing;
 mod reads;
 mod writes;
 

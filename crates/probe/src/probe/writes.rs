@@ -4,8 +4,9 @@ use super::behind_cache::InOrder;
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache};
-use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, sparse_fit, write_fit};
+use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, sparse_fit, write_fit};
 use crate::analysis::caches::cache;
+use crate::analysis::closing;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
 use crate::answer::{Answer, size};
 use crate::sample::{Samples, Test};
@@ -184,6 +185,7 @@ impl<T: Target> Probe<'_, T> {
         let bytes_max = 2 * fill
             + THROUGH_BYTES
             + sparse
+            + Self::closing_bytes()
             + turns.min(self.usable * TESTS)
             + behind_cache
             + PASSES * end
@@ -247,8 +249,14 @@ impl<T: Target> Probe<'_, T> {
         if cache(&self.samples).is_none_or(|cache| cache.block_bytes == 0) {
             self.fill_through(layout)?;
         }
-        if read_fit(&self.samples).best().is_some_and(|(_, confidence)| confidence > CLEAR) {
+        if erase_block(&self.samples).0.confidence > CLEAR {
             return Ok(());
+        }
+        if cached(&self.samples) == 0 {
+            self.measure_closing(layout)?;
+            if closing::unit(&self.samples).is_some() {
+                return Ok(());
+            }
         }
         // Behind a cache, pauses come with other writes.
         if cached(&self.samples) == 0 && self.measure_sparse(layout)? {

@@ -1,0 +1,115 @@
+//! Borders of allocation units that only writes show, to the sector.
+//!
+//! A card copies what an allocation unit has when it closes it, now or when it was opened. So one unit gets contents, and a write to a position is followed
+//! by writes to so many other units that the card must close what the first opened: all of them together take longer where the position is in the unit
+//! that has contents. From that unit on there is one position from which on they are short: its end.
+
+use super::borders::au_candidates;
+use super::open_aus::MOST;
+use crate::sample::{Sample, Samples, Test};
+use crate::stats::{deviation, quantile};
+use std::collections::BTreeMap;
+
+/// Fewest and most contents of a unit, B: half of the smallest unit.
+pub(crate) const CONTENT_MIN: u64 = 256 << 10;
+pub(crate) const CONTENT_MAX: u64 = 8 << 20;
+/// Times that a position is tried; the shortest counts.
+pub(crate) const TRIES: usize = 2;
+/// Most borders that are looked for: two tell the allocation unit, the third must be where it tells, or is the second of two again.
+pub(crate) const BORDERS: usize = 8;
+const SECTOR: u64 = 512;
+/// Positions after which it is known whether contents are visible.
+const POSITIONS_MIN: usize = 4;
+/// Least time that contents must add, in deviations of a time without, and as a share of it.
+const CLEAR: f64 = 8.0;
+const CLEAR_SHARE: f64 = 0.15;
+/// Share of the tries in which contents may add less.
+const FEW: f64 = 0.25;
+
+/// Times of a position and of two others, in the unit that has contents and in one that has none, ns: each of a write together with those that close
+/// what it opened, and the shortest of all tries.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    position: f64,
+    inside: f64,
+    outside: f64,
+}
+
+impl Times {
+    /// What contents add.
+    fn added(&self) -> f64 {
+        self.inside - self.outside
+    }
+
+    /// True when the position is in a unit whose contents add so much, or more: some cards copy a part of them only, or all of them twice.
+    fn is_inside(&self, added: f64) -> bool {
+        self.position - self.outside > added / 2.0
+    }
+}
+
+/// Times by position; the contents end with the sector at `last`.
+fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
+    let writes = samples.all.iter().filter(|sample| matches!(sample.test, Test::Inside | Test::Close));
+    let writes: Vec<&Sample> = writes.filter(|sample| sample.about == last).collect();
+    let tries: Vec<&[&Sample]> = writes.chunks_exact(1 + MOST as usize).collect();
+    let mut all = BTreeMap::new();
+    for three in tries.chunks_exact(3) {
+        let [position, inside, outside] =
+            [0, 1, 2].map(|number| three[number].iter().map(|sample| sample.ns as f64).sum::<f64>());
+        let least = all.entry(three[0][0].position).or_insert(Times { position, inside, outside });
+        least.position = least.position.min(position);
+        least.inside = least.inside.min(inside);
+        least.outside = least.outside.min(outside);
+    }
+    all
+}
+
+/// What is known of the end of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// A position to try.
+    Try(u64),
+    /// First byte behind the unit.
+    At(u64),
+}
+
+/// The end of the unit whose contents end with the sector at `last`; the sector at `far` is in another one behind it.
+pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
+    let times = times(samples, last);
+    let added = quantile(times.values().map(Times::added), FEW);
+    let behind = times.iter().find(|(_, times)| !times.is_inside(added)).map_or(far, |(position, _)| *position);
+    let inside = times.range(..behind).next_back().map_or(last, |(position, _)| *position);
+    match behind - inside {
+        SECTOR => End::At(behind),
+        distance => End::Try(inside + distance / (2 * SECTOR) * SECTOR),
+    }
+}
+
+/// True when contents clearly add time; `None` before enough positions were tried.
+pub(crate) fn is_clear(samples: &Samples, last: u64) -> Option<bool> {
+    let times = times(samples, last);
+    let added = quantile(times.values().map(Times::added), FEW);
+    let outside: Vec<f64> = times.values().map(|times| times.outside).collect();
+    let middle = quantile(outside.iter().copied(), 0.5);
+    let noise = deviation(outside.iter().map(|ns| ns - middle));
+    (times.len() >= POSITIONS_MIN).then_some(added > CLEAR * noise && added > CLEAR_SHARE * middle)
+}
+
+/// Borders that were found, in ascending order, each with the sector with which the contents before it end.
+pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
+    let mut tried: BTreeMap<u64, u64> = BTreeMap::new();
+    for sample in samples.of(Test::Inside) {
+        let far = tried.entry(sample.about).or_insert(0);
+        *far = sample.position.max(*far);
+    }
+    let ends = tried.into_iter().map(|(last, far)| (last, end(samples, last, far)));
+    ends.filter_map(|(last, end)| if let End::At(border) = end { Some((border, last)) } else { None }).collect()
+}
+
+/// The allocation unit and one of its borders. Contents that fill it hide its end, and are taken for it.
+pub(crate) fn unit(samples: &Samples) -> Option<(u64, u64)> {
+    let [.., (first, _), (second, _), (third, last)] = borders(samples)[..] else { return None };
+    let au = second - first;
+    let is_seen = third - second == au && 2 * (last + SECTOR - second) <= au;
+    (is_seen && au_candidates(samples.capacity).contains(&au)).then_some((au, first))
+}
