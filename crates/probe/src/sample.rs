@@ -33,9 +33,7 @@ pub enum Test {
     Through,
     /// Writes in order over the same range again.
     Refill,
-    /// Writes in ascending order with gaps between them; `about` is the distance of their beginnings.
-    Sparse,
-    /// A sector written to see whether it is in the allocation unit that has contents at `about`.
+    /// A sector written to see whether it is in the allocation unit whose contents end with the sector at `about`.
     Inside,
     /// Sectors of other allocation units, written to close what `Inside` opened.
     Close,
@@ -76,7 +74,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 34] = [
+const NAMES: [(Test, &str); 33] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -91,7 +89,6 @@ const NAMES: [(Test, &str); 34] = [
     (Test::Fill, "fill"),
     (Test::Through, "through"),
     (Test::Refill, "refill"),
-    (Test::Sparse, "sparse"),
     (Test::Inside, "inside"),
     (Test::Close, "close"),
     (Test::WarmUp, "warm-up"),

@@ -7,6 +7,7 @@
 
 use super::caches::{Cache, cache};
 use super::open_aus::{MOST, TURN_BYTES};
+use crate::answer::Answer;
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::quantile;
 
@@ -25,6 +26,15 @@ pub(crate) const fn push_writes(cache: &Cache) -> u64 {
 
 /// Largest cache behind which open allocation units are looked for, B: it is written through several times.
 pub(crate) const CACHE_MAX: u64 = 128 << 20;
+/// The same where the allocation unit is a guess, which is not worth as many writes, B.
+const CACHE_MAX_OF_GUESS: u64 = 64 << 20;
+/// Confidence in an allocation unit below which it is a guess.
+const GUESS: f64 = 0.6;
+
+/// True for a cache that is too large to look for open allocation units behind it.
+pub(crate) fn is_too_large(cache: &Cache, erase_block: &Answer) -> bool {
+    cache.bytes > if erase_block.confidence < GUESS { CACHE_MAX_OF_GUESS } else { CACHE_MAX }
+}
 
 /// A cache that hides what is done about allocation units: writes that wait until they are on the flash pause about once in a block, like those that
 /// do not.
@@ -169,6 +179,7 @@ impl<'a> Blocks<'a> {
         if all > MOST || usual.is_empty() {
             return None;
         }
+        let alternation = alternation(&again[ALONE.min(again.len())..]);
         share_out(&mut again, quantile(usual.iter().copied(), 0.5) * NONE);
         // Of the pauses, which differ by a factor, the first are as usual, and the others longer.
         let least = quantile(usual.iter().copied(), 0.5).max(1.0);
@@ -179,7 +190,6 @@ impl<'a> Blocks<'a> {
         });
         let open = splits.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(open, _)| open);
         let usual = quantile(usual.iter().chain(&again[..open]).copied(), USUAL);
-        let alternation = alternation(&again[open..]);
         let open = if open <= ALONE && alternation > ALTERNATE { 0 } else { open };
         let long = quantile(again[open..].iter().copied().filter(|ns| *ns > usual), LONG);
         if quantile(again[open..].iter().copied(), 0.5) < usual * LONGER {

@@ -1,12 +1,13 @@
 //! Borders of allocation units and pages: reads across one take longer than reads beside it.
 
+use super::caches::{Cache, cache};
 use super::closing;
-use super::period::{Fit, Point, candidates, fit};
+use super::period::{Fit, Point, candidates, fit, prior};
 use super::{jitter, us};
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
 use crate::stats::median;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Smallest allocation unit that is told apart from a page, B.
 pub(crate) const AU_MIN: u64 = 512 << 10;
@@ -138,30 +139,6 @@ pub(crate) fn write_fit(samples: &Samples) -> Fit {
     })
 }
 
-/// Periods of the pauses in writes with gaps, and the distance of the writes. Between two pauses an allocation unit is written in any order; with the
-/// next one, another that was open is copied into order. A pause comes with the first write behind a border.
-pub(crate) fn sparse_fit(samples: &Samples) -> Option<(Fit, u64)> {
-    let steps: BTreeSet<u64> = samples.of(Test::Sparse).map(|sample| sample.about).collect();
-    let fits = steps.into_iter().map(|step| (sparse_fit_of(samples, step), step));
-    let visible = fits.filter_map(|(fit, step)| Some((fit.best()?.1, fit, step)));
-    visible.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fit, step)| (fit, step))
-}
-
-/// Least deviation of the logarithm of the time of a write with a gap: a tenth.
-const SPARSE_FLOOR: f64 = 0.1;
-
-fn sparse_fit_of(samples: &Samples, step: u64) -> Fit {
-    let writes = samples.of(Test::Sparse).filter(|sample| sample.about == step);
-    // What is copied varies with what was written before: the factor counts.
-    let points: Vec<Point> = writes
-        .map(|sample| Point { at: sample.position, value: libm::log(sample.ns.max(1) as f64) })
-        .collect();
-    let mut periods = candidates(AU_MIN, (points.len() as u64).saturating_mul(step) / 3);
-    periods.retain(|period| period.is_multiple_of(step) && *period > step);
-    let slow = slowest(&points);
-    fit(&points, &periods, SPARSE_FLOOR, |period| slow.iter().map(|at| at % period).collect())
-}
-
 /// Positions of the slowest of some points.
 fn slowest(points: &[Point]) -> Vec<u64> {
     let mut slow = points.to_vec();
@@ -170,21 +147,13 @@ fn slowest(points: &[Point]) -> Vec<u64> {
     slow.into_iter().map(|point| point.at).collect()
 }
 
-/// A border of an allocation unit, as far as it is known: reads show it to the sector. Writes with gaps show two positions between which it lies;
-/// where a usual partition begins between them, that is it.
+/// A border of an allocation unit, to the sector, as far as it is known.
 pub(crate) fn origin(samples: &Samples) -> Option<u64> {
     if let Some((period, border)) = closing::unit(samples) {
         return Some(border % period);
     }
     let reads = read_fit(samples);
-    if let Some((period, _)) = reads.best() {
-        return Some(reads.origin % period);
-    }
-    let (fit, step) = sparse_fit(samples)?;
-    let (period, _) = fit.best()?;
-    let behind = |origin: u64| (fit.origin % period + period - origin % period) % period;
-    let usual = std::iter::once(0).chain(usual_origins()).find(|origin| behind(*origin) < step);
-    Some(usual.unwrap_or(fit.origin + period - step) % period)
+    reads.best().map(|(period, _)| reads.origin % period)
 }
 
 /// Most confidence in what reads alone show, and in what pauses alone show.
@@ -194,14 +163,17 @@ const WRITES: f64 = 0.9;
 const CLOSING: f64 = 0.95;
 /// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
 const CLEAR_STEP: f64 = 8.0;
-/// As `WRITES`, behind a cache that writes out what it likes.
-const WRITES_BEHIND_CACHE: f64 = 0.55;
+/// Confidence in what the blocks of a cache tell.
+const BEHIND_CACHE: f64 = 0.55;
+/// Error of the length of a cache's block, as a share of it.
+const BLOCK_ERROR: f64 = 0.03;
+/// Bits of a cell: MLC, TLC.
+const BITS: [u64; 2] = [2, 3];
 
 /// The allocation unit and its phase.
 pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     if let Some((period, border)) = closing::unit(samples) {
-        let found = |value, reason: &str| Answer::found(Value::Count(value), "B", CLOSING, reason.to_owned());
-        return (found(period, "closing"), found(border % period, "closing"));
+        return from_closing(period, border);
     }
     let reads = read_fit(samples);
     let from_reads = reads.best().filter(|(_, confidence)| *confidence > 0.3);
@@ -239,39 +211,50 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
         None => "not measured".to_owned(),
         Some(_) => format!("not visible in reads; any effect is below {}", us(reads.bound)),
     };
-    let behind_cache = super::caches::slc_cache(samples).value.is_some();
-    let most = if behind_cache { WRITES_BEHIND_CACHE } else { WRITES };
-    let (writes, most, pause) = match sparse_fit(samples) {
-        Some((fit, _)) => {
-            let factor = libm::exp(fit.step);
-            (fit, WRITES, format!("writes with gaps take {factor:.0} times as long"))
-        }
-        None => {
-            let fit = write_fit(samples);
-            let pause = format!("writes in order pause for {}", us(fit.step));
-            (fit, most, pause)
-        }
-    };
+    if let Some(cache) = cache(samples).filter(|cache| cache.block_bytes > 0) {
+        return (from_cache(samples, &cache, &invisible), Answer::unknown("B", 0.0, "no border is visible"));
+    }
+    let writes = write_fit(samples);
     let Some((period, confidence)) = writes.best() else {
         let unknown = Answer::unknown("B", reads.nothing.min(0.95), invisible);
         return (unknown, Answer::unknown("B", 0.0, "no border is visible"));
     };
-    let reason = format!("{invisible}; {pause} every {}", size(period));
+    let reason = format!("{invisible}; writes in order pause for {} every {}", us(writes.step), size(period));
     let others = writes.periods[1..].iter().copied();
-    let confidence = confidence.min(most) * (1.0 - 4.0 * writes.unexplained).max(0.3);
+    let confidence = confidence.min(WRITES) * (1.0 - 4.0 * writes.unexplained).max(0.3);
     let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
-    let phase = origin(samples).map_or_else(
-        || Answer::unknown("B", 0.0, "no border is visible in reads, and a buffer delays pauses of writes"),
-        |origin| {
-            let reason = "writes with gaps show it to the length of a gap; the usual beginnings of partitions come first";
-            Answer::found(Value::Count(origin), "B", confidence.min(PHASE_OF_WRITES), reason.to_owned())
-        },
-    );
-    (block, phase)
+    let why = "no border is visible in reads, and a buffer delays pauses of writes";
+    (block, Answer::unknown("B", 0.0, why))
 }
 
-/// Most confidence in a phase that writes with gaps show.
-const PHASE_OF_WRITES: f64 = 0.7;
+/// The allocation unit and its phase where closing one shows borders.
+fn from_closing(period: u64, border: u64) -> (Answer, Answer) {
+    let reason = format!(
+        "writes of a sector, each with others that make the card close what it opened, take longer for contents between borders that are {} apart",
+        size(period)
+    );
+    let block = Answer::found(Value::Count(period), "B", CLOSING, reason);
+    let reason = format!("one of these borders is at byte {border}");
+    (block, Answer::found(Value::Count(border % period), "B", CLOSING, reason))
+}
+
+/// The allocation unit behind a cache: as many of the cache's blocks, which hold one bit a cell, as its own cells have bits.
+fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
+    let candidates = au_candidates(samples.capacity);
+    let near = |bits: u64| {
+        let bytes = (bits * cache.block_bytes) as f64;
+        candidates.iter().copied().find(|au| (*au as f64 / bytes - 1.0).abs() < BLOCK_ERROR)
+    };
+    let mut units: Vec<u64> = BITS.into_iter().filter_map(near).collect();
+    units.sort_by(|a, b| prior(*b).total_cmp(&prior(*a)));
+    let Some(unit) = units.first() else { return Answer::unknown("B", 0.0, invisible) };
+    let reason = format!(
+        "{invisible}; the cache makes room {} at a time, with one bit a cell; others hold two or three",
+        size(cache.block_bytes)
+    );
+    let others = units[1..].iter().map(|unit| (*unit, 1.0 - BEHIND_CACHE));
+    Answer::found(Value::Count(*unit), "B", BEHIND_CACHE, reason).or(others)
+}
 
 /// Fit of the smallest visible unit to the points of a test.
 fn page_fit(samples: &Samples, test: Test, points: &[Point]) -> Fit {

@@ -77,7 +77,8 @@ pub(crate) enum End {
 pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     let times = times(samples, last);
     let added = quantile(times.values().map(Times::added), FEW);
-    let behind = times.iter().find(|(_, times)| !times.is_inside(added)).map_or(far, |(position, _)| *position);
+    let behind =
+        times.iter().find(|(_, times)| !times.is_inside(added)).map_or(far, |(position, _)| *position);
     let inside = times.range(..behind).next_back().map_or(last, |(position, _)| *position);
     match behind - inside {
         SECTOR => End::At(behind),
@@ -85,14 +86,15 @@ pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     }
 }
 
-/// True when contents clearly add time; `None` before enough positions were tried.
-pub(crate) fn is_clear(samples: &Samples, last: u64) -> Option<bool> {
+/// What contents add, as a share of what is needed to see a border; `None` before enough positions were tried.
+pub(crate) fn clearness(samples: &Samples, last: u64) -> Option<f64> {
     let times = times(samples, last);
     let added = quantile(times.values().map(Times::added), FEW);
     let outside: Vec<f64> = times.values().map(|times| times.outside).collect();
     let middle = quantile(outside.iter().copied(), 0.5);
     let noise = deviation(outside.iter().map(|ns| ns - middle));
-    (times.len() >= POSITIONS_MIN).then_some(added > CLEAR * noise && added > CLEAR_SHARE * middle)
+    let needed = (CLEAR * noise).max(CLEAR_SHARE * middle).max(1.0);
+    (times.len() >= POSITIONS_MIN).then_some(added / needed)
 }
 
 /// Borders that were found, in ascending order, each with the sector with which the contents before it end.
@@ -103,7 +105,8 @@ pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
         *far = sample.position.max(*far);
     }
     let ends = tried.into_iter().map(|(last, far)| (last, end(samples, last, far)));
-    ends.filter_map(|(last, end)| if let End::At(border) = end { Some((border, last)) } else { None }).collect()
+    ends.filter_map(|(last, end)| if let End::At(border) = end { Some((border, last)) } else { None })
+        .collect()
 }
 
 /// The allocation unit and one of its borders. Contents that fill it hide its end, and are taken for it.

@@ -1,6 +1,6 @@
 //! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
 
-use super::behind_cache::{self, CACHE_MAX, Reopened, hiding_cache};
+use super::behind_cache::{self, Reopened, hiding_cache, is_too_large};
 use super::caches::cache;
 use super::us;
 use crate::answer::{Answer, Value, size};
@@ -168,7 +168,7 @@ const ONE_FAT: f64 = 0.9;
 /// `erase_block` is the allocation unit, `phase` the position of the first one: nothing that rests on them is surer than they are.
 pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) -> OpenAus {
     let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
-        let why = if cache(samples).is_some_and(|cache| cache.bytes > CACHE_MAX) {
+        let why = if cache(samples).is_some_and(|cache| is_too_large(&cache, erase_block)) {
             "not measured: the cache in front of them is too large to be written through several times"
         } else if samples.of(Test::Fill).next().is_some() {
             "not measured: the allocation unit is not known"

@@ -15,7 +15,7 @@ const FILL_BYTES: u64 = 512 << 10;
 /// Range of the tests at random, B, and bytes and number of their requests.
 const APP_RANGE: u64 = 256 << 20;
 const APP_BYTES: u64 = 4 << 10;
-const APP_REQUESTS: u64 = 512;
+const APP_REQUESTS: u64 = 2048;
 /// Fewest writes at random, and the time in ns after which there are no more.
 const APP_WRITES_MIN: u64 = 16;
 const APP_NS: u64 = 20_000_000_000;

@@ -2,7 +2,10 @@
 
 use super::writes::Layout;
 use super::{Probe, ProbeError};
-use crate::analysis::closing::{self as analysis, BORDERS, CONTENT_MAX, CONTENT_MIN, End, TRIES, borders, is_clear, unit};
+use crate::analysis::borders::erase_block;
+use crate::analysis::closing::{
+    self as analysis, BORDERS, CONTENT_MAX, CONTENT_MIN, End, TRIES, borders, clearness, unit,
+};
 use crate::analysis::open_aus::MOST;
 use crate::sample::Test;
 use crate::target::Target;
@@ -14,13 +17,16 @@ const AU_MAX: u64 = 128 << 20;
 const UNITS: u64 = BORDERS as u64 + 2;
 /// Writes to all other units before the first position is tried: what they cost changes until each has contents.
 const ROUNDS: u64 = 2;
+/// Longest time of the search, ns: where reads tell the allocation unit, too, and where they do not.
+const SEARCH_NS: [u64; 2] = [30_000_000_000, 200_000_000_000];
 /// Most positions that are tried.
 const POSITIONS: u64 = 120;
 
 impl<T: Target> Probe<'_, T> {
     /// Most bytes that [`Self::measure_closing`] writes.
     pub(super) const fn closing_bytes() -> u64 {
-        BORDERS as u64 * CONTENT_MAX + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2) * 3 * TRIES as u64) * (MOST + 1) * SECTOR
+        BORDERS as u64 * CONTENT_MAX
+            + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2) * 3 * TRIES as u64) * (MOST + 1) * SECTOR
     }
 
     /// Looks for borders behind what was filled. Larger allocation units than a part of the room there are not found.
@@ -32,11 +38,14 @@ impl<T: Target> Probe<'_, T> {
         if distance < CONTENT_MAX {
             return Ok(());
         }
+        let is_known = erase_block(&self.samples).0.value.is_some();
+        let until_ns = self.target.cost.ns + SEARCH_NS[usize::from(!is_known)];
         let others = Others { first: start + UNITS * distance, distance };
         for _ in 0..ROUNDS {
             self.close(Test::WarmUp, 0, others)?;
         }
-        let (mut begin, mut effort) = (start, Effort { content: CONTENT_MIN, can_grow: true, left: POSITIONS });
+        let (mut begin, mut effort) =
+            (start, Effort { content: CONTENT_MIN, can_grow: true, positions: POSITIONS, until_ns });
         for _ in 0..BORDERS {
             let Some(border) = self.next_border(begin, &mut effort, others)? else { break };
             begin = border;
@@ -51,8 +60,13 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// The next border behind a position, with as many contents behind it, and as many units that are written to close another, as it takes.
-    fn next_border(&mut self, begin: u64, effort: &mut Effort, others: Others) -> Result<Option<u64>, ProbeError> {
+    /// The next border behind a position, with as many contents before it as it takes.
+    fn next_border(
+        &mut self,
+        begin: u64,
+        effort: &mut Effort,
+        others: Others,
+    ) -> Result<Option<u64>, ProbeError> {
         let mut end = begin;
         loop {
             while end < begin + effort.content {
@@ -62,29 +76,38 @@ impl<T: Target> Probe<'_, T> {
             self.close(Test::WarmUp, 0, others)?;
             let last = end - SECTOR;
             self.try_expected(last, others)?;
-            while effort.left > 0 {
-                if effort.can_grow && is_clear(&self.samples, last) == Some(false) {
+            while self.can_go_on(effort) {
+                let clearness = clearness(&self.samples, last).filter(|_| effort.can_grow);
+                if clearness.is_some_and(|clearness| clearness < 1.0) {
                     break;
                 }
                 match analysis::end(&self.samples, last, others.far()) {
                     End::Try(position) => self.try_position(last, position, others)?,
                     End::At(border) => return Ok(Some(border)),
                 }
-                effort.left -= 1;
+                effort.positions -= 1;
             }
-            if effort.left == 0 || effort.content >= CONTENT_MAX {
+            let most = (CONTENT_MAX / effort.content) as f64;
+            let is_hopeless = clearness(&self.samples, last).is_none_or(|clearness| clearness * most < 1.0);
+            if !self.can_go_on(effort) || is_hopeless || effort.content >= CONTENT_MAX {
                 return Ok(None);
             }
             effort.content *= 2;
         }
     }
 
+    const fn can_go_on(&self, effort: &Effort) -> bool {
+        effort.positions > 0 && self.target.cost.ns < effort.until_ns
+    }
+
     /// Where two borders are known, the next one is where they tell.
     fn try_expected(&mut self, last: u64, others: Others) -> Result<(), ProbeError> {
         if let [.., (first, _), (second, _)] = borders(&self.samples)[..] {
             let expected = 2 * second - first;
-            self.try_position(last, expected - SECTOR, others)?;
-            self.try_position(last, expected, others)?;
+            if expected < others.far() {
+                self.try_position(last, expected - SECTOR, others)?;
+                self.try_position(last, expected, others)?;
+            }
         }
         Ok(())
     }
@@ -100,7 +123,9 @@ impl<T: Target> Probe<'_, T> {
 
     /// Writes to so many units, so that the card closes others that are open.
     fn close(&mut self, test: Test, about: u64, others: Others) -> Result<(), ProbeError> {
-        (0..MOST).try_for_each(|unit| self.write_through(test, about, others.first + unit * others.distance, SECTOR).map(drop))
+        (0..MOST).try_for_each(|unit| {
+            self.write_through(test, about, others.first + unit * others.distance, SECTOR).map(drop)
+        })
     }
 }
 
@@ -111,7 +136,9 @@ struct Effort {
     /// False when more contents would fill a unit.
     can_grow: bool,
     /// Positions that can be tried yet.
-    left: u64,
+    positions: u64,
+    /// Time of the probe, ns, after which the search ends.
+    until_ns: u64,
 }
 
 /// Allocation units that are written so that another one is closed.

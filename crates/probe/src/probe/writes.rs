@@ -3,8 +3,8 @@
 use super::behind_cache::InOrder;
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
-use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache};
-use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, sparse_fit, write_fit};
+use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache, is_too_large};
+use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, write_fit};
 use crate::analysis::caches::cache;
 use crate::analysis::closing;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
@@ -52,8 +52,6 @@ const RANDOM_ROUNDS: u64 = 8;
 const UNKNOWN_AU_MAX: u64 = 128 << 20;
 /// Turns at most, those with the FAT area included.
 const TESTS: u64 = 36;
-/// Distances of writes with gaps, B.
-const SPARSE_STEPS: [u64; 2] = [256 << 10, 2 << 20];
 /// Confidence from which on no other test for the same is needed.
 const CLEAR: f64 = 0.9;
 /// Most times that pages are looked for, each time in other places.
@@ -181,10 +179,8 @@ impl<T: Target> Probe<'_, T> {
         let fill = FILL_MAX.min(self.usable / 4);
         let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
         let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
-        let sparse = SPARSE_STEPS.len() as u64 * fill / 2;
         let bytes_max = 2 * fill
             + THROUGH_BYTES
-            + sparse
             + Self::closing_bytes()
             + turns.min(self.usable * TESTS)
             + behind_cache
@@ -240,8 +236,8 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes in order over a long range. When reads did not show the allocation unit, writes with gaps may; when those do not, blocks must be
-    /// erased.
+    /// Writes in order over a long range. When reads did not clearly show the allocation unit, closing one may; when that does not, pauses of writes
+    /// over what was written before.
     fn measure_fill(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         self.ask("cache");
         self.target.idle(PAUSE_NS);
@@ -252,14 +248,14 @@ impl<T: Target> Probe<'_, T> {
         if erase_block(&self.samples).0.confidence > CLEAR {
             return Ok(());
         }
+        // A cache hides what is closed.
         if cached(&self.samples) == 0 {
             self.measure_closing(layout)?;
             if closing::unit(&self.samples).is_some() {
                 return Ok(());
             }
         }
-        // Behind a cache, pauses come with other writes.
-        if cached(&self.samples) == 0 && self.measure_sparse(layout)? {
+        if read_fit(&self.samples).best().is_some_and(|(_, confidence)| confidence > CLEAR) {
             return Ok(());
         }
         self.fill(Test::Refill, layout)?;
@@ -287,23 +283,6 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes in ascending order with gaps: where a card keeps some allocation units open in any order, it must put one into order whenever the next
-    /// one is reached. True when that shows the allocation unit. Large ones need a long range, and wide gaps.
-    fn measure_sparse(&mut self, layout: &Layout) -> Result<bool, ProbeError> {
-        self.ask("erase block");
-        for step in SPARSE_STEPS {
-            let writes = (layout.fill.1 / SPARSE_STEPS[0]).min((self.usable - layout.fill.0) / step);
-            for write in 0..writes {
-                self.write_through(Test::Sparse, step, layout.fill.0 + write * step, TURN_BYTES)?;
-            }
-            if sparse_fit(&self.samples).is_some_and(|(fit, _)| fit.best().is_some_and(|best| best.1 > CLEAR))
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Looks for the exact border near a pause of the writes: a buffer delays it.
     fn locate_by_pause(&mut self, layout: &Layout) -> Result<(), ProbeError> {
         let fit = write_fit(&self.samples);
@@ -317,10 +296,10 @@ impl<T: Target> Probe<'_, T> {
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
         let layout = Layout::of(&self.samples, self.usable);
         let (first, all) = layout.aus_behind(self.usable);
-        let is_known = erase_block(&self.samples).0.value.is_some();
+        let unit = erase_block(&self.samples).0;
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
-        let is_too_large = cache.is_some_and(|cache| cache.bytes > CACHE_MAX);
-        if !is_known || is_too_large || all < 4 || layout.au / TURN_BYTES < 4 {
+        let is_too_large = cache.is_some_and(|cache| is_too_large(&cache, &unit));
+        if unit.value.is_none() || is_too_large || all < 4 || layout.au / TURN_BYTES < 4 {
             return Ok(());
         }
         self.ask("open allocation units");

@@ -150,7 +150,6 @@ fn campaign(seeds: std::ops::Range<u64>) -> Campaign {
                 return;
             }
             let card = Unknown::new(seed);
-            if std::env::var("DBG").is_ok() { println!("DBG truth {:?} vis {} {}", card.open_aus(), card.open_aus().0 + u64::from(card.spec.fat.aus) - u64::from(card.spec.open_aus), card.summary()); }
             let answers = probe(&card);
             results.lock().unwrap().insert(seed, (card, answers));
         }
@@ -200,13 +199,27 @@ fn what_is_stated_about_random_cards_is_true() {
     }
 }
 
-/// Reads do not show the borders of this card, and writes with gaps show them somewhere else: 22 open allocation units were stated with 0.9 where 6 are.
+/// Reads do not show the borders of this card, which are behind a shift that is no usual one: what closing costs shows them to the sector. When that was
+/// not asked, 22 open allocation units were stated where 6 are.
 #[test]
-fn open_units_are_no_surer_than_the_position_of_borders() {
-    let Answers { phase, open_aus_linear, open_aus_random, .. } = probe(&Unknown::new(759_685_653_146));
-    assert!(phase.value.is_some() && phase.confidence < 0.9, "{phase:?}");
+fn closing_shows_borders_that_reads_do_not() {
+    let card = Unknown::new(759_685_653_146);
+    let Answers { erase_block, phase, open_aus_linear, open_aus_random, .. } = probe(&card);
+    let (au, (linear, random)) = (card.spec.au_bytes, card.open_aus());
+    assert!(erase_block.reason.contains("close"), "{erase_block:?}");
+    assert_eq!(erase_block.count(), Some(au));
+    assert_eq!(phase.count(), Some((au - card.hidden_sectors * 512 % au) % au));
+    assert_eq!((open_aus_linear.count(), open_aus_random.count()), (Some(linear), Some(random)));
+}
+
+/// Behind its cache this card shows no border, and the cache's blocks tell the allocation unit but not where it begins.
+#[test]
+fn open_units_are_no_surer_than_the_allocation_unit() {
+    let Answers { erase_block, open_aus_linear, open_aus_random, .. } =
+        probe(&Unknown::new(1_070_668_510_477));
+    assert!(erase_block.value.is_some() && erase_block.confidence < 0.6, "{erase_block:?}");
     for open in [open_aus_linear, open_aus_random] {
-        assert!(open.confidence <= phase.confidence, "{open:?}");
+        assert!(open.confidence <= erase_block.confidence, "{open:?}");
     }
 }
 
