@@ -18,7 +18,7 @@ const UNITS: u64 = BORDERS as u64 + 2;
 /// Writes to all other units before the first position is tried: what they cost changes until each has contents.
 const ROUNDS: u64 = 2;
 /// Longest time of the search, ns: where reads tell the allocation unit, too, and where they do not.
-const SEARCH_NS: [u64; 2] = [30_000_000_000, 200_000_000_000];
+const SEARCH_NS: [u64; 2] = [15_000_000_000, 200_000_000_000];
 /// Most positions that are tried.
 const POSITIONS: u64 = 120;
 
@@ -68,7 +68,7 @@ impl<T: Target> Probe<'_, T> {
         others: Others,
     ) -> Result<Option<u64>, ProbeError> {
         let mut end = begin;
-        loop {
+        while self.can_go_on(effort) {
             while end < begin + effort.content {
                 self.write_through(Test::WarmUp, 0, end, CONTENT_MIN)?;
                 end += CONTENT_MIN;
@@ -89,11 +89,12 @@ impl<T: Target> Probe<'_, T> {
             }
             let most = (CONTENT_MAX / effort.content) as f64;
             let is_hopeless = clearness(&self.samples, last).is_none_or(|clearness| clearness * most < 1.0);
-            if !self.can_go_on(effort) || is_hopeless || effort.content >= CONTENT_MAX {
+            if is_hopeless || effort.content >= CONTENT_MAX {
                 return Ok(None);
             }
             effort.content *= 2;
         }
+        Ok(None)
     }
 
     const fn can_go_on(&self, effort: &Effort) -> bool {
