@@ -190,7 +190,8 @@ impl<'a> Blocks<'a> {
         });
         let open = splits.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(open, _)| open);
         let usual = quantile(usual.iter().chain(&again[..open]).copied(), USUAL);
-        let open = if open <= ALONE && alternation > ALTERNATE { 0 } else { open };
+        let is_alone = open <= ALONE && self::alternation(&again[open..]) > ALTERNATE;
+        let open = if is_alone { 0 } else { open };
         let long = quantile(again[open..].iter().copied().filter(|ns| *ns > usual), LONG);
         if quantile(again[open..].iter().copied(), 0.5) < usual * LONGER {
             return Some(Reopened { open: all, all, usual, long: 0.0, explained: 1.0, alternation });

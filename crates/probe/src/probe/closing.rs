@@ -2,7 +2,6 @@
 
 use super::writes::Layout;
 use super::{Probe, ProbeError};
-use crate::analysis::borders::erase_block;
 use crate::analysis::closing::{
     self as analysis, BORDERS, CONTENT_MAX, CONTENT_MIN, End, TRIES, borders, clearness, unit,
 };
@@ -17,8 +16,10 @@ const AU_MAX: u64 = 128 << 20;
 const UNITS: u64 = BORDERS as u64 + 2;
 /// Writes to all other units before the first position is tried: what they cost changes until each has contents.
 const ROUNDS: u64 = 2;
-/// Longest time of the search, ns: where reads tell the allocation unit, too, and where they do not.
-const SEARCH_NS: [u64; 2] = [15_000_000_000, 200_000_000_000];
+/// Longest time of the search, ns.
+const SEARCH_NS: u64 = 300_000_000_000;
+/// Contents that must add something, B: times differ by more than few of them add.
+const HOPELESS: u64 = 2 << 20;
 /// Most positions that are tried.
 const POSITIONS: u64 = 120;
 
@@ -38,8 +39,7 @@ impl<T: Target> Probe<'_, T> {
         if distance < CONTENT_MAX {
             return Ok(());
         }
-        let is_known = erase_block(&self.samples).0.value.is_some();
-        let until_ns = self.target.cost.ns + SEARCH_NS[usize::from(!is_known)];
+        let until_ns = self.target.cost.ns + SEARCH_NS;
         let others = Others { first: start + UNITS * distance, distance };
         for _ in 0..ROUNDS {
             self.close(Test::WarmUp, 0, others)?;
@@ -88,7 +88,8 @@ impl<T: Target> Probe<'_, T> {
                 effort.positions -= 1;
             }
             let most = (CONTENT_MAX / effort.content) as f64;
-            let is_hopeless = clearness(&self.samples, last).is_none_or(|clearness| clearness * most < 1.0);
+            let is_hopeless = effort.content >= HOPELESS
+                && clearness(&self.samples, last).is_none_or(|clearness| clearness * most < 1.0);
             if is_hopeless || effort.content >= CONTENT_MAX {
                 return Ok(None);
             }

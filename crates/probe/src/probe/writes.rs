@@ -214,10 +214,10 @@ impl<T: Target> Probe<'_, T> {
             let tests = [Test::PageWritten, Test::PagePairWritten];
             self.measure_pages(tests, (layout.fill.0, layout.fill.0 + layout.fill.1))?;
         }
-        // Before writes at random, which leave units open in any order.
+        // Writes at random leave units open in any order.
         self.measure_open_aus()?;
-        self.measure_random(&layout)?;
-        self.measure_classes()
+        self.measure_classes()?;
+        self.measure_random(&layout)
     }
 
     /// Small writes in order after pauses.
@@ -245,7 +245,8 @@ impl<T: Target> Probe<'_, T> {
         if cache(&self.samples).is_none_or(|cache| cache.block_bytes == 0) {
             self.fill_through(layout)?;
         }
-        if erase_block(&self.samples).0.confidence > CLEAR {
+        let unit = erase_block(&self.samples).0;
+        if unit.value.is_some() && unit.confidence >= CLEAR {
             return Ok(());
         }
         // A cache hides what is closed.
