@@ -10,7 +10,7 @@ use crate::sample::{Sample, Samples, Test};
 use crate::stats::{deviation, quantile};
 use std::collections::BTreeMap;
 
-/// Fewest and most contents of a unit, B: half of the smallest unit.
+/// Fewest contents of a unit, B: half of those of the smallest one. Most of them.
 pub(crate) const CONTENT_MIN: u64 = 256 << 10;
 pub(crate) const CONTENT_MAX: u64 = 8 << 20;
 /// Times that a position is tried; the shortest counts.
@@ -80,7 +80,7 @@ pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     let behind =
         times.iter().find(|(_, times)| !times.is_inside(added)).map_or(far, |(position, _)| *position);
     let inside = times.range(..behind).next_back().map_or(last, |(position, _)| *position);
-    match behind - inside {
+    match behind.saturating_sub(inside) {
         SECTOR => End::At(behind),
         distance => End::Try(inside + distance / (2 * SECTOR) * SECTOR),
     }
@@ -112,7 +112,61 @@ pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
 /// The allocation unit and one of its borders. Contents that fill it hide its end, and are taken for it.
 pub(crate) fn unit(samples: &Samples) -> Option<(u64, u64)> {
     let [.., (first, _), (second, _), (third, last)] = borders(samples)[..] else { return None };
-    let au = second - first;
-    let is_seen = third - second == au && 2 * (last + SECTOR - second) <= au;
+    let au = second.checked_sub(first)?;
+    let content = last.checked_sub(second)?;
+    let is_seen = third.checked_sub(second) == Some(au) && 2 * (content / SECTOR + 1) <= au / SECTOR;
     (is_seen && au_candidates(samples.capacity).contains(&au)).then_some((au, first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Kind;
+
+    /// Samples of a card with allocation units of `au` bytes from `origin` on, searched as the probe does with contents of 256 KiB.
+    fn searched(origin: u64, au: u64) -> Samples {
+        let unit_of = |position: u64| (position - origin) / au;
+        let mut samples = Samples { capacity: 1 << 35, ..Samples::default() };
+        let (mut begin, far) = (origin + 100 * SECTOR, origin + 64 * au);
+        for _ in 0..3 {
+            let last = begin + CONTENT_MIN - SECTOR;
+            while let End::Try(position) = end(&samples, last, far) {
+                for position in [position, last, far].repeat(TRIES) {
+                    let ns = if unit_of(position) == unit_of(last) { 30_000_000 } else { 1_000_000 };
+                    let write = |test, ns| Sample {
+                        test,
+                        about: last,
+                        kind: Kind::Write,
+                        position,
+                        bytes: SECTOR,
+                        ns,
+                        found: None,
+                    };
+                    samples.all.push(write(Test::Inside, ns));
+                    samples.all.extend([write(Test::Close, 1_000_000)].repeat(MOST as usize));
+                }
+            }
+            begin = borders(&samples).last().unwrap().0;
+        }
+        samples
+    }
+
+    #[test]
+    fn three_borders_tell_a_unit_to_the_sector() {
+        for (origin, au) in
+            [(777 * SECTOR, 4 << 20), (0, 1 << 20), (63 * SECTOR, 24 << 20), (SECTOR, 5 << 18)]
+        {
+            let samples = searched(1 << 30 | origin, au);
+            let (found, border) = unit(&samples).unwrap();
+            assert_eq!((found, (border - (1 << 30 | origin)) % au), (au, 0));
+            let last = borders(&samples)[0].1;
+            assert!(clearness(&samples, last).unwrap() > 1.0);
+        }
+    }
+
+    /// Contents that are longer than half of what they tell may fill several units.
+    #[test]
+    fn contents_that_may_fill_a_unit_tell_none() {
+        assert_eq!(unit(&searched(1 << 30, 256 << 10)), None);
+    }
 }

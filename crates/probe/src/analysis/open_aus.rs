@@ -363,6 +363,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_fat_area_begins_with_the_first_or_second_unit_and_has_no_gap() {
+        for (kept, area) in
+            [(vec![], vec![]), (vec![1, 2], vec![1, 2]), (vec![0, 1, 3], vec![0, 1]), (vec![2, 3], vec![])]
+        {
+            let mut left = kept.clone();
+            keep_fat_area(&mut left);
+            assert_eq!(left, area, "{kept:?}");
+        }
+    }
+
+    #[test]
     fn more_units_in_any_order_than_in_order_are_doubtful() {
         let found = |aus| Answer::found(Value::Count(aus), "AUs", 0.95, "a cliff".to_owned());
         let confidence = |linear: &Answer, any_order| {
