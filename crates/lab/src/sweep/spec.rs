@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 12] = [
     ("seed", "`seed` is that of the chip; of a population, of its first member"),
     (
         "space",
-        "`space` has lists or ranges ({ from = 1, to = 9, step = 2 }) by key; with `sample` ranges need no step",
+        "`space` has lists, or ranges with `from`, `to` and `step`, by key; with `sample` ranges need no step",
     ),
     ("sample", "`sample` has `random` or `latin_hypercube`, a number of designs, and may have `seed`"),
     ("population", "`population` has `members`, and may have `least`, `vary` and `stop` (`column`, `width`)"),
@@ -287,6 +287,11 @@ impl Spec {
         {
             let help = "screen by tests of `speed`: \"page read KiB/s > 5000\", \"erase KiB/s > 100\"";
             return Err(Error::asked(format!("no test is called `{test}`"), help));
+        }
+        let Objectives { maximise, minimise } = &self.objectives;
+        if let Some(column) = maximise.iter().find(|column| minimise.contains(column)) {
+            let message = format!("`{column}` is both in `maximise` and in `minimise`");
+            return Err(wrong("objectives", message, "leave it out of one of them"));
         }
         if let Some(sample) = &self.sample {
             let named =
