@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::fmt::Display;
 use std::ops::RangeFrom;
+use std::path::PathBuf;
 
 /// A struct whose fields are those of a dict with the same names, or `in order` of a tuple. They are the names of the caller's arguments: an error
 /// says which it is about.
@@ -44,6 +45,21 @@ macro_rules! take {
 }
 
 pub(crate) use take;
+
+/// A path of the host.
+pub(crate) struct HostPath(pub(crate) PathBuf);
+
+impl FromPyObject<'_, '_> for HostPath {
+    type Error = PyErr;
+
+    fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let wrong = |got| PyTypeError::new_err(format!("expected a str or a path, got {got}"));
+        match path.extract() {
+            Ok(found) => Ok(Self(found)),
+            Err(_) => Err(wrong(path.repr()?)),
+        }
+    }
+}
 
 /// The value of the argument `name`.
 pub(crate) fn given<'py, T: FromPyObjectOwned<'py>>(

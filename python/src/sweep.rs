@@ -34,16 +34,21 @@ const ARGUMENTS: [&str; 15] = [
 
 /// An error of a specification, of which the caller wrote the arguments: tables are mappings, and what `sweep` does not know is an option.
 fn of_arguments(error: floatgate_lab::Error) -> Failure {
-    let unknown = error.config().filter(|error| error.problem() == Problem::UnknownKey);
-    let path = unknown.map(|error| error.report().path);
+    let key =
+        |problem| error.config().filter(|error| error.problem() == problem).map(|error| error.report().path);
+    let (unknown, missing) = (key(Problem::UnknownKey), key(Problem::MissingKey));
+    let path = unknown.as_deref().or(missing.as_deref()).and_then(|path| path.rsplit_once('.'));
     let help = error.help().unwrap_or_default();
-    match path.as_deref().and_then(|path| path.rsplit_once('.')) {
+    match path {
         Some(("options", key)) => {
             let message =
                 format!("`{key}` is neither an argument of `sweep` nor an option of this measurement");
             Failure::new(message, Some(did_you_mean(key, ARGUMENTS) + &help))
         }
-        Some((mapping, key)) => Failure::new(format!("`{mapping}` has no key `{key}`"), Some(help)),
+        Some((mapping, key)) => {
+            let has = if missing.is_some() { "needs the" } else { "has no" };
+            Failure::new(format!("`{mapping}` {has} key `{key}`"), Some(help))
+        }
         None => error.into(),
     }
 }

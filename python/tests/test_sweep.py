@@ -297,12 +297,14 @@ def test_sweeps_do_not_speak_toml() -> None:
         {"space": {"bus.clock_hz": {"from": 1e7, "until": 2e7}}},
         {"space": {"bus.clock_hz": {"from": 1e7, "to": 2e7}}},
         {"space": {"bus.clock_hz": {"to": "x"}}},
+        {"space": [{}], "sample": {"random": 3}},
+        {"space": [{}], "population": {"members": 2, "stop": {"column": "x"}}},
         {"space": [{}], "maximise": "page read KiB/s", "minimise": ["page read KiB/s"]},
     ]
     for arguments in wrong:
         with pytest.raises(floatgate.Error) as caught:
             floatgate.sweep(SETUP, measure="page read", **arguments)
-        assert not re.search(r"\btable\b|\{ |\bTOML\b", str(caught.value)), caught.value
+        assert not re.search(r"\btable\b|\{ |\bTOML\b|in \[|`designs`", str(caught.value)), caught.value
     assert caught.value.message == "`page read KiB/s` is both in `maximise` and in `minimise`"
 
 

@@ -261,9 +261,10 @@ impl Spec {
     /// The designs.
     pub(super) fn space(&self) -> Result<Space, Error> {
         let space = match &self.designs {
-            Some(_) if !self.space.is_empty() || self.sample.is_some() => {
-                Err("there is either `designs` or `space`".to_owned())
+            Some(_) if self.sample.is_some() => {
+                Err("`sample` draws from lists and ranges by key, and not from listed designs".to_owned())
             }
+            Some(_) if !self.space.is_empty() => Err("there is either `designs` or `space`".to_owned()),
             Some(designs) => Space::listed(designs),
             None => Space::new(&self.space, self.sample.as_ref()),
         };
