@@ -130,7 +130,7 @@ pub(crate) fn wear_out(
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
-        let subjects = subjects.map_err(|error| Failure::of_name("chip", error.into()))?;
+        let subjects = subjects.map_err(|error| Failure::of_name("chip", error))?;
         Ok(serde_json::to_string(&endurance::run_all(&subjects, &wear.experiment()?)?)?)
     })
 }
