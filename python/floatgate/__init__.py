@@ -12,6 +12,8 @@ file, and returns an object with ``rows``, ``to_dict()`` and ``to_pandas()``. No
 
 from __future__ import annotations
 
+from importlib.metadata import version as _version
+
 from ._device import BlockDevice, Geometry, Mtd, SpiBus
 from ._error import Error, MissingFile
 from ._image import Built, Edit, Extracted, FileInfo, Findings, Image, ImageInfo
@@ -42,6 +44,8 @@ from ._studies import (
     trace,
 )
 from ._sweep import Table, sweep
+
+__version__ = _version("floatgate")
 
 __all__ = [
     "Advice",

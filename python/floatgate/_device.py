@@ -304,6 +304,8 @@ class SpiBus(_Device):
 class BlockDevice(_Device):
     """An SD card or eMMC in virtual time, as its host sees it: a fake has the size that it claims. Each request moves `now` on.
 
+    What is written is kept in memory, and has no other bound than the size of the card.
+
     Parameters
     ----------
     card : str or path

@@ -71,6 +71,26 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         except Error as error:
             raise FileNotFoundError(2, error.message, path) from error
 
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        """True of what is there; of a symbolic link, when what it leads to is."""
+        return self._followed(path) is not None
+
+    def lexists(self, path: str, **kwargs: Any) -> bool:
+        """True of what is there, a symbolic link that leads nowhere too."""
+        return bool(super().exists(path, **kwargs))
+
+    def get(self, rpath: Any, lpath: Any, recursive: bool = False, *, on_error: Optional[str] = None, **kwargs: Any) -> None:
+        """Copy files to the host. Symbolic links are followed.
+
+        Of those that lead nowhere, ``on_error`` says whether they are left out (``"omit"``, the default of a directory), or a
+        ``FileNotFoundError`` (``"raise"``, that of a single file).
+        """
+        super().get(rpath, lpath, recursive, on_error=on_error or ("omit" if recursive else "raise"), **kwargs)
+
+    def get_file(self, rpath: str, lpath: Any, *args: Any, on_error: str = "raise", **kwargs: Any) -> None:
+        if on_error == "raise" or self.exists(rpath):
+            super().get_file(rpath, lpath, *args, **kwargs)
+
     def isdir(self, path: str) -> bool:
         """True of a directory, and of a symbolic link to one."""
         return self._followed(path) == "directory"

@@ -61,10 +61,11 @@ class Probe(Plotted[Answer]):
 
     def __getitem__(self, question: str) -> Answer:
         """The answer to a question."""
-        for answer in self.rows:
-            if answer.question == question:
-                return answer
-        raise KeyError(f"{question!r}; there are {', '.join(answer.question for answer in self.rows)}")
+        return self._find("question", question)
+
+    def __contains__(self, question: object) -> bool:
+        """True where there is an answer to that question."""
+        return any(question in (answer.question, answer) for answer in self.rows)
 
     def _title(self) -> str:
         return self.target
@@ -121,10 +122,11 @@ class Fit(Plotted[FitRow]):
 
     def __getitem__(self, name: str) -> FitRow:
         """The first figure of a test."""
-        for figure in self.rows:
-            if figure.name == name:
-                return figure
-        raise KeyError(name)
+        return self._find("name", name)
+
+    def __contains__(self, name: object) -> bool:
+        """True where there is a figure of that test."""
+        return any(name in (figure.name, figure) for figure in self.rows)
 
     @property
     def parameters(self) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ class Plotted(Result[Row]):
             height = 1.0 + BAR * min(max(len(self.rows), 4), BARS_MAX)
             ax = Figure(figsize=(WIDTH, height), layout="constrained").add_subplot()
         self._draw(ax)
-        ax.set_title(self._title(), loc="left", fontsize="medium", parse_math=False)
+        ax.set_title(self._title(), loc="left", fontsize="medium", parse_math=False, wrap=True)
         return ax
 
     def _repr_html_(self) -> str:
@@ -109,7 +109,8 @@ def waterfall(ax: Axes, spans: Sequence[tuple[str, str, int, int]]) -> None:
     ax.set_xlabel("us")
     named = dict(zip(ax.get_legend_handles_labels()[1], ax.get_legend_handles_labels()[0]))
     if named:
-        ax.legend(list(named.values()), list(named), fontsize="small", loc="upper right")
+        # Beside the bars, of which it would cover some.
+        ax.legend(list(named.values()), list(named), fontsize="small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
 
 def _plain(text: str) -> str:

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import functools
 import html
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -17,8 +18,14 @@ Row = TypeVar("Row")
 #: Rows that a notebook shows.
 SHOWN = 60
 
-#: Arrow types of attributes that may be ``None`` in all rows, which has no type of its own.
-ARROW = {"Optional[str]": "string", "Optional[int]": "int64", "Optional[float]": "float64"}
+#: Arrow types of attributes that may be ``None`` in all rows, which has no type of its own, or of several types.
+ARROW = {
+    "Optional[str]": "string",
+    "Optional[int]": "int64",
+    "Optional[float]": "float64",
+    "Union[int, float, str, None]": "string",
+    "list[dict[str, Any]]": "string",
+}
 
 
 def row(cls: type[Row], data: Mapping[str, Any]) -> Row:
@@ -57,7 +64,7 @@ class Tabular:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
 
         types = self._types()
-        arrays = {name: pyarrow.array(column, types.get(name)) for name, column in self._columns().items()}
+        arrays = {name: _arrow(column, types.get(name)) for name, column in self._columns().items()}
         return pyarrow.table(arrays).__arrow_c_stream__(requested_schema)
 
     def _types(self) -> Mapping[str, str]:
@@ -78,6 +85,19 @@ class Tabular:
         more = f"<p>and {count - SHOWN} more</p>" if count > SHOWN else ""
         title = f"<p>{html.escape(self._title())}</p>" if self._title() else ""
         return f"{title}<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{more}"
+
+
+def _arrow(values: list[Any], of: str | None) -> object:
+    """A column for Arrow, which has one type in each: where there are several, all become texts, those that are none in JSON."""
+    import pyarrow
+
+    if of != "string":
+        try:
+            return pyarrow.array(values, of)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            pass
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return pyarrow.array(texts, "string")
 
 
 def _cell(value: object) -> str:
@@ -114,6 +134,13 @@ class Result(Tabular, Generic[Row]):
         typed = [row for row in self.rows[:1] if dataclasses.is_dataclass(row)]
         fields = [field for row in typed for field in dataclasses.fields(row)]
         return {field.name: ARROW[str(field.type)] for field in fields if str(field.type) in ARROW}
+
+    def _find(self, by: str, name: str) -> Row:
+        """The first row of that name."""
+        names = [getattr(row, by) for row in self.rows]
+        if name not in names:
+            raise KeyError(f"{name!r}; there are {', '.join(names)}")
+        return self.rows[names.index(name)]
 
     def _title(self) -> str:
         """What the result is of."""

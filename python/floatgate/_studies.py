@@ -89,7 +89,19 @@ class SpeedRow:
 
 @dataclass(frozen=True)
 class Span:
-    """Activity of a resource in a trace; times in ns since the operation began."""
+    """Activity of a resource.
+
+    Attributes
+    ----------
+    resource : str
+        What is active: ``cpu``, ``bus``, ``die 0``, ``ecc`` and so on.
+    phase : str
+        Under which the account books it: ``array``, ``data``, ``cpu`` and so on.
+    start_ns, end_ns : int
+        Virtual time in ns: of `trace` since the operation began, of `Mtd.observe` since power-on.
+    what : str
+        The activity, such as ``tR``.
+    """
 
     resource: str
     phase: str
@@ -303,10 +315,11 @@ class Speed(Plotted[SpeedRow]):
 
     def __getitem__(self, name: str) -> SpeedRow:
         """The test of that name."""
-        for test in self.rows:
-            if test.name == name:
-                return test
-        raise KeyError(name)
+        return self._find("name", name)
+
+    def __contains__(self, name: object) -> bool:
+        """True where there is a test of that name."""
+        return any(name in (test.name, test) for test in self.rows)
 
 
 class Trace(Plotted[Span]):
@@ -637,7 +650,7 @@ def fs(
     filesystems : sequence of str
         ``jffs2``, ``ubifs``, ``mtdblock``, ``mtdchar``, and ``raw`` for the last two.
     tests : sequence of str, optional
-        ``write``, ``read``, ``mount``, ``space``, ``sync``, ``bad-blocks``; all by default.
+        ``write``, ``read``, ``mount``, ``space``, ``sync``, ``bad-blocks``, ``volumes``; all by default.
     bytes : int
         Bytes of the file that is written and read.
     fill_percent : int

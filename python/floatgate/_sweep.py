@@ -114,6 +114,10 @@ class Table(Tabular):
         """A column by name."""
         return self._data[column]
 
+    def __contains__(self, column: object) -> bool:
+        """True where there is a column of that name."""
+        return column in self._data
+
     def __len__(self) -> int:
         return self._native.done() if self._native is not None else len(self._data["refused"])
 
@@ -255,12 +259,15 @@ def sweep(
     }
     results = native.NativeSweep(json.dumps(spec), checkpoint, output)
     size = chunk or CHUNKS.get(kind, 1)
-    if executor is None:
-        cores = os.cpu_count() or 1
-        while results.measure(size if chunk or kind == "speed" else size * cores):
-            pass
-    else:
-        _spread(results, executor, size)
+    try:
+        if executor is None:
+            cores = os.cpu_count() or 1
+            while results.measure(size if chunk or kind == "speed" else size * cores):
+                pass
+        else:
+            _spread(results, executor, size)
+    finally:
+        results.close()
     results.check_measured()
     table = Table({}, results)
     if output is not None:
@@ -283,7 +290,9 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, one) for one in value]
     if isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    raise Error(f"{name}: {value!r} is no value", "give a str, a bool, an int, a finite float, or a list or dict of these")
+    if isinstance(value, float):
+        raise Error(f"{name}: {value!r} is no value", "give a finite number")
+    raise TypeError(f"{name}: expected a str, a bool, an int, a float, or a list or dict of these, got {value!r}")
 
 
 def _axis(argument: str, key: str, values: Any) -> Any:

@@ -1,11 +1,13 @@
 //! Arguments that Python passes: one by one, in a dict, or in a tuple where a call takes microseconds. An error of one says which it is about.
 
+use crate::failure::Failure;
 use pyo3::conversion::FromPyObjectOwned;
 use pyo3::exceptions::{PyBufferError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::fmt::Display;
 use std::ops::RangeFrom;
+use std::path::PathBuf;
 
 /// A struct whose fields are those of a dict with the same names, or `in order` of a tuple. They are the names of the caller's arguments: an error
 /// says which it is about.
@@ -44,12 +46,27 @@ macro_rules! take {
 
 pub(crate) use take;
 
+/// A path of the host.
+pub(crate) struct HostPath(pub(crate) PathBuf);
+
+impl FromPyObject<'_, '_> for HostPath {
+    type Error = PyErr;
+
+    fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let wrong = |got| PyTypeError::new_err(format!("expected a str or a path, got {got}"));
+        match path.extract() {
+            Ok(found) => Ok(Self(found)),
+            Err(_) => Err(wrong(path.repr()?)),
+        }
+    }
+}
+
 /// The value of the argument `name`.
 pub(crate) fn given<'py, T: FromPyObjectOwned<'py>>(
     name: impl Display,
     value: &Bound<'py, PyAny>,
 ) -> PyResult<T> {
-    value.extract().map_err(|error: T::Error| of_argument(value.py(), name, error.into()))
+    value.extract().map_err(|error: T::Error| of_value::<T>(name, value, error.into()))
 }
 
 /// Arguments in a dict.
@@ -78,8 +95,23 @@ impl<'a, 'py> InOrder<'a, 'py> {
 
     pub(crate) fn take<T: FromPyObjectOwned<'py>>(&mut self, name: &str) -> PyResult<T> {
         let value = self.all.get_borrowed_item(self.places.next().unwrap_or(usize::MAX))?;
-        value.extract().map_err(|error: T::Error| of_argument(self.all.py(), name, error.into()))
+        value.extract().map_err(|error: T::Error| of_value::<T>(name, &value, error.into()))
     }
+}
+
+/// An error with the name of the argument that it is about; a number that a `T` does not have is a wrong value, and no wrong type.
+fn of_value<T>(name: impl Display, value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyOverflowError>(value.py()) {
+        return of_argument(value.py(), name, error);
+    }
+    // Those in a list or an Option, too.
+    let most = match std::any::type_name::<T>() {
+        of if of.contains("u8") => u64::from(u8::MAX),
+        of if of.contains("u32") => u64::from(u32::MAX),
+        _ => u64::MAX,
+    };
+    let message = format!("{name}: {value} is out of range");
+    Failure::new(message, Some(format!("give 0 to {most}"))).into()
 }
 
 /// An error with the name of the argument that it is about.
@@ -87,7 +119,6 @@ pub(crate) fn of_argument(py: Python<'_>, name: impl Display, error: PyErr) -> P
     // `floatgate.Error` says itself what it is about; an exception with other arguments than a message stays as it is, too.
     let is_of_python = error.is_instance_of::<PyTypeError>(py)
         || error.is_instance_of::<PyValueError>(py)
-        || error.is_instance_of::<PyOverflowError>(py)
         || error.is_instance_of::<PyBufferError>(py);
     if !is_of_python {
         return error;

@@ -26,6 +26,14 @@ impl Failure {
         Self { is_of_missing_file, ..Self::new(format!("{}: {error}", path.display()), help) }
     }
 
+    /// An error of what `argument` names, where it names nothing.
+    pub(crate) fn of_name(argument: &str, error: floatgate_lab::Error) -> Self {
+        let is_of_name = error.config().is_some_and(|error| error.problem() == Problem::UnknownName);
+        let failure = Self::from(error);
+        let message = if is_of_name { format!("{argument}: {}", failure.message) } else { failure.message };
+        Self { message, ..failure }
+    }
+
     /// The same error where what is named is not there.
     pub(crate) fn missing(self, is_of_missing_file: bool) -> Self {
         Self { is_of_missing_file: self.is_of_missing_file || is_of_missing_file, ..self }

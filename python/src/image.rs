@@ -4,11 +4,13 @@ use crate::arguments::take;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use floatgate_image::check::check;
-use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions, TarTarget, show_name};
+use floatgate_image::extract::{
+    DirectoryTarget, ExtractError, ExtractLimits, Extractions, TarTarget, show_name,
+};
 use floatgate_image::help::Help;
 use floatgate_image::info::selected_info;
 use floatgate_image::list::{Listed, list};
-use floatgate_image::output::Output;
+use floatgate_image::output::{Output, OutputError};
 use floatgate_image::{Access, FileRow, Image, ImageError, ImageFs, Selection};
 use floatgate_stack::fs::{self, FileSystem};
 use floatgate_stack::ubifs::Behaviour;
@@ -166,6 +168,10 @@ impl NativeImage {
                 let help = "name a new or an empty directory, or a file that ends in .tar";
                 Failure::new(format!("{}: {error}", target.display()), Some(help.to_owned()))
             };
+            let full = |error| Failure::helped(OutputError::Host { path: target.clone(), error });
+            let failed = |error: ExtractError, left: &str| {
+                Failure::new(format!("{}: {error}", target.display()), Some(error.help() + left))
+            };
             if !is_tar {
                 DirectoryTarget::check_empty(&target).map_err(|error| unwritable(&error))?;
             }
@@ -176,14 +182,15 @@ impl NativeImage {
                 let out = Output::stream(&target, &[&this.path]).map_err(|error| unwritable(&error))?;
                 let mut tar = TarTarget::new(BufWriter::with_capacity(1 << 18, out));
                 let extracted =
-                    extraction.run(&mut tar, &limits, &progress).map_err(|error| unwritable(&error))?;
+                    extraction.run(&mut tar, &limits, &progress).map_err(|error| failed(error, ""))?;
                 let out = tar.finish().and_then(|out| Ok(out.into_inner()?));
-                out.map_err(|error| unwritable(&error))?.finish().map_err(|error| unwritable(&error))?;
+                out.map_err(full)?.finish().map_err(Failure::helped)?;
                 extracted
             } else {
                 let directory = DirectoryTarget::new(&target, owner);
                 let mut directory = directory.map_err(|error| unwritable(&error))?;
-                extraction.run(&mut directory, &limits, &progress).map_err(|error| unwritable(&error))?
+                let left = "; what was extracted until then stays there";
+                extraction.run(&mut directory, &limits, &progress).map_err(|error| failed(error, left))?
             };
             Ok(serde_json::to_string(&extracted)?)
         })

@@ -5,7 +5,9 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_image::Selection;
-use floatgate_image::build::{BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build};
+use floatgate_image::build::{
+    BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
+};
 use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit};
 use floatgate_image::help::Help;
 use floatgate_image::output::Output;
@@ -47,9 +49,10 @@ impl NewImage {
                 vid_header_offset: None,
                 pebs: None,
             }),
-            _ => {
+            named => {
                 let help = "give one of `part`, `setup` and `sizes=(page_bytes, peb_bytes)`";
-                Err(Failure::new("the sizes of the flash are not known", Some(help.to_owned())))
+                let are = if matches!(named, (None, None, None)) { "not known" } else { "given twice" };
+                Err(Failure::new(format!("the sizes of the flash are {are}"), Some(help.to_owned())))
             }
         }
     }
@@ -120,7 +123,12 @@ pub(crate) fn build_image(
             if metadata.is_dir() { Source::Directory(source.clone()) } else { Source::Tar(source.clone()) };
         let out = Output::create(&output, &[&source]).map_err(Failure::helped)?;
         let file = out.file().try_clone().map_err(|error| Failure::helped(out.failed(error)))?;
-        let built = build(&files, file, &options).map_err(Failure::helped)?;
+        let built = build(&files, file, &options).map_err(|error| match error {
+            BuildError::Image(_) | BuildError::Ubi(_) => {
+                Failure::of_file(&output, &error, Some(error.help()))
+            }
+            _ => Failure::helped(error),
+        })?;
         out.finish().map_err(Failure::helped)?;
         Ok(serde_json::to_string(&built)?)
     })

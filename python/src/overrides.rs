@@ -56,8 +56,13 @@ fn value_text(key: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
     {
         return Ok(text);
     }
-    let help = "give a str, a bool, an int or a finite float".to_owned();
-    Err(Failure::new(format!("{key}: {} is no value of a setup", value.repr()?), Some(help)).into())
+    let got = value.repr()?;
+    if !value.is_instance_of::<PyFloat>() {
+        let expected = "expected a str, a bool, an int or a float";
+        return Err(PyTypeError::new_err(format!("{key}: {expected}, got {got}")));
+    }
+    let help = "give a finite number".to_owned();
+    Err(Failure::new(format!("{key}: {got} is no value of a setup"), Some(help)).into())
 }
 
 /// A scalar of Python's own as TOML has it, or as a text; `None` of everything else.

@@ -1,6 +1,6 @@
 //! `speed`.
 
-use crate::arguments::arguments;
+use crate::arguments::{HostPath, arguments};
 use crate::devices::by_phase;
 use crate::failure::Failure;
 use crate::library;
@@ -13,12 +13,11 @@ use floatgate_lab::speed::{Corrections, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, SpeedRun};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
 
 arguments! { in order:
     /// A setup with its overrides and the seed of its chip, as every function takes them.
     pub(crate) struct Named {
-        setup: PathBuf,
+        setup: HostPath,
         set: Overrides,
         corner: String,
         seed: u64,
@@ -44,7 +43,7 @@ impl Named {
 
     /// The setup, and all overrides with those of the corner.
     pub(crate) fn open(&self, more: &[String]) -> Result<(Setup, Vec<Override>), Failure> {
-        let setup = library().setup(&self.setup)?;
+        let setup = library().setup(&self.setup.0)?;
         let sets = self.overrides(&setup, more)?;
         Ok((setup, sets))
     }

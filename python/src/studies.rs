@@ -31,6 +31,13 @@ fn chosen<T: Copy>(what: &str, name: &str, all: &[(&'static str, T)]) -> Result<
     })
 }
 
+/// Refuses the first argument that is not in its range; each with whether it is, and the range in words.
+fn check_ranges(rules: &[(bool, &str, &str)]) -> Result<(), Failure> {
+    rules.iter().find(|(is_in, ..)| !is_in).map_or(Ok(()), |(_, name, range)| {
+        Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))))
+    })
+}
+
 #[pyfunction]
 pub(crate) fn setups(py: Python<'_>) -> PyResult<String> {
     Ok(py.detach(|| -> Result<_, Failure> { Ok(serde_json::to_string(&catalogue::setups(library())?)?) })?)
@@ -123,7 +130,8 @@ pub(crate) fn wear_out(
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
-        Ok(serde_json::to_string(&endurance::run_all(&subjects?, &wear.experiment()?)?)?)
+        let subjects = subjects.map_err(|error| Failure::of_name("chip", error))?;
+        Ok(serde_json::to_string(&endurance::run_all(&subjects, &wear.experiment()?)?)?)
     })
 }
 
@@ -153,10 +161,10 @@ impl Comparison {
         subjects.dedup();
         tests.sort();
         tests.dedup();
-        if self.bytes == 0 || !(1..=95).contains(&self.fill_percent) {
-            let help = "give `bytes` of 1 or more, and `fill_percent` from 1 to 95";
-            return Err(Failure::new("there is nothing to write", Some(help.to_owned())));
-        }
+        check_ranges(&[
+            (self.bytes > 0, "bytes", "1 or more"),
+            ((1..=95).contains(&self.fill_percent), "fill_percent", "1 to 95"),
+        ])?;
         let (bytes, fill_percent) = (self.bytes, self.fill_percent);
         Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, only: Vec::new() })
     }
@@ -194,16 +202,13 @@ arguments! {
 
 impl Lives {
     fn options(&self, seed: u64) -> Result<age::Options, Failure> {
-        let rules = [
+        check_ranges(&[
             ((0.1..=100.0).contains(&self.years), "years", "0.1 to 100"),
             ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
             ((1..=80).contains(&self.fill_percent), "fill_percent", "1 to 80"),
             ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
             (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
-        ];
-        if let Some((_, name, range)) = rules.iter().find(|rule| !rule.0) {
-            return Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))));
-        }
+        ])?;
         Ok(age::Options {
             kind: filesystem_kind(&self.fs)?,
             years: self.years,
@@ -253,10 +258,14 @@ impl Campaign {
             ("sampled", SecondCut::Sampled),
             ("exhaustive", SecondCut::Exhaustive),
         ];
-        if self.cuts == 0 || !(1..=powercut::MAX_STEPS).contains(&self.steps) {
-            let help = format!("give `cuts` of 1 or more, and `steps` from 1 to {}", powercut::MAX_STEPS);
-            return Err(Failure::new("there is nothing to cut", Some(help)));
-        }
+        check_ranges(&[
+            (self.cuts > 0, "cuts", "1 or more"),
+            (
+                (1..=powercut::MAX_STEPS).contains(&self.steps),
+                "steps",
+                &format!("1 to {}", powercut::MAX_STEPS),
+            ),
+        ])?;
         Ok(powercut::Options {
             flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
             fs: filesystem_kind(&self.fs)?,
@@ -311,15 +320,12 @@ arguments! {
 
 impl Storage {
     fn use_(&self) -> Result<ecc::Use, Failure> {
-        let rules = [
+        check_ranges(&[
             ((0.0..=1000.0).contains(&self.years), "years", "0 to 1000"),
             ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
             ((0.0..=1e12).contains(&self.reads), "reads", "0 to 1e12"),
             ((1e-40..=1e-2).contains(&self.uber), "uber", "1e-40 to 0.01"),
-        ];
-        if let Some((_, name, range)) = rules.iter().find(|rule| !rule.0) {
-            return Err(Failure::new(format!("{name} is out of range"), Some(format!("give {range}"))));
-        }
+        ])?;
         let Self { years, temperature: temperature_c, reads, uber } = *self;
         Ok(ecc::Use { years, temperature_c, reads, uber })
     }
@@ -343,7 +349,8 @@ pub(crate) fn advise_ecc<'py>(
                 Some("codes are `hamming/256`, `hamming/512`, `bch8/512` and the like".to_owned()),
             )
         })?;
-        let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?)?;
+        let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?);
+        let chip = chip.map_err(|error| Failure::of_name("chip", error))?;
         Ok(serde_json::to_string(&ecc::advise(chip, storage.use_()?, &codes))?)
     })?)
 }
@@ -359,7 +366,8 @@ pub(crate) fn card_speed<'py>(
 ) -> PyResult<String> {
     take!(sizes: Vec<u64>, requests: u32, seed: u64);
     interruptible(py, move |_| {
-        let card = card::load(library(), &name, &Override::parse_all(&set)?)?;
+        let card = card::load(library(), &name, &Override::parse_all(&set)?);
+        let card = card.map_err(|error| Failure::of_name("name", error.into()))?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
         Ok(serde_json::to_string(&card::speed::measure(&card, &options)?)?)
     })
@@ -377,9 +385,7 @@ pub(crate) fn probe_card<'py>(
 ) -> PyResult<String> {
     take!(write: bool, noise: f64, seed: u64);
     interruptible(py, move |cancel| {
-        if !(0.0..=100.0).contains(&noise) {
-            return Err(Failure::new("noise is out of range", Some("give 0 to 100".to_owned())));
-        }
+        check_ranges(&[((0.0..=100.0).contains(&noise), "noise", "0 to 100")])?;
         let spec = card::load(library(), &name, &Override::parse_all(&set)?)?.spec;
         let make = |stores| {
             let made = Fake::of_spec(&spec, CardOptions { seed, stores });

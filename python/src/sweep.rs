@@ -4,7 +4,7 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_image::output::Output;
-use floatgate_lab::config::Problem;
+use floatgate_lab::config::{Problem, did_you_mean};
 use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Waves, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -13,18 +13,44 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Arguments of `sweep` that may be misspelt.
+const ARGUMENTS: [&str; 15] = [
+    "measure",
+    "executor",
+    "set",
+    "tests",
+    "options",
+    "sample",
+    "population",
+    "screen",
+    "constraints",
+    "maximise",
+    "minimise",
+    "output",
+    "checkpoint",
+    "chunk",
+    "seed",
+];
+
 /// An error of a specification, of which the caller wrote the arguments: tables are mappings, and what `sweep` does not know is an option.
 fn of_arguments(error: floatgate_lab::Error) -> Failure {
-    let unknown = error.config().filter(|error| error.problem() == Problem::UnknownKey);
-    let path = unknown.map(|error| error.report().path);
-    let message = match path.as_deref().and_then(|path| path.rsplit_once('.')) {
+    let key =
+        |problem| error.config().filter(|error| error.problem() == problem).map(|error| error.report().path);
+    let (unknown, missing) = (key(Problem::UnknownKey), key(Problem::MissingKey));
+    let path = unknown.as_deref().or(missing.as_deref()).and_then(|path| path.rsplit_once('.'));
+    let help = error.help().unwrap_or_default();
+    match path {
         Some(("options", key)) => {
-            format!("`{key}` is neither an argument of `sweep` nor an option of this measurement")
+            let message =
+                format!("`{key}` is neither an argument of `sweep` nor an option of this measurement");
+            Failure::new(message, Some(did_you_mean(key, ARGUMENTS) + &help))
         }
-        Some((mapping, key)) => format!("`{mapping}` has no key `{key}`"),
-        None => return error.into(),
-    };
-    Failure::new(message, error.help())
+        Some((mapping, key)) => {
+            let has = if missing.is_some() { "needs the" } else { "has no" };
+            Failure::new(format!("`{mapping}` {has} key `{key}`"), Some(help))
+        }
+        None => error.into(),
+    }
 }
 
 /// A sweep as a worker needs it, which may be in another folder.
@@ -122,6 +148,11 @@ impl NativeSweep {
         let batch =
             interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &waves, &|| cancel.check())?))?;
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)
+    }
+
+    /// Lets another sweep go on from the checkpoint: a traceback may keep this one.
+    fn close(&self) {
+        self.results().close();
     }
 
     /// Number of designs that are feasible, refused, and screened out.

@@ -85,6 +85,26 @@ def test_directories_are_copied_whole(files: Any, scenarios: Path, tmp_path: Pat
     assert copied == {path.relative_to(expected) for path in expected.rglob("*")}
 
 
+def test_links_that_lead_nowhere_are_as_in_a_local_filesystem(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "etc").mkdir(parents=True)
+    (source / "etc/passwd").write_text("root")
+    for name, target in (("good", "passwd"), ("dangling", "nothing"), ("loop", "loop"), ("folder", "../etc")):
+        (source / "etc" / name).symlink_to(target)
+    floatgate.Image.build(source, tmp_path / "image", part="mx30lf2g18ac")
+    image, local = fsspec.filesystem("ubifs", image=str(tmp_path / "image")), LocalFileSystem()
+    for name in ("good", "dangling", "loop", "folder", "none", "passwd"):
+        for ask in ("exists", "lexists", "isfile", "isdir"):
+            assert getattr(image, ask)(f"/etc/{name}") == getattr(local, ask)(f"{source}/etc/{name}"), (ask, name)
+    image.get("/etc", str(tmp_path / "target"), recursive=True)
+    copied = {path.name: path.is_file() and path.read_text() for path in (tmp_path / "target").iterdir()}
+    assert copied == {"passwd": "root", "good": "root", "folder": False}
+    with pytest.raises(FileNotFoundError):
+        image.get("/etc/dangling", str(tmp_path / "one"))
+    with pytest.raises(OSError, match="nothing|symbolic links"):
+        image.get("/etc", str(tmp_path / "other"), recursive=True, on_error="raise")
+
+
 def test_writing_is_refused(files: Any) -> None:
     writes: list[Callable[[], Any]] = [lambda: files.pipe("/x", b""), lambda: files.open("/x", "xb"), lambda: files.touch("/x"), lambda: files.mkdir("/x"), lambda: files.makedirs("/x")]
     folder = "/_glob_edge_cases_files"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import floatgate
 import fsspec  # type: ignore[import-untyped,unused-ignore]
 import pandas
+import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
 from conftest import LONG
 
@@ -55,9 +58,34 @@ def test_everything_is_extracted(image: Path, tree: Path, tmp_path: Path) -> Non
         floatgate.Image(image).extract(tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("call", "said", "help"),
+    [
+        ("floatgate.Image(image).extract(target)", "target: ", "with room, or as a tar; what was extracted until then stays there"),
+        ("floatgate.Image(image).extract(target + '.tar')", "target.tar: ", "no file can become that large"),
+        ("floatgate.Image.build(tree, target, part='mx30lf2g18ac')", "target: ", ""),
+    ],
+)
+def test_a_disk_without_room_is_told_with_the_file(ubi: Path, tree: Path, tmp_path: Path, call: str, said: str, help: str) -> None:
+    # No file may be larger than 4 KiB, as if the disk were full then.
+    code = (
+        "import floatgate, resource, signal, sys\n"
+        "image, tree, target = sys.argv[1:]\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        f"try:\n    {call}\nexcept floatgate.Error as error:\n    print(error)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(ubi), str(tree), str(tmp_path / "target")], capture_output=True, text=True)
+    message, _, advice = run.stdout.partition("\nhelp: ")
+    assert said in message, run.stderr
+    assert "large" in message and help in advice, run.stdout
+
+
 def test_images_are_described_and_checked(image: Path) -> None:
     opened = floatgate.Image(image)
     assert len(opened.info()) == 1
+    for result in (opened.info(), opened.check()):
+        assert pyarrow.table(result).num_rows == len(result)
     assert opened.check().outcome == "clean"
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import floatgate
 import numpy
@@ -54,16 +54,16 @@ def test_a_speed_is_made_when_it_is_asked_for_and_can_be_pickled() -> None:
     assert copied.to_dict() == run.to_dict()
 
 
-def test_a_chip_that_is_none_has_no_place_in_a_text() -> None:
+def test_a_chip_that_is_none_is_told_by_its_argument() -> None:
     for study in (floatgate.ecc, floatgate.endurance):
         with pytest.raises(floatgate.Error) as caught:
             study("nothing")
-        assert caught.value.message == "no part is called `nothing`"
+        assert caught.value.message == "chip: no part is called `nothing`"
 
 
 def test_an_array_is_no_value_of_a_key() -> None:
     for study in (floatgate.speed, floatgate.Mtd):
-        with pytest.raises(floatgate.Error, match=r"bus.clock_hz: array\(\[1., 2.\]\) is no value of a setup"):
+        with pytest.raises(TypeError, match=r"^set: bus.clock_hz: expected .*, got array\(\[1., 2.\]\)"):
             study("am62a-w35n01jw", {"bus.clock_hz": numpy.array([1.0, 2.0])})  # type: ignore[dict-item]
 
 
@@ -99,11 +99,12 @@ def test_errors_have_the_help_of_the_command(setup: str, changes: dict[str, obje
     assert f"help: {of_command}" in shown
 
 
-@pytest.mark.parametrize("value", [float("nan"), None, [1], b"x"])
+@pytest.mark.parametrize("value", [None, [1], b"x"])
 def test_other_values_are_refused(value: object) -> None:
-    with pytest.raises(floatgate.Error, match="^bus.clock_hz: .* is no value of a setup") as caught:
+    with pytest.raises(TypeError, match="^set: bus.clock_hz: expected a str, a bool, an int or a float, got "):
         floatgate.speed("am62a-w35n01jw", {"bus.clock_hz": value})  # type: ignore[dict-item]
-    assert caught.value.help == "give a str, a bool, an int or a finite float"
+    with pytest.raises(floatgate.Error, match="^bus.clock_hz: nan is no value of a setup"):
+        floatgate.speed("am62a-w35n01jw", {"bus.clock_hz": float("nan")})
 
 
 def test_setups_and_parts_are_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +127,7 @@ def test_errors_in_files_say_where(tmp_path: Path) -> None:
         floatgate.speed(own)
 
 
-def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = {"partition.size": "8MiB"}
     studies: list[Result[Any]] = [
         floatgate.trace("am62a-w35n01jw", "erase"),
@@ -143,7 +144,15 @@ def test_each_study_has_rows_tables_and_pictures_for_notebooks(capfd: pytest.Cap
         floatgate.speed("am62a-w35n01jw"),
         floatgate.setups(),
         floatgate.parts(),
+        floatgate.endurance(blocks=1),
+        floatgate.probe("fake-wraps-32g", write=True),
+        floatgate.probe("kingston-class-10", write=True),
     ]
+    for number, study in enumerate(studies):
+        assert pyarrow.table(study).num_rows == len(study)
+        result = tmp_path / f"{number}.json"
+        result.write_text(json.dumps(study.to_dict()))
+        assert not command("report", str(result), "-o", str(tmp_path / "report.html")), study
     for study in studies:
         assert len(study) > 0
         assert len(study.to_pandas()) == len(study)
@@ -182,6 +191,7 @@ def test_what_is_none_in_all_rows_has_its_arrow_type() -> None:
     ("call", "said"),
     [
         (lambda: floatgate.speed("am62a-w35n01jw", seed="x"), "^seed: "),  # type: ignore[arg-type]
+        (lambda: floatgate.speed(b"am62a-w35n01jw"), "^setup: expected a str or a path, got b'am62a"),  # type: ignore[arg-type]
         (lambda: floatgate.speed("am62a-w35n01jw", blocks=1.5), "^blocks: "),  # type: ignore[arg-type]
         (lambda: floatgate.speed("am62a-w35n01jw", pages=["x"]), "^pages: "),  # type: ignore[list-item]
         (lambda: floatgate.speed("am62a-w35n01jw", set=3), "^set: "),  # type: ignore[arg-type]
@@ -221,8 +231,27 @@ def test_what_is_none_in_all_rows_has_its_arrow_type() -> None:
 def test_a_wrong_type_is_said_by_the_name_of_the_argument(call: Callable[[], object], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         call()
-    with pytest.raises(OverflowError, match="^seed: "):
-        floatgate.speed("am62a-w35n01jw", seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("call", "said", "help"),
+    [
+        (lambda: floatgate.speed("am62a-w35n01jw", seed=-1), "seed: -1 is out of range", "give 0 to 18446744073709551615"),
+        (lambda: floatgate.speed("am62a-w35n01jw", blocks=-1), "blocks: -1 is out of range", "give 0 to 4294967295"),
+        (lambda: floatgate.speed("am62a-w35n01jw", pages=[4, -1]), r"pages: \[4, -1\] is out of range", "give 0 to 4294967295"),
+        (lambda: floatgate.endurance("mx30lf2g18ac", chips=-1), "chips: -1 is out of range", "give 0 to 4294967295"),
+        (lambda: floatgate.Mtd("am62a-w35n01jw").read(-1, 1), "addr: -1 is out of range", "give 0 to 18446744073709551615"),
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(256), "opcode: 256 is out of range", "give 0 to 255"),
+        (lambda: floatgate.fs("am62a-w35n01jw", fill_percent=100), "fill_percent is out of range", "give 1 to 95"),
+        (lambda: floatgate.powercut("am62a-w35n01jw", cuts=0), "cuts is out of range", "give 1 or more"),
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(0x9F), "the chip refuses: command 0x9f with lanes, address bytes, dummy cycles or data that", None),
+        (lambda: floatgate.Image.build(".", "x", part="mx30lf2g18ac", sizes=(1, 2)), "the sizes of the flash are given twice", "give one of"),
+    ],
+)
+def test_a_wrong_value_is_said_with_those_that_are_right(call: Callable[[], object], said: str, help: Optional[str]) -> None:
+    with pytest.raises(floatgate.Error, match=f"^{said}") as caught:
+        call()
+    assert help is None or str(caught.value.help).startswith(help)
 
 
 def test_advice_names_arguments_and_functions() -> None:
@@ -292,6 +321,44 @@ def test_pictures_are_drawn_on_axes_of_ones_own() -> None:
     assert [label.get_text() for label in ax.get_yticklabels()] == [test.name for test in run if test.bytes]
     widths = [bar.get_width() for bar in ax.patches]  # type: ignore[attr-defined,unused-ignore]
     assert widths == [test.kib_s for test in run if test.bytes]
+
+
+def test_pictures_show_all_of_their_titles_and_bars() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    trace = floatgate.trace("imx6-mx30lf2g18ac", "write-block")
+    trace.__dict__["_data"] = {**trace._data, "title": "A board whose name is long " * 8}
+    ax = trace.plot()
+    figure = ax.figure
+    assert isinstance(figure, Figure)
+    FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call,unused-ignore]
+    title = next(text for text in ax.get_children() if getattr(text, "get_text", str)() == trace._title())
+    box = title.get_window_extent()
+    assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+    legend = ax.get_legend()
+    assert legend is not None
+    assert legend.get_window_extent().x0 >= ax.get_window_extent().x1
+
+
+def test_rows_are_found_by_their_names() -> None:
+    run = floatgate.speed("am62a-w35n01jw", blocks=1)
+    assert "page read" in run and run.rows[0] in run and "page hole" not in run
+    with pytest.raises(KeyError, match="there are .*page read"):
+        run["page hole"]
+    probe = floatgate.probe("kingston-class-10", noise=0)
+    assert "capacity" in probe and probe["capacity"] in probe and "nothing" not in probe
+    table = floatgate.sweep("am62a-w35n01jw", [{}], "page read")
+    assert "page read KiB/s" in table and "nothing" not in table
+
+
+def test_documentation_has_all_names() -> None:
+    assert floatgate.__version__ in command("--version")
+    assert "``volumes``" in str(floatgate.fs.__doc__)
+    with pytest.raises(floatgate.Error) as caught:
+        floatgate.fs("am62a-w35n01jw", tests=["nothing"])
+    for name in re.findall("`([a-z-]+)`", str(caught.value.help)):
+        assert f"``{name}``" in str(floatgate.fs.__doc__), name
 
 
 def test_a_probe_finds_a_fake_and_reads_files(tmp_path: Path) -> None:

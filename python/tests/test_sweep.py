@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -164,6 +166,35 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
         floatgate.sweep(SETUP, space, "page read", checkpoint=checkpoint)
 
 
+def test_a_kept_exception_holds_no_checkpoint(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "designs.part"
+    space = {"bus.clock_hz": range(10_000_000, 50_000_000, 1_000_000)}
+
+    class Ending:
+        """An executor that ends with its third task, as Ctrl-C or a killed process end it."""
+
+        def __init__(self, executor: Executor, end: BaseException) -> None:
+            self.executor, self.end, self.tasks = executor, end, 0
+
+        def submit(self, *args: Any) -> Any:
+            self.tasks += 1
+            if self.tasks == 3:
+                raise self.end
+            return self.executor.submit(*args)
+
+    kept: list[BaseException] = []
+    for end in (KeyboardInterrupt(), BrokenProcessPool()):
+        # Processes that are forked have the file, too.
+        with ProcessPoolExecutor(1, get_context("fork")) as executor:
+            try:
+                floatgate.sweep(SETUP, space, "page read", Ending(executor, end), chunk=1, checkpoint=checkpoint)
+            except BaseException as error:
+                kept.append(error)
+    assert [error.__traceback__ is not None for error in kept] == [True, True]
+    table = floatgate.sweep(SETUP, space, "page read", checkpoint=checkpoint)
+    assert table == floatgate.sweep(SETUP, space, "page read")
+
+
 def test_designs_may_be_listed() -> None:
     designs: list[dict[str, Any]] = [{"bus.mode": "1S-1S-8S"}, {"bus.clock_hz": 10e6}, {}]
     table = floatgate.sweep(SETUP, designs, "page read", chunk=1)
@@ -196,8 +227,12 @@ def test_a_population_has_intervals_and_a_screen_prunes() -> None:
     assert [str(why).split(":")[0] for why in screened["refused"]] == ["screened out", "None"]
 
 
-def test_numpy_and_arrow() -> None:
+def test_numpy_and_arrow(tmp_path: Path) -> None:
     table = floatgate.sweep(SETUP, {"bus.clock_hz": numpy.arange(10, 30, 10) * 1_000_000}, "page read")
+    if "FLOATGATE" in os.environ:
+        (tmp_path / "table.json").write_text(json.dumps(table.to_dict()))
+        report = [os.environ["FLOATGATE"], "report", str(tmp_path / "table.json"), "-o", str(tmp_path / "table.html")]
+        assert subprocess.run(report).returncode == 0
     assert pyarrow.table(table).column("page read KiB/s").to_pylist() == table["page read KiB/s"]
     # Nothing was refused, and the column is one of texts all the same.
     assert table["refused"] == [None, None]
@@ -256,6 +291,23 @@ def test_integers_beyond_64_bits_cost_their_rows() -> None:
             floatgate.sweep(SETUP, ends, "page read", sample={"random": 3})
 
 
+def test_sweeps_do_not_speak_toml() -> None:
+    wrong: list[dict[str, Any]] = [
+        {"space": {}},
+        {"space": {"bus.clock_hz": {"from": 1e7, "until": 2e7}}},
+        {"space": {"bus.clock_hz": {"from": 1e7, "to": 2e7}}},
+        {"space": {"bus.clock_hz": {"to": "x"}}},
+        {"space": [{}], "sample": {"random": 3}},
+        {"space": [{}], "population": {"members": 2, "stop": {"column": "x"}}},
+        {"space": [{}], "maximise": "page read KiB/s", "minimise": ["page read KiB/s"]},
+    ]
+    for arguments in wrong:
+        with pytest.raises(floatgate.Error) as caught:
+            floatgate.sweep(SETUP, measure="page read", **arguments)
+        assert not re.search(r"\btable\b|\{ |\bTOML\b|in \[|`designs`", str(caught.value)), caught.value
+    assert caught.value.message == "`page read KiB/s` is both in `maximise` and in `minimise`"
+
+
 def test_designs_that_all_miss_the_screen_are_rows() -> None:
     table = floatgate.sweep(SETUP, {"bus.clock_hz": [10e6, 50e6]}, "page read", screen="page read KiB/s > 1e9")
     assert (len(table), table.screened, table.refused, table.feasible) == (2, 2, 0, 0)
@@ -300,6 +352,7 @@ def test_a_missing_file_is_no_file_for_python_either(tmp_path: Path) -> None:
 
 def test_misspelt_arguments_are_told_in_words_of_python() -> None:
     misspelt: list[tuple[dict[str, Any], str, str]] = [
+        ({"maximize": ["erase"]}, "`maximize` is neither an argument", "did you mean `maximise`"),
         ({"objectives": ["erase"]}, "`objectives` is neither an argument of `sweep` nor an option", "valid keys: `corner`"),
         ({"options": {"blokcs": 3}}, "`blokcs` is neither an argument", "did you mean `blocks`"),
         ({"population": {"member": 3}}, "`population` has no key `member`", "did you mean `members`"),
@@ -326,22 +379,24 @@ def test_a_value_of_a_space_that_is_none_is_told_with_its_place() -> None:
     spaces: list[tuple[Any, str]] = [
         ({"bus.clock_hz": [25e6, float("nan")]}, r"^space: bus.clock_hz\[1\]: nan is no value"),
         ({"bus.clock_hz": numpy.array([numpy.inf])}, r"^space: bus.clock_hz\[0\]: inf is no value"),
-        ([{"bus.clock_hz": 25e6}, {"bus.clock_hz": None}], r"^space\[1\]: bus.clock_hz: None is no value"),
     ]
     for space, said in spaces:
         with pytest.raises(floatgate.Error, match=said):
             floatgate.sweep(SETUP, space, "page read")
+    with pytest.raises(TypeError, match=r"^space\[1\]: bus.clock_hz: expected .*, got None"):
+        floatgate.sweep(SETUP, [{"bus.clock_hz": 25e6}, {"bus.clock_hz": None}], "page read")
 
 
 def test_a_value_that_json_does_not_have_is_named() -> None:
     for wrong in (
         {"options": {"blocks": None}},
-        {"sample": {"random": float("nan")}},
         {"population": {"members": object()}},
         {"seed": b"x"},
     ):
-        with pytest.raises(floatgate.Error, match=f"{next(iter(wrong))}.*is no value"):
+        with pytest.raises(TypeError, match=f"^{next(iter(wrong))}.*expected .*, got"):
             floatgate.sweep(SETUP, {"bus.clock_hz": {"from": 1e7, "to": 2e7}}, "page read", **wrong)
+    with pytest.raises(floatgate.Error, match="^sample.random: nan is no value"):
+        floatgate.sweep(SETUP, {"bus.clock_hz": {"from": 1e7, "to": 2e7}}, "page read", sample={"random": float("nan")})  # type: ignore[dict-item]
     with pytest.raises(floatgate.Error, match="^`seed`: expected a whole number"):
         floatgate.sweep(SETUP, SPACE, seed="x")  # type: ignore[arg-type]
 

@@ -1,7 +1,8 @@
 //! Ctrl-C and its relatives: no half-written file is left behind.
 
 #[cfg(feature = "mount")]
-use crate::{common::Failure, output::tell};
+use crate::common::Failure;
+use crate::output::tell;
 #[cfg(feature = "mount")]
 use floatgate_image::mount::Unmounter;
 use floatgate_image::output;
@@ -11,8 +12,16 @@ use nix::sys::signal::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Words for a user whose signal ends the process.
+static LAST_WORDS: OnceLock<String> = OnceLock::new();
+
+/// From here on a signal that ends the process says how to go on.
+pub(crate) fn say_at_the_end(words: String) {
+    let _ = LAST_WORDS.set(words);
+}
 
 /// From here on SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process, as they do by default.
 pub(crate) fn remove_outputs_at_the_end() {
@@ -24,6 +33,7 @@ pub(crate) fn remove_outputs_at_the_end() {
     std::thread::spawn(move || {
         for signal in signals.forever() {
             output::remove_unfinished();
+            LAST_WORDS.get().into_iter().for_each(|words| tell(words));
             let _ = emulate_default_handler(signal);
         }
     });

@@ -2,6 +2,7 @@
 
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::output::tell;
+use crate::signals;
 use floatgate_image::output::Output;
 use floatgate_lab::config::Library;
 use floatgate_lab::sweep::{self, Evaluator, Format, Results, Spec, WriteError};
@@ -75,6 +76,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in().in_folder(args.spec.parent().unwrap_or(Path::new("")));
     let evaluator = Evaluator::new(Arc::new(library), &spec)?;
     let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
+    signals::say_at_the_end(match &args.checkpoint {
+        Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
+        None => {
+            "interrupted, and nothing is kept: with --checkpoint FILE the same command goes on where it was"
+                .to_owned()
+        }
+    });
     let bar = bar(&results);
     let outcome = sweep::run(&evaluator, &mut results, |done| bar.set_position(done as u64));
     bar.finish_and_clear();

@@ -10,7 +10,9 @@ pub enum Violation {
     #[error("unknown command {0:#04x}")]
     UnknownCommand(u8),
     /// The chip knows the command, but not with these lanes, rates, address bytes or dummy cycles.
-    #[error("command {0:#04x} in a bus mode the chip does not offer")]
+    #[error(
+        "command {0:#04x} with lanes, address bytes, dummy cycles or data that the chip does not offer for it"
+    )]
     WrongMode(u8),
     /// Clock above what this command allows.
     #[error("clock of {hz} Hz above the limit of {max} Hz")]
@@ -57,7 +59,9 @@ impl Violation {
             Self::Protected => ErrorKind::WriteProtected,
             Self::NoPower => ErrorKind::PowerLost,
             Self::UnknownCommand(_) => ErrorKind::Refused("unknown command"),
-            Self::WrongMode(_) => ErrorKind::Refused("a bus mode the chip does not offer for this command"),
+            Self::WrongMode(_) => ErrorKind::Refused(
+                "lanes, address bytes, dummy cycles or data that the chip does not offer for this command",
+            ),
             Self::ClockTooFast { .. } => ErrorKind::Refused("the clock is above the limit of this command"),
             Self::Busy => ErrorKind::Refused("command while busy"),
             Self::NoWriteEnable => ErrorKind::Refused("no write enable before program or erase"),

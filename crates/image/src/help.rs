@@ -8,6 +8,7 @@ use crate::content::OVERLAY_MARK;
 use crate::dump::{A_LEB, AN_AREA};
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
+use crate::extract::ExtractError;
 #[cfg(feature = "mount")]
 use crate::mount::MountError;
 use crate::open::{Growth, Part};
@@ -370,6 +371,16 @@ impl Help for BuildError {
             Self::Image(error) => return error.help(),
             Self::Ubi(error) => return error.help(),
             Self::Stopped => "this is a bug in floatgate: please report it",
+        };
+        text.to_owned()
+    }
+}
+
+impl Help for ExtractError {
+    fn help(&self) -> String {
+        let text = match self {
+            Self::Target { .. } => "extract into an empty directory with room, or as a tar",
+            Self::Limit { .. } => "if you trust the image, raise the limit: see --help",
         };
         text.to_owned()
     }

@@ -7,6 +7,7 @@ use floatgate_image::Access;
 use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
+use floatgate_image::help::Help as _;
 use floatgate_image::history::At;
 use floatgate_image::output::{Output, OutputError};
 use indicatif::ProgressBar;
@@ -135,11 +136,7 @@ impl Args {
 
     /// The failure, with what it left behind.
     fn failed(&self, error: &ExtractError, left: &str) -> Failure {
-        let help = match error {
-            ExtractError::Target { .. } => "extract into an empty directory with room, or as a tar",
-            ExtractError::Limit { .. } => "if you trust the image, raise the limit: see --help",
-        };
-        Failure::new(format!("{}: {error}", self.image.image.display()), format!("{help}{left}"))
+        Failure::new(format!("{}: {error}", self.image.image.display()), format!("{}{left}", error.help()))
     }
 
     fn report(&self, extracted: &Extracted, to_stdout: bool) -> Outcome {

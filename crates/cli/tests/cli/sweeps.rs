@@ -211,6 +211,29 @@ fn a_sweep_goes_on_when_there_is_room_again() {
     assert!(out == other);
 }
 
+/// A signal's last words are the next command.
+#[test]
+fn an_interrupted_sweep_says_how_to_go_on() {
+    let (folder, spec) =
+        spec("sweep-interrupted", &DESIGNS.replace("[10e6, 25e6]", "{ from = 10e6, to = 40e6, step = 100 }"));
+    let sweep = std::process::Command::new(env!("CARGO_BIN_EXE_floatgate"))
+        .args(["sweep", &spec, "-o", "out.csv", "--checkpoint", "designs.part"])
+        .current_dir(&folder)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let measured =
+        || std::fs::read_to_string(folder.join("designs.part")).is_ok_and(|text| text.lines().count() > 1);
+    while !measured() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let kill = std::process::Command::new("kill").args(["-TERM", &sweep.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let ended = sweep.wait_with_output().unwrap();
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && err.contains("the same command goes on from designs.part"), "{err}");
+}
+
 /// Of the files of a sweep a report takes CSV and JSON, and says what to do with Parquet.
 #[test]
 fn a_report_takes_what_a_sweep_wrote() {

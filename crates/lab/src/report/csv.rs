@@ -30,7 +30,7 @@ pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
     }
     let caption = format!("Rows of {}", plain(name));
     let columns = columns.iter().map(|column| plain(column)).collect();
-    let table = Table { caption, columns, rows, ..Table::default() }.without_void_columns();
+    let table = Table { caption, columns, rows, ..Table::default() }.without_empty_columns();
     Ok(Section {
         heading: plain(name),
         origin: plain(name),

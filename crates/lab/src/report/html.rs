@@ -56,7 +56,7 @@ pub(super) fn page(
                     }
                     @for (number, section) in sections.iter().enumerate() { (self::section(number, section, most)) }
                 }
-                footer { p { "Columns that are 0 or empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup." } }
+                footer { p { "Columns that are empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup." } }
                 @if draws(comparison, sections) { script { (PreEscaped(LIBRARY)) } }
                 script { (PreEscaped(SCRIPT)) }
             }
@@ -126,8 +126,12 @@ fn figures(section: &Section) -> String {
     if !of_bars.is_empty() {
         return of_bars.join("; ");
     }
-    let facts = section.facts.iter().rev().take(3).rev();
-    facts.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
+    let facts: Vec<(&str, String)> = match section.tables.first().filter(|_| section.facts.is_empty()) {
+        Some(table) => table.first_row(),
+        None => section.facts.iter().map(|(name, value)| (name.as_str(), value.clone())).collect(),
+    };
+    let last = facts.iter().rev().take(3).rev();
+    last.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
 }
 
 fn section(number: usize, section: &Section, most: usize) -> Markup {
@@ -240,7 +244,7 @@ fn table(id: &str, table: &Table, most: usize) -> Markup {
             @if all > 1 {
                 div.controls {
                     label for={ (id) "-f" } { "Filter rows" }
-                    input type="search" id={ (id) "-f" } placeholder="words, column<60, column=word" aria-describedby={ (id) "-n" };
+                    input type="search" id={ (id) "-f" } placeholder="word, column<60" aria-describedby={ (id) "-n" };
                     span.count id={ (id) "-n" } role="status" aria-live="polite" { (shown_rows) " rows" }
                 }
             }

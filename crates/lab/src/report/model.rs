@@ -1,5 +1,6 @@
 //! Contents of a report, before they are HTML.
 
+use super::read::shown;
 use floatgate_image::words;
 use floatgate_mtd::Phase;
 use std::collections::BTreeSet;
@@ -92,13 +93,14 @@ impl Cell {
         Some(if is_exact { Self::Number(number) } else { Self::Text(text.to_owned()) })
     }
 
-    /// True for a cell that tells nothing: empty, 0, `false` or an empty text.
-    pub(super) fn is_void(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Number(n) => *n == 0.0,
-            Self::Text(text) => text.is_empty() || text == "false",
-        }
+    /// True for a cell without contents. 0 and `false` are findings.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// True for a flag that is set.
+    fn is_set(&self) -> bool {
+        matches!(self, Self::Number(n) if *n != 0.0) || matches!(self, Self::Text(text) if text == "true")
     }
 }
 
@@ -132,29 +134,30 @@ impl Table {
                 Row { cells, marked: false }
             })
             .collect();
-        Self { caption: caption.to_owned(), columns, rows, ..Self::default() }.without_void_columns()
+        Self { caption: caption.to_owned(), columns, rows, ..Self::default() }.without_empty_columns()
     }
 
-    /// Leaves out columns in which no row tells anything, and marks rows of a Pareto front. That nothing is feasible tells something.
-    pub(super) fn without_void_columns(mut self) -> Self {
+    /// Leaves out columns that are empty in each row, and marks rows of a Pareto front.
+    pub(super) fn without_empty_columns(mut self) -> Self {
         let tells =
-            |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| !cell.is_void()));
-        let keep: Vec<bool> = self
-            .columns
-            .iter()
-            .enumerate()
-            .map(|(i, column)| i == 0 || column == "feasible" || tells(i))
-            .collect();
+            |i: usize| self.rows.iter().any(|row| row.cells.get(i).is_some_and(|cell| !cell.is_empty()));
+        let keep: Vec<bool> = (0..self.columns.len()).map(|i| i == 0 || tells(i)).collect();
         let mut kept = keep.iter();
         self.columns.retain(|_| kept.next().copied().unwrap_or(true));
         let front = self.columns.iter().position(|column| column == "pareto");
         for row in &mut self.rows {
             let mut kept = keep.iter();
             row.cells.retain(|_| kept.next().copied().unwrap_or(true));
-            row.marked = front.and_then(|i| row.cells.get(i)).is_some_and(|cell| !cell.is_void());
+            row.marked = front.and_then(|i| row.cells.get(i)).is_some_and(Cell::is_set);
         }
         self.plot = self.rows.len() > 1 && self.numeric().iter().filter(|numeric| **numeric).count() > 1;
         self
+    }
+
+    /// The first row by column.
+    pub(super) fn first_row(&self) -> Vec<(&str, String)> {
+        let cells = self.rows.first().map_or(&[][..], |row| &row.cells);
+        self.columns.iter().map(String::as_str).zip(cells.iter().map(shown)).collect()
     }
 
     /// `more` or `less` for a column that is an objective.
@@ -221,6 +224,9 @@ pub(super) fn heading(key: &str) -> String {
         ("_years", "years"),
         ("_c", "°C"),
     ];
+    if key == "unexplained" {
+        return "lines that no cost explains".to_owned();
+    }
     // Keys of setups, such as bus.clock_hz, are names that a reader types.
     if key.contains('.') && !key.starts_with("flash.") {
         return key.to_owned();

@@ -28,41 +28,53 @@
     th.setAttribute("aria-sort", order);
   };
   const holds = { "<": (order) => order < 0, "<=": (order) => order <= 0, ">": (order) => order > 0, ">=": (order) => order >= 0, "=": (order) => order === 0, "!=": (order) => order !== 0 };
+  // A number as it is typed: 60, 1e6, or 40M as the ticks of a plot have it.
+  const factors = { "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40 };
+  const typed = (text) => {
+    const found = /^([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)\s*([kMGT]?|[KMGT]i)$/.exec(text);
+    return found ? Number(found[1]) * factors[found[2]] : NaN;
+  };
   // Numbers in the order of numbers, texts in that of texts, in which numbers count as numbers, too. An empty cell has no order.
   const order = (cell, wanted) => {
-    const [text, value] = [cell.textContent.trim(), Number(wanted)];
+    const [text, value] = [cell.textContent.trim(), typed(wanted)];
     if (text === "") return NaN;
     const own = number(cell);
     // What is shown is rounded: a reader who types it means this row.
     if (Number.isFinite(own) && Number.isFinite(value)) return Number(text) === value ? 0 : own - value;
     return text.toLowerCase().localeCompare(wanted.toLowerCase(), "en", { numeric: true });
   };
-  const condition = (text, names) => {
-    const found = /^(.*?)\s*(<=|>=|!=|<|>|=)\s*(\S.*)$/.exec(text.trim());
-    if (!found) return null;
-    const name = found[1].trim().toLowerCase();
-    const at = names.findIndex((n) => n.toLowerCase() === name);
-    const near = at >= 0 ? at : names.findIndex((n) => n.toLowerCase().includes(name));
-    return near < 0 || name === "" ? null : (row) => holds[found[2]](order(row.cells[near], found[3].trim()));
+  // What a part of a filter asks of a row, or in `wrong` why it asks nothing.
+  const condition = (part, table) => {
+    const words = part.toLowerCase().split(/\s+/);
+    const has = (row) => words.every((word) => row.textContent.toLowerCase().includes(word));
+    const found = /^(.*?)\s*(<=|>=|!=|<|>|=)\s*(.*)$/.exec(part);
+    // What stands in a cell, such as bus.mode=8S, is a text.
+    const isIn = (row) => row.textContent.toLowerCase().includes(part.toLowerCase());
+    if (!found || [...table.tBodies[0].rows].some(isIn)) return has;
+    const [name, wanted] = [found[1].trim(), found[3].trim()];
+    const names = headings(table).map((n) => n.toLowerCase());
+    const at = names.indexOf(name.toLowerCase());
+    const near = at >= 0 ? at : names.findIndex((n) => n.includes(name.toLowerCase()));
+    if (name === "" || near < 0) return { wrong: `no column is called ${name || "that"}` };
+    if (wanted === "") return { wrong: `${found[2]} what?` };
+    const numeric = table.tHead.rows[0].cells[near].classList.contains("n");
+    if (numeric && Number.isNaN(typed(wanted))) return { wrong: `${wanted} is no number` };
+    return (row) => holds[found[2]](order(row.cells[near], wanted));
   };
   const filter = (data) => {
     const table = data.querySelector("table");
-    const names = headings(table);
-    const text = data.querySelector("input[type=search]").value;
-    const tests = text.split(/[;,]/).filter((part) => part.trim() !== "").map((part) => {
-      const words = part.toLowerCase().split(/\s+/).filter((word) => word !== "");
-      return condition(part, names) ?? ((row) => {
-        const all = row.textContent.toLowerCase();
-        return words.every((word) => all.includes(word));
-      });
-    });
+    const field = data.querySelector("input[type=search]");
+    const parts = field.value.split(/[;,]/).map((part) => part.trim()).filter((part) => part !== "");
+    const tests = parts.map((part) => condition(part, table));
+    const wrong = tests.find((test) => test.wrong)?.wrong;
     let shown = 0;
     const rows = table.tBodies[0].rows;
     for (const row of rows) {
-      row.hidden = !tests.every((test) => test(row));
+      row.hidden = !wrong && !tests.every((test) => test(row));
       if (!row.hidden) shown += 1;
     }
-    data.querySelector(".count").textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+    field.setAttribute("aria-invalid", Boolean(wrong));
+    data.querySelector(".count").textContent = `${wrong ? `Not filtered, ${wrong}: ` : ""}${shown === rows.length ? "" : `${shown} of `}${rows.length} rows`;
     data.dispatchEvent(new Event("rows"));
   };
 
@@ -85,9 +97,14 @@
     const names = headings(table);
     const rows = [...table.tBodies[0].rows];
     const columns = [...table.tHead.rows[0].cells].filter((th) => th.classList.contains("n")).map((th) => th.cellIndex);
-    // What a sweep was told to optimise, or what the name of the column suggests.
+    // What a sweep was told to optimise; of other tables what the name of the column suggests.
     const better = (at) => table.tHead.rows[0].cells[at].dataset.better;
-    const smaller = (at) => better(at) === "less" || (!better(at) && /(\b(ns|us|ms|s|cost|wear|price|erases|amplification)\b)/i.test(names[at]) && !/\/s/.test(names[at]));
+    const swept = names.indexOf("pareto");
+    const wish = (at) => {
+      if (better(at) || swept >= 0) return better(at) ?? "";
+      if (/\/s/.test(names[at])) return "more";
+      return /\b(ns|us|ms|s|cost|wear|price|erases|amplification)\b/i.test(names[at]) ? "less" : "";
+    };
     const figure = make("figure", { className: "scatter" });
     const caption = make("figcaption", {}, figure);
     const controls = make("div", { className: "controls" }, figure);
@@ -97,10 +114,11 @@
       for (const at of columns) make("option", { value: at, textContent: names[at], selected: at === first }, select);
       const want = make("select", {}, controls);
       want.setAttribute("aria-label", `Better on ${axis}`);
+      make("option", { value: "", textContent: "neither is better" }, want);
       make("option", { value: "more", textContent: "more is better" }, want);
       make("option", { value: "less", textContent: "less is better" }, want);
-      want.value = smaller(first) ? "less" : "more";
-      select.addEventListener("change", () => { want.value = smaller(Number(select.value)) ? "less" : "more"; draw(); });
+      want.value = wish(first);
+      select.addEventListener("change", () => { want.value = wish(Number(select.value)); draw(); });
       want.addEventListener("change", () => draw());
       return { select, want };
     };
@@ -133,16 +151,21 @@
         .map((row) => ({ row, x: number(row.cells[ax]), y: number(row.cells[ay]) }))
         .filter((p) => Number.isFinite(p.x) && Number.isFinite(p.y) && (!isEqual || (p.x > 0 && p.y > 0)));
       for (const { want } of [x, y]) want.hidden = isEqual;
-      caption.textContent = `${names[ay]} over ${names[ax]}; orange: ${isEqual ? "where they are equal" : feasible < 0 ? "the Pareto front of the rows shown" : "the Pareto front of the feasible rows shown; pale: not feasible"}`;
+      // Without directions there is no front but that of the sweep, whose objectives may be others.
+      const isWished = x.want.value !== "" && y.want.value !== "";
+      const orange = isEqual ? "where they are equal"
+        : isWished ? `the Pareto front of the ${feasible < 0 ? "" : "feasible "}rows shown`
+        : swept >= 0 ? "the Pareto front of the sweep" : "";
+      caption.textContent = `${names[ay]} over ${names[ax]}${orange && `; orange: ${orange}`}${feasible < 0 ? "" : "; pale: not feasible"}`;
       if (points.length === 0) { canvas.textContent = "No row has both figures."; return; }
       const [sx, sy] = [x.want.value === "less" ? 1 : -1, y.want.value === "less" ? 1 : -1];
       const front = [];
-      for (const p of points.filter((p) => counts(p.row)).sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
+      for (const p of points.filter((p) => isWished && counts(p.row)).sort((a, b) => sx * (a.x - b.x) || sy * (a.y - b.y))) {
         const last = front[front.length - 1];
         if (!last || sy * (p.y - last.y) < 0 || (p.y === last.y && p.x === last.x)) front.push(p);
       }
       const ends = isEqual ? [Math.min, Math.max].map((end) => points.map((p) => p.x).reduce((a, b) => end(a, b))).map((x) => ({ x, y: x })) : front;
-      const best = new Set(isEqual ? [] : front);
+      const best = new Set(isEqual ? [] : isWished ? front : points.filter((p) => p.row.classList.contains("front")));
       // The front last, so that no other dot covers it.
       points.sort((a, b) => best.has(a) - best.has(b));
       // Ticks such as 20M, where all digits would touch those of the next.
@@ -188,6 +211,8 @@
     const readout = figure.querySelector(".readout");
     const resources = [...new Set(spans.map((span) => span.resource))];
     const end = spans.reduce((most, span) => Math.max(most, span.stop), 1);
+    // Nearer than the shortest step there is nothing to see.
+    const least = spans.map((span) => span.stop - span.start).filter((ns) => ns > 0).reduce((a, b) => Math.min(a, b), end);
     const [left, right] = [84, 24];
     let view = [0, end];
     const draw = () => {
@@ -217,7 +242,7 @@
       });
     };
     const show = (from, to) => {
-      const span = Math.min(Math.max(to - from, Math.min(10, end)), end);
+      const span = Math.min(Math.max(to - from, least), end);
       const start = Math.min(Math.max(from, 0), end - span);
       view = [start, start + span];
       draw();

@@ -58,7 +58,11 @@ const KINDS: [Kind; 20] = [
         keys: &["card", "recovery_cuts", "failures"],
         tables: &[("failures", "Failures")],
     },
-    Kind { command: "age", keys: &["runs"], tables: &[("runs", "Runs")] },
+    Kind {
+        command: "age",
+        keys: &["runs"],
+        tables: &[("runs", "Runs"), ("runs.lives", "Lives of the chips")],
+    },
     Kind {
         command: "keystore",
         keys: &["with_delays", "without_delays"],
@@ -71,6 +75,7 @@ const KINDS: [Kind; 20] = [
             ("parameters", "Costs, as stated and as fitted"),
             ("rows", "Measured figures"),
             ("hypotheses", "What may be wrong on the board"),
+            ("unknown", "Lines that were not understood"),
         ],
     },
     Kind { command: "ecc advise", keys: &["use", "codes"], tables: &[("codes", "Codes")] },
@@ -80,7 +85,11 @@ const KINDS: [Kind; 20] = [
     Kind {
         command: "card compare",
         keys: &["cells", "cards"],
-        tables: &[("cards", "Advice for each card"), ("cells", "Cards, filesystems and workloads")],
+        tables: &[
+            ("cards", "Advice for each card"),
+            ("cards.filesystems", "Filesystems of each card"),
+            ("cells", "Cards, filesystems and workloads"),
+        ],
     },
     Kind {
         command: "parts",
@@ -133,7 +142,9 @@ pub fn command_of(json: &Value) -> Option<&'static str> {
 }
 
 fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
-    let kind = kind_of(result).ok_or_else(|| no_result(name))?;
+    let Some(kind) = kind_of(result) else { return of_python(name, result) };
+    let runs = (kind.command == "age").then(|| runs_in_words(result));
+    let result = runs.as_ref().unwrap_or(result);
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(plain);
     let title =
         ["title", "card", "chip", "target"].into_iter().find_map(text).filter(|title| !title.is_empty());
@@ -164,6 +175,35 @@ fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
     Ok(section)
 }
 
+/// A section of what `to_dict()` gives in Python: a list under its name, or the columns of a sweep.
+fn of_python(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
+    let columns: Option<Vec<_>> =
+        result.iter().map(|(key, column)| Some((key, column.as_array()?))).collect();
+    match columns.as_deref() {
+        Some([(_, rows)]) => list(name, rows),
+        Some(columns @ [(_, first), ..]) if columns.iter().any(|(key, _)| *key == "pareto") => {
+            let row = |at: usize| {
+                let cells = columns.iter().map(|(key, column)| (plain(key), column.get(at).map(cell)));
+                cells.map(|(key, cell)| (key, cell.unwrap_or_default())).collect()
+            };
+            Ok(of_rows(name, "sweep", (0..first.len()).map(row).collect()))
+        }
+        _ => Err(no_result(name)),
+    }
+}
+
+/// A section that is a table.
+fn of_rows(name: &str, kind: &str, rows: Vec<Cells>) -> Section {
+    Section {
+        heading: plain(name),
+        origin: plain(name),
+        kind: kind.to_owned(),
+        facts: vec![("rows".to_owned(), rows.len().to_string())],
+        tables: vec![Table::of_keyed(&format!("Rows of {}", plain(name)), rows)],
+        ..Section::default()
+    }
+}
+
 /// Columns of a sweep of which more is better, and those of which less is.
 fn objectives(result: &Map<String, Value>) -> Vec<(String, bool)> {
     let of = |key: &str, more: bool| {
@@ -181,15 +221,12 @@ fn table(
     path: &str,
     caption: &str,
 ) -> Result<Option<Table>, Error> {
-    let mut keys = path.split('.');
-    let first = keys.next().and_then(|key| result.get(key));
-    let found = keys.try_fold(first, |value, key| Some(value?.get(key))).flatten();
-    let rows = match found {
+    let (first, rest) = path.split_once('.').unwrap_or((path, ""));
+    let cells = match result.get(first) {
         None | Some(Value::Null) => return Ok(None),
-        Some(value) => named_rows(value)
+        Some(value) => rows_at(value, rest)
             .ok_or_else(|| wrong(name, kind.command, &format!("`{path}` is no list of rows")))?,
     };
-    let cells = rows.into_iter().map(|(name, row)| named(name, flat(row))).collect();
     let mut table = Table::of_keyed(caption, cells);
     // Rows of other lists are different tests, which are not to be compared with each other.
     table.equal = (kind.command == "papers").then_some(["published", "simulated"]);
@@ -199,6 +236,61 @@ fn table(
 
 fn rows(value: &Value) -> Option<Vec<&Map<String, Value>>> {
     value.as_array()?.iter().map(Value::as_object).collect()
+}
+
+/// Cells of a row by heading.
+type Cells = Vec<(String, Cell)>;
+
+/// The rows at a path, of which those in rows of a list have the first cell of that row before them.
+fn rows_at(value: &Value, path: &str) -> Option<Vec<Cells>> {
+    if path.is_empty() {
+        return Some(named_rows(value)?.into_iter().map(|(name, row)| named(name, flat(row))).collect());
+    }
+    let Value::Array(outer) = value else {
+        let (key, rest) = path.split_once('.').unwrap_or((path, ""));
+        return value.get(key).map_or(Some(Vec::new()), |value| rows_at(value, rest));
+    };
+    let mut all = Vec::new();
+    for row in outer {
+        let first = flat(row.as_object()?).into_iter().take(1);
+        let inner = rows_at(row, path)?.into_iter();
+        all.extend(inner.map(|cells| first.clone().chain(cells).collect::<Cells>()));
+    }
+    Some(all)
+}
+
+/// The runs of `age` as a reader takes them: scrubbed `never`, `2 of 5` survived, the ends of an interval.
+fn runs_in_words(result: &Map<String, Value>) -> Map<String, Value> {
+    let or = |value: Option<&Value>, word: &str| match value {
+        None | Some(Value::Null) => Value::from(word),
+        Some(value) => value.clone(),
+    };
+    let in_words = |run: &Map<String, Value>| {
+        // What tells one run from another stands first.
+        let mut words = Map::from_iter([("scrub_days".to_owned(), or(run.get("scrub_days"), "never"))]);
+        words.extend(run.iter().filter(|(key, _)| *key != "scrub_days").map(|(k, v)| (k.clone(), v.clone())));
+        let lives = run.get("lives").and_then(Value::as_array).map_or(0, Vec::len);
+        if let Some(survived) = run.get("survived") {
+            words.insert("survived".to_owned(), format!("{survived} of {lives}").into());
+        }
+        if let Some([low, high]) = run.get("probability").and_then(Value::as_array).map(Vec::as_slice) {
+            let interval = format!("{} to {}", shown(&cell(low)), shown(&cell(high)));
+            words.insert("probability".to_owned(), interval.into());
+        }
+        let lives = words.get_mut("lives").and_then(Value::as_array_mut).into_iter().flatten();
+        for life in lives.filter_map(Value::as_object_mut) {
+            let failure = or(life.get("failure"), "none");
+            life.insert("failure".to_owned(), failure);
+        }
+        Value::from(words)
+    };
+    let mut result = result.clone();
+    for run in result.get_mut("runs").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(words) = run.as_object().map(in_words) {
+            *run = words;
+        }
+    }
+    result
 }
 
 /// A row, and its key where it is that of an object.
@@ -215,7 +307,7 @@ fn named_rows(value: &Value) -> Option<Vec<NamedRow<'_>>> {
 }
 
 /// Cells with the name of their row before them.
-fn named(name: Option<&str>, mut cells: Vec<(String, Cell)>) -> Vec<(String, Cell)> {
+fn named(name: Option<&str>, mut cells: Cells) -> Cells {
     if let Some(name) = name {
         cells.insert(0, ("name".to_owned(), Cell::Text(plain(&heading(name)))));
     }
@@ -223,13 +315,13 @@ fn named(name: Option<&str>, mut cells: Vec<(String, Cell)>) -> Vec<(String, Cel
 }
 
 /// Cells of a row by heading. Breakdowns are drawn instead, and lists of objects have no place in a cell.
-fn flat(row: &Map<String, Value>) -> Vec<(String, Cell)> {
+fn flat(row: &Map<String, Value>) -> Cells {
     let mut cells = Vec::new();
     flatten("", row, &mut cells);
     cells
 }
 
-fn flatten(prefix: &str, row: &Map<String, Value>, cells: &mut Vec<(String, Cell)>) {
+fn flatten(prefix: &str, row: &Map<String, Value>, cells: &mut Cells) {
     for (key, value) in row.iter().filter(|(key, _)| *key != "breakdown_ns") {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         match value {
@@ -249,7 +341,14 @@ fn cell(value: &Value) -> Cell {
         Value::Array(list) => {
             let texts: Vec<String> = list.iter().map(|item| shown(&cell(item))).collect();
             let has_sentences = texts.iter().any(|text| text.contains(' '));
-            Cell::Text(texts.join(if has_sentences { "; " } else { " " }))
+            let are_numbers = list.iter().all(Value::is_number);
+            Cell::Text(texts.join(if has_sentences {
+                "; "
+            } else if are_numbers {
+                ", "
+            } else {
+                " "
+            }))
         }
     }
 }
@@ -263,34 +362,44 @@ pub(super) fn shown(cell: &Cell) -> String {
     }
 }
 
-/// A number with as many decimals as a reader needs: six significant digits.
+/// A number with as many decimals as a reader needs: six significant digits; `1.5e-9` where zeros would hide them.
 fn number(n: f64) -> String {
     if n.fract() == 0.0 && n.abs() < 1e15 {
         return format!("{n:.0}");
     }
-    let digits = 5 - n.abs().log10().floor().clamp(-9.0, 5.0) as i32;
-    let text = format!("{n:.*}", usize::try_from(digits).unwrap_or(0));
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    let (text, power) = match format!("{n:.5e}").split_once('e') {
+        Some((digits, power)) if n.abs() < 1e-4 => (digits.to_owned(), format!("e{power}")),
+        _ => {
+            let digits = 5 - n.abs().log10().floor().min(5.0) as i32;
+            (format!("{n:.*}", usize::try_from(digits).unwrap_or(0)), String::new())
+        }
+    };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{power}")
 }
 
-/// Scalars of the result that stand in no table.
+/// Scalars of the result that stand in no table, and lists without an entry.
 fn facts(result: &Map<String, Value>, kind: &Kind, section: &mut Section) {
     let of_tables = |key: &str| kind.tables.iter().any(|(path, _)| path.split('.').next() == Some(key));
     let others: Map<String, Value> = result
         .iter()
-        .filter(|(key, _)| {
-            (!of_tables(key) || *key == "life")
+        .filter(|(key, value)| {
+            (!of_tables(key) || *key == "life" || is_empty_list(value))
                 && !["spans", "title", "least_certain", "advice", "notes", "objectives"]
                     .contains(&key.as_str())
         })
-        .map(|(key, value)| (key.clone(), value.clone()))
+        .map(|(key, value)| (key.clone(), if is_empty_list(value) { "none".into() } else { value.clone() }))
         .collect();
     for (key, value) in flat(&others) {
         let is_listed = ["link.not given", "link.notes", "link.not_given"].contains(&key.as_str());
-        if !value.is_void() && !is_listed {
+        if !value.is_empty() && !is_listed {
             section.facts.push((key.replace("link.", "link: "), shown(&value)));
         }
     }
+}
+
+fn is_empty_list(value: &Value) -> bool {
+    value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// Remarks of the result.
@@ -421,17 +530,9 @@ fn list(name: &str, all: &[Value]) -> Result<Section, Error> {
     match LISTS.iter().find(|(_, keys)| !all.is_empty() && has(keys)) {
         Some((command, _)) => {
             let cells = all.iter().filter_map(Value::as_object).map(flat).collect();
-            Ok(Section {
-                heading: plain(name),
-                origin: plain(name),
-                kind: (*command).to_owned(),
-                facts: vec![("rows".to_owned(), all.len().to_string())],
-                tables: vec![Table {
-                    plot: false,
-                    ..Table::of_keyed(&format!("Rows of {}", plain(name)), cells)
-                }],
-                ..Section::default()
-            })
+            let mut section = of_rows(name, command, cells);
+            section.tables.iter_mut().for_each(|table| table.plot = false);
+            Ok(section)
         }
         None => sweep_of_speed(name, all),
     }

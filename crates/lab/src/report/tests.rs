@@ -163,6 +163,81 @@ fn rows_are_left_out_of_a_large_table_but_not_those_of_the_front() {
     assert!(page.contains(&format!(" of {rows} rows are in this report")));
 }
 
+fn page_of(name: &str, json: &serde_json::Value) -> String {
+    let mut report = Report::new("", "");
+    report.add_json(name, &json.to_string()).unwrap();
+    report.html().unwrap()
+}
+
+/// Of each chip when and of what it died, and nothing that only a program reads.
+#[test]
+fn lives_of_chips_are_told_in_words() {
+    let life = |seed: u32, years: Option<f64>, why: Option<&str>| json!({ "seed": seed, "failed_after_years": years, "failure": why, "bad_blocks": 0 });
+    let run = |days: Option<u32>, survived: u32| {
+        json!({ "title": "board", "scrub_days": days, "survived": survived, "probability": [0.0567, 0.5],
+            "lives": [life(0, Some(3.25), Some("data lost")), life(1, None, None)] })
+    };
+    let page = page_of("age.json", &json!({ "runs": [run(None, 1), run(Some(91), 0)] }));
+    for text in
+        ["never", "1 of 2", "0 of 2", "0.0567 to 0.5", "Lives of the chips", "3.25", "data lost", ">none<"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(page.contains("survived: 1 of 2; probability: 0.0567 to 0.5"), "the summary");
+}
+
+#[test]
+fn that_nothing_failed_is_told() {
+    let cuts = json!({
+        "flash": { "on": "chip" }, "workloads": 1, "by_step": [{ "step": "sync", "runs": 3, "failures": 0 }],
+        "kinds": [], "failure_count": 0, "failures": [],
+    });
+    let page = page_of("powercut.json", &cuts);
+    for text in [">failure count<", ">failures<", "failures: none"] {
+        assert!(page.contains(text), "{text}");
+    }
+    let page =
+        page_of("card.json", &json!({ "card": "x", "recovery_cuts": 5, "worn_out": 0, "failures": [] }));
+    assert!(page.contains("failures: none") && page.contains(">worn out<"));
+    let fit = json!({
+        "understood": 1, "unexplained": [3, 7], "unknown": [{ "line": 9, "text": "foo", "why": "no form" }], "rows": [],
+        "parameters": [{ "path": "host.call_us", "low": 0.0, "high": 5.0 }],
+    });
+    let page = page_of("fit.json", &fit);
+    for text in [">low<", "lines that no cost explains", ">3, 7<", "Lines that were not understood", ">foo<"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+    let compared = json!({ "cells": [{ "card": "x", "time_us": 5 }], "cards": [
+        { "card": "x", "filesystems": [{ "filesystem": "f2fs", "relative_time": 1.0 }], "advice": "Use f2fs." } ] });
+    let page = page_of("compare.json", &compared);
+    for text in ["advice: Use f2fs.", "Filesystems of each card"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn small_numbers_are_not_zero() {
+    let code = |lost: f64| json!({ "code": "bch", "lost_pages": lost });
+    let all = [1.109_384_430_5e-23, 6.9e-10, 0.000_192_158_2, 1e-4];
+    let page = page_of("ecc.json", &json!({ "use": { "uber": 1e-15 }, "codes": all.map(code) }));
+    for text in [">1e-15<", ">1.10938e-23<", ">6.9e-10<", ">0.000192158<", ">0.0001<"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn what_python_gives_as_a_dict_is_taken() {
+    let row = json!({ "nominal_cycles": 5, "life": { "median": 7 } });
+    assert!(page_of("chips.json", &json!({ "chips": [row] })).contains(">nominal cycles<"));
+    let setup = json!({ "name": "a", "title": "b", "chip": "c", "kind": "d" });
+    assert!(page_of("setups.json", &json!({ "setups": [setup] })).contains(">setups<"));
+    let table = json!({ "bus.clock_hz": [1, 2], "feasible": [true, true], "pareto": [false, true], "refused": [null, null] });
+    let page = page_of("table.json", &table);
+    assert_eq!(page.matches("class=\"front\"").count(), 1);
+    assert!(page.contains("bus.clock_hz") && !page.contains(">refused<"));
+}
+
 #[test]
 fn catalogues_are_tables() {
     let library = Library::built_in();

@@ -10,7 +10,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Longest line that is read: a batch of a million designs is no batch.
 const LINE_MAX: u64 = 256 << 20;
@@ -140,7 +140,7 @@ impl Checkpoint {
     /// Adds lines while designs are measured; none where no other sweep goes on from them.
     pub(super) fn appender(&self) -> Option<Appender> {
         self.path.as_ref()?;
-        Some(Appender(Mutex::new(self.file.try_clone().ok()?)))
+        Some(Appender(Mutex::new(Some(self.file.try_clone().ok()?))))
     }
 
     /// Adds the batch of the next designs.
@@ -148,7 +148,7 @@ impl Checkpoint {
         self.append_text(&with_digest(&batch.to_line()))
     }
 
-    /// Lets another sweep open the file, which is complete: the same one may run twice in a session.
+    /// Lets another sweep open the file.
     pub(super) fn release(&self) {
         // Without locks there is none to give back.
         let _ = self.file.unlock();
@@ -177,11 +177,21 @@ pub(super) fn with_digest(line: &str) -> String {
 
 /// Adds lines from any thread.
 #[derive(Debug)]
-pub(super) struct Appender(Mutex<File>);
+pub(super) struct Appender(Mutex<Option<File>>);
 
 impl Appender {
+    fn file(&self) -> MutexGuard<'_, Option<File>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a line, unless it is closed.
     pub(super) fn append(&self, line: &str) -> io::Result<()> {
-        append(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), &with_digest(line))
+        self.file().as_mut().map_or(Ok(()), |file| append(file, &with_digest(line)))
+    }
+
+    /// Adds nothing from now on.
+    pub(super) fn close(&self) {
+        *self.file() = None;
     }
 }
 

@@ -78,14 +78,21 @@ impl Results {
         analysis.check_columns(spec)?;
         waves.go_on(done, checkpoint.appender());
         let results = Self { spec: spec.head(), space, checkpoint, analysis, done, waves: Arc::new(waves) };
-        results.release_if_complete();
+        results.close_if_complete();
         Ok(results)
     }
 
-    fn release_if_complete(&self) {
+    /// The same sweep may run twice in a session.
+    fn close_if_complete(&self) {
         if self.done == self.designs() {
-            self.checkpoint.release();
+            self.close();
         }
+    }
+
+    /// Ends the sweep here: another one may go on from the checkpoint, to which nothing that still runs adds any more.
+    pub fn close(&self) {
+        self.waves.close();
+        self.checkpoint.release();
     }
 
     /// Number of designs.
@@ -123,7 +130,7 @@ impl Results {
         let has_checked = self.analysis.measured > 0;
         self.analysis.add(&self.spec, &self.space, batch);
         self.done += batch.len();
-        self.release_if_complete();
+        self.close_if_complete();
         // Names are wrong for the whole sweep: better known after the first batch than at the end.
         if has_checked { Ok(()) } else { self.analysis.check_columns(&self.spec) }
     }

@@ -145,7 +145,7 @@ impl Range {
 
     fn new(table: &toml::Table) -> Result<Self, String> {
         if let Some(other) = table.keys().find(|key| !RANGE.contains(&key.as_str())) {
-            return Err(format!("a range has no `{other}`: write {{ from = 1, to = 9, step = 2 }}"));
+            return Err(format!("a range has `from`, `to` and `step`, and no `{other}`"));
         }
         let number = |key: &str| match table.get(key) {
             None => Ok(None),
@@ -311,7 +311,7 @@ impl Space {
             Some(_) => return Err("`sample` has either `random` or `latin_hypercube`".to_owned()),
         };
         if axes.is_empty() {
-            return Err("the table `space` is empty".to_owned());
+            return Err("`space` is empty".to_owned());
         }
         let named = |(key, axis): &(String, Axis)| {
             let values = axis.values(drawn.is_none()).map_err(|why| format!("`{key}`: {why}"))?;

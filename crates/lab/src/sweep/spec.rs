@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 12] = [
     ("seed", "`seed` is that of the chip; of a population, of its first member"),
     (
         "space",
-        "`space` has lists or ranges ({ from = 1, to = 9, step = 2 }) by key; with `sample` ranges need no step",
+        "`space` has lists, or ranges with `from`, `to` and `step`, by key; with `sample` ranges need no step",
     ),
     ("sample", "`sample` has `random` or `latin_hypercube`, a number of designs, and may have `seed`"),
     ("population", "`population` has `members`, and may have `least`, `vary` and `stop` (`column`, `width`)"),
@@ -261,9 +261,10 @@ impl Spec {
     /// The designs.
     pub(super) fn space(&self) -> Result<Space, Error> {
         let space = match &self.designs {
-            Some(_) if !self.space.is_empty() || self.sample.is_some() => {
-                Err("there is either `designs` or `space`".to_owned())
+            Some(_) if self.sample.is_some() => {
+                Err("`sample` draws from lists and ranges by key, and not from listed designs".to_owned())
             }
+            Some(_) if !self.space.is_empty() => Err("there is either `designs` or `space`".to_owned()),
             Some(designs) => Space::listed(designs),
             None => Space::new(&self.space, self.sample.as_ref()),
         };
@@ -287,6 +288,11 @@ impl Spec {
         {
             let help = "screen by tests of `speed`: \"page read KiB/s > 5000\", \"erase KiB/s > 100\"";
             return Err(Error::asked(format!("no test is called `{test}`"), help));
+        }
+        let Objectives { maximise, minimise } = &self.objectives;
+        if let Some(column) = maximise.iter().find(|column| minimise.contains(column)) {
+            let message = format!("`{column}` is both in `maximise` and in `minimise`");
+            return Err(wrong("objectives", message, "leave it out of one of them"));
         }
         if let Some(sample) = &self.sample {
             let named =

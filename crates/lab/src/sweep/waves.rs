@@ -37,6 +37,11 @@ impl Waves {
         self.file = file;
     }
 
+    /// Keeps nothing from now on.
+    pub(super) fn close(&self) {
+        self.file.iter().for_each(Appender::close);
+    }
+
     /// Members of a design that are measured already.
     pub(super) fn of(&self, design: usize) -> Vec<Found> {
         self.known.get(&design).cloned().unwrap_or_default()
