@@ -55,6 +55,9 @@ pub enum Fault {
     /// The summary of its eraseblock does not list it: it may be of another eraseblock.
     #[error("the summary of the eraseblock does not list the node")]
     NotInSummary,
+    /// It is marked as obsolete where nothing marks nodes, or where what it leads to shows that it counts. It is read as if it were not.
+    #[error("the node is marked as obsolete, and nothing has replaced it")]
+    Marked,
     /// The inode of a name is not there.
     #[error("name {name:?} of inode {inode}, which is not there")]
     NoInode {

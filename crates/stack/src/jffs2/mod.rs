@@ -67,6 +67,8 @@ pub struct MountOptions {
     pub summaries: bool,
     /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
+    /// Nodes that are marked as obsolete do not count, whatever others say: later ones are marked to read an earlier moment.
+    pub is_earlier: bool,
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
@@ -86,6 +88,7 @@ impl Default for MountOptions {
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
             ignores_summaries: false,
+            is_earlier: false,
             marks_obsolete: false,
             stable: false,
             keeps_nameless: false,

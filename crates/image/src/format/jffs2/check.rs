@@ -50,6 +50,9 @@ const NO_SUMMARY: &str =
 
 const TYPES: &str = "the directory and the inode say that it is of different types";
 
+const MARKED: &str =
+    "a bit of it was cleared: Linux leaves it out, and all that only it leads to; here it is read";
+
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
 /// Checks a JFFS2.
@@ -236,9 +239,10 @@ pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut check = Check::new(fs, origin, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
     let (names, gaps) = (check.wrong, check.gaps);
-    // Nothing is lost of a target that only Linux refuses, nor where only a type, versions or a summary are written anew.
-    let is_kept =
-        |finding: &Finding| matches!(finding.structure, "symbolic link" | "type" | "version" | "summary");
+    // Nothing is lost of a target that only Linux refuses, nor where only a type, a mark, versions or a summary are written anew.
+    let is_kept = |finding: &Finding| {
+        matches!(finding.structure, "symbolic link" | "type" | "mark" | "version" | "summary")
+    };
     report.findings.retain(|finding| !is_kept(finding));
     let is_file = |finding: &Finding| finding.structure != "node";
     let files: BTreeSet<String> = report
@@ -447,6 +451,7 @@ impl<'c> Check<'c> {
                 Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,
                 Fault::ListedAs { .. } => LISTED_AS,
+                Fault::Marked => MARKED,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 Fault::Summary => NO_SUMMARY,
                 _ if is_torn => TORN,
@@ -468,6 +473,7 @@ const fn structure(damage: &Damage) -> &'static str {
         Fault::Missing { .. } => "inodes",
         Fault::LastVersion { .. } => "version",
         Fault::Summary => "summary",
+        Fault::Marked => "mark",
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
             "name"
         }
