@@ -103,6 +103,14 @@ pub enum Fault {
         /// Version of both.
         version: u32,
     },
+    /// It gives a file an extended attribute of which no node is there.
+    #[error("extended attribute {xid} of inode {inode} is lost: nothing has its name and value")]
+    NoXattr {
+        /// Inode number.
+        inode: u32,
+        /// Number of the attribute.
+        xid: u32,
+    },
     /// It has the highest version that there is: nothing newer can be written of its inode.
     #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]
     LastVersion {

@@ -103,6 +103,14 @@ impl Jffs2<dyn Mtd> {
         }
     }
 
+    /// Notes attributes of which only that a file has them is left. On flash that was changed the same is left by a new value: Linux writes
+    /// that, and erases the node of the old one when it comes to it.
+    pub(super) fn note_lost_xattrs(&mut self) {
+        if self.options.read_only && (!self.is_changed || self.has_damage()) {
+            self.damage.extend(self.xattrs.lost());
+        }
+    }
+
     /// True when nodes are damaged, or overwritten, and not only what was written last: names may be among them.
     fn has_damage(&mut self) -> bool {
         let damage = self.damage.clone();

@@ -36,7 +36,7 @@ mod xattrs;
 
 pub use compress::CompressFault;
 pub use damage::{Damage, Fault, MountError};
-pub use files::TARGET_MAX;
+pub use files::{NAME_MAX, TARGET_MAX};
 
 use crate::fs;
 use blocks::{Blocks, State};
@@ -338,6 +338,7 @@ impl Jffs2<dyn Mtd> {
         }
         self.damage.extend(self.names.faults());
         self.damage.extend(self.xattrs.faults());
+        self.note_lost_xattrs();
         self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {

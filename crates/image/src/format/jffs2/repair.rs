@@ -229,9 +229,11 @@ impl Wrong {
             Fault::ToRoot { .. } => Some(&mut self.removed),
             Fault::Name { .. } => Some(&mut self.impossible),
             Fault::NotInDirectory { .. } => Some(&mut self.misplaced),
-            Fault::Lengths { .. } | Fault::Data { .. } | Fault::Mode { .. } | Fault::NoNumber => {
-                Some(&mut self.bad_nodes)
-            }
+            Fault::Lengths { .. }
+            | Fault::Data { .. }
+            | Fault::Mode { .. }
+            | Fault::NoNumber
+            | Fault::NoXattr { .. } => Some(&mut self.bad_nodes),
             _ => None,
         };
         of_its_kind.map(|places| places.insert(damage.at));
@@ -523,17 +525,23 @@ impl Mending {
         Ok(is_changed)
     }
 
-    /// True when nothing follows but a node that the file ends in.
+    /// True when nothing follows but erased bytes, or a node that the file ends in.
     fn ends_file(&self) -> Result<bool, ImageError> {
         let end = self.offset + self.len;
         let rest = self.store.size_bytes().saturating_sub(end);
+        // Whole eraseblocks of them are the image's already.
+        let mut behind = vec![0xFF; usize::try_from(rest).unwrap_or(usize::MAX).min(self.erase_bytes)];
+        self.store.read_at(end, &mut behind).map_err(ImageError::Store)?;
+        if rest < self.erase_bytes as u64 && behind.iter().all(|&byte| byte == 0xFF) {
+            return Ok(true);
+        }
         let mut head = [0; Header::SIZE];
         self.store.read_at(end, &mut head).map_err(ImageError::Store)?;
         let is_cut = match Header::parse(&head, self.endian) {
             Ok(header) => u64::from(header.len) > rest,
             Err(_) => rest < Header::SIZE as u64 && head.starts_with(&self.endian.magic()),
         };
-        Ok(rest == 0 || is_cut)
+        Ok(is_cut)
     }
 
     /// Puts the new nodes that are left into eraseblocks without any; true if some were.
