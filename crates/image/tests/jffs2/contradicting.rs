@@ -396,3 +396,13 @@ fn a_name_that_linux_does_not_open_is_noted() {
     assert_eq!((report.outcome, paths_of(&report, "long name").len()), (Outcome::Clean, 1));
     assert!(report.findings[0].what.contains("at most 254"), "{:?}", report.findings);
 }
+
+#[test]
+fn the_line_that_makes_such_an_image_has_its_attributes() {
+    let mut log = Log::new(Endian::Little);
+    log.name(1, 1, 2, b"a").data(2, 1, 1, 0, b"x");
+    let line = |log: &Log| info(&open(&log.image()).unwrap()).unwrap().to_string();
+    assert!(!line(&log).contains("--with-xattr"));
+    log.xattr(6, 1, b"value").xref(2, 6, 2);
+    assert!(line(&log).contains("-n --with-xattr -r"), "{}", line(&log));
+}
