@@ -102,7 +102,7 @@ impl Found {
     }
 
     /// Refuses a size of PEBs or eraseblocks that was stated and is another one.
-    fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
+    pub(crate) fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
         match (stated, self.block_bytes()) {
             (Some(stated), Some(bytes)) if stated != bytes => {
                 let why = format!("what begins at byte {} has such of {bytes} bytes", self.offset);
@@ -221,7 +221,10 @@ pub(crate) fn detect_in_pages(
         let hits = search(store, size, (ec_header, damaged_superblock))?;
         found = find(store, &hits, page_bytes)?;
     }
-    found.iter().try_for_each(|found| found.require_block_bytes(peb_bytes))?;
+    // Of several images it is the size of one.
+    if found.iter().all(|found| found.require_block_bytes(peb_bytes).is_err()) {
+        found.iter().try_for_each(|found| found.require_block_bytes(peb_bytes))?;
+    }
     Ok(found)
 }
 

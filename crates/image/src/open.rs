@@ -349,6 +349,7 @@ impl Image {
                 ));
             }
         };
+        found.require_block_bytes(self.peb_bytes)?;
         found.require_volume(selection)?;
         Ok(found)
     }

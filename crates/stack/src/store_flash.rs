@@ -41,6 +41,8 @@ pub struct StoreFlash<S> {
     host_error: Option<StoreError>,
     /// Buffer for the bytes at the target of a program; kept for its memory.
     old: Vec<u8>,
+    /// Behind this byte all is erased: a program there needs no look at what it is over.
+    erased_from: u64,
     busy_until: Instant,
     spent: Breakdown,
 }
@@ -60,6 +62,7 @@ impl<S: Store> StoreFlash<S> {
             ..geometry
         };
         Self {
+            erased_from: store.size_bytes(),
             store,
             geometry,
             mode,
@@ -168,9 +171,14 @@ impl<S: Store> StoreFlash<S> {
         }
     }
 
-    /// Programs `data`, all in one page.
+    /// Programs `data`, all in one block: the pages up to the first that does not take them.
     fn program(&mut self, now: Instant, addr: u64, data: &[u8]) -> Result<Instant, Error> {
-        let at = self.work(now, 1);
+        let page = u64::from(self.geometry.write_bytes.max(self.geometry.buffer_bytes));
+        let at = self.work(now, (addr + data.len() as u64).div_ceil(page) - addr / page);
+        if addr >= self.erased_from {
+            let put = self.put(addr, data);
+            return self.host(put, addr, at).map(|()| at);
+        }
         let mut old = std::mem::take(&mut self.old);
         old.resize(data.len(), 0xFF);
         let result = self.merge(at, addr, data, &mut old);
@@ -181,16 +189,34 @@ impl<S: Store> StoreFlash<S> {
     fn merge(&mut self, at: Instant, addr: u64, data: &[u8], old: &mut [u8]) -> Result<(), Error> {
         let fetched = self.fetch(addr, old);
         self.host(fetched, addr, at)?;
-        let unit = self.geometry.sub_page_bytes as usize;
-        if !takes(self.geometry.kind, old, data, unit) {
-            return Err(ErrorKind::NotErased.at(addr, at));
-        }
+        let taken = self.taken(addr, old, data);
+        let old = &mut old[..taken];
         old.iter_mut().zip(data).for_each(|(old, new)| *old &= new);
         let put = self.put(addr, old);
-        self.host(put, addr, at)
+        self.host(put, addr, at)?;
+        if taken < data.len() { Err(ErrorKind::NotErased.at(addr + taken as u64, at)) } else { Ok(()) }
+    }
+
+    /// Bytes up to the first page that may not be programmed with `new` over `old`.
+    fn taken(&self, addr: u64, old: &[u8], new: &[u8]) -> usize {
+        let Geometry { kind, sub_page_bytes, write_bytes, buffer_bytes, .. } = self.geometry;
+        if takes(kind, old, new, sub_page_bytes as usize) {
+            return new.len();
+        }
+        let page = u64::from(write_bytes.max(buffer_bytes));
+        let mut taken = 0;
+        while taken < new.len() {
+            let end = new.len().min(taken + (page - (addr + taken as u64) % page) as usize);
+            if !takes(kind, &old[taken..end], &new[taken..end], sub_page_bytes as usize) {
+                break;
+            }
+            taken = end;
+        }
+        taken
     }
 
     fn put(&mut self, addr: u64, bytes: &[u8]) -> Result<(), StoreError> {
+        self.erased_from = self.erased_from.max(addr + bytes.len() as u64);
         if self.mode == StoreMode::WriteThrough {
             self.extend(addr + bytes.len() as u64)?;
             return self.store.write_at(addr, bytes);
@@ -250,10 +276,10 @@ impl<S: Store> Mtd for StoreFlash<S> {
         check_range(now, addr, data.len() as u64, self.geometry.size_bytes)?;
         check_aligned(now, addr, data.len() as u64, self.geometry.sub_page_bytes)?;
         self.check_blocks(now, addr, data.len() as u64)?;
-        let page = u64::from(self.geometry.write_bytes.max(self.geometry.buffer_bytes));
+        let block = u64::from(self.geometry.erase_bytes);
         let (mut at, mut place, mut rest) = (now, addr, data);
         while !rest.is_empty() {
-            let (piece, next) = rest.split_at((page - place % page).min(rest.len() as u64) as usize);
+            let (piece, next) = rest.split_at((block - place % block).min(rest.len() as u64) as usize);
             at = self.program(at, place, piece)?;
             (place, rest) = (place + piece.len() as u64, next);
         }

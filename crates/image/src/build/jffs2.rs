@@ -27,13 +27,10 @@ pub(super) fn build(
     let flash = StoreFlash::new(store, geometry(source, own, options)?, StoreMode::WriteThrough);
     let mount = MountOptions {
         endian: Some(own.endian()),
-        read_only: false,
         compressors: compressors(options.format.compression)?,
         summaries: own.summaries,
-        ignores_summaries: false,
-        marks_obsolete: false,
         stable: true,
-        keeps_nameless: false,
+        ..MountOptions::default()
     };
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &mount).map_err(|(error, _)| ImageError::Jffs2(error))?;
     let filled = fill_filesystem(source, &mut fs, Compression::None, options);

@@ -49,6 +49,7 @@ use pipeline::run;
 pub use shape::FlashShape;
 use watched::{Failure, Watched};
 use write::Writer;
+pub(crate) use write::lost_time;
 
 /// Fewest LEBs that a filesystem can grow to if nobody says how many.
 const LEAST_MAX_LEBS: u32 = 128;

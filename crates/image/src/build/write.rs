@@ -98,6 +98,7 @@ impl<'f> Writer<'f> {
         let Err(error) = outcome else { return Ok(()) };
         match error {
             Error::BadName
+            | Error::NameTooLong(_)
             | Error::TooLarge { .. }
             | Error::Invalid(_)
             | Error::TooManyLinks
@@ -150,6 +151,7 @@ impl<'f> Writer<'f> {
         if item.flags != FileFlags::default() && !self.fs.attributes(inode)?.flags.contains(item.flags) {
             self.lose(&item.path, "the filesystem does not have its flags");
         }
+        self.lose_time(inode, item)?;
         self.bytes += size;
         self.current = Some(inode);
         Ok(())
@@ -245,7 +247,16 @@ impl<'f> Writer<'f> {
             flags: Some(item.flags.with(FileFlags::COMPRESS)),
             ..AttributeChanges::default()
         };
-        self.fs.fill_attributes(inode, &changes)
+        self.fs.fill_attributes(inode, &changes)?;
+        self.lose_time(inode, item)
+    }
+
+    /// Lists a time that the filesystem does not have.
+    fn lose_time(&mut self, inode: u32, item: &Item) -> Result<(), Error> {
+        if let Some(what) = lost_time(self.fs, inode, item.mtime)? {
+            self.lose(&item.path, what);
+        }
+        Ok(())
     }
 
     /// Sets what a line of a device table says of a file that is there; `false` if it is not.
@@ -290,6 +301,20 @@ impl<'f> Writer<'f> {
         });
         lost.into_iter().for_each(|what| self.lose(&item.path, what));
     }
+}
+
+/// Words for a time of a file that the filesystem keeps as another one. None has fewer than 32 bits for seconds.
+pub(crate) fn lost_time(
+    fs: &mut dyn FileSystem,
+    inode: u32,
+    wanted: Timestamp,
+) -> Result<Option<String>, Error> {
+    if u32::try_from(wanted.seconds).is_ok() {
+        return Ok(None);
+    }
+    let (wanted, kept) = (wanted.seconds, fs.attributes(inode)?.mtime.seconds);
+    let what = format!("the filesystem has no time of {wanted} seconds since 1970: it is {kept} now");
+    Ok((wanted != kept).then_some(what))
 }
 
 fn image(error: Error) -> BuildError {

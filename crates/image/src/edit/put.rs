@@ -12,6 +12,7 @@ use rustix::io::Errno;
 
 use super::editor::is_xattr_name;
 use super::{EditError, Editor, ImagePath, Owner};
+use crate::build::lost_time;
 use crate::extract::{Loss, show_name};
 
 /// Bytes of a block of a file.
@@ -78,17 +79,29 @@ impl Put<'_, '_> {
     fn tree(&mut self, first: Job) -> Result<(), EditError> {
         let mut jobs = vec![first];
         while let Some(job) = jobs.pop() {
-            let metadata = fs::symlink_metadata(&job.source).map_err(EditError::host(&job.source))?;
-            if !metadata.is_dir() {
-                self.leaf(&job, &metadata)?;
-                continue;
+            match self.one(&job) {
+                Ok(below) => jobs.extend(below),
+                Err(EditError::Inside { error: error @ Error::NameTooLong(_), .. }) => {
+                    self.editor.done.losses.push(Loss::new(job.target.parts(), error.to_string()));
+                }
+                Err(error) => return Err(error),
             }
-            let inode = self.directory(&job, &metadata)?;
-            jobs.extend(children(&job)?);
-            self.xattrs(&job, inode)?;
-            self.directories.push((inode, job.target, metadata));
         }
         Ok(())
+    }
+
+    /// A file or a directory; what is in the directory comes back.
+    fn one(&mut self, job: &Job) -> Result<Vec<Job>, EditError> {
+        let metadata = fs::symlink_metadata(&job.source).map_err(EditError::host(&job.source))?;
+        if !metadata.is_dir() {
+            self.leaf(job, &metadata)?;
+            return Ok(Vec::new());
+        }
+        let inode = self.directory(job, &metadata)?;
+        let below = children(job)?;
+        self.xattrs(job, inode)?;
+        self.directories.push((inode, job.target.clone(), metadata));
+        Ok(below)
     }
 
     /// A directory: one that is there, or a new one.
@@ -238,7 +251,10 @@ impl Put<'_, '_> {
             mtime: Some(mtime),
             ..AttributeChanges::default()
         };
-        self.editor.fs.set_attributes(inode, &changes).map_err(path.failed())
+        self.editor.fs.set_attributes(inode, &changes).map_err(path.failed())?;
+        let lost = lost_time(self.editor.fs, inode, mtime).map_err(path.failed())?;
+        self.editor.done.losses.extend(lost.map(|what| Loss::new(path.parts(), what)));
+        Ok(())
     }
 
     fn end_directories(&mut self) -> Result<(), EditError> {

@@ -13,7 +13,7 @@ pub fn errno(error: &Error) -> Errno {
         Error::IsDirectory => Errno::ISDIR,
         Error::NotEmpty => Errno::NOTEMPTY,
         Error::BadName | Error::Invalid(_) => Errno::INVAL,
-        Error::TooLarge { what: LINK_TARGET, len: 1.. } => Errno::NAMETOOLONG,
+        Error::NameTooLong(_) | Error::TooLarge { what: LINK_TARGET, len: 1.. } => Errno::NAMETOOLONG,
         Error::TooLarge { .. } => Errno::FBIG,
         Error::NotPermitted => Errno::PERM,
         Error::TooManyLinks => Errno::MLINK,

@@ -15,7 +15,7 @@ use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 
-use super::edited::noise;
+use super::edited::{self, KINDS, filled_flash, image, noise, put_in};
 use super::repaired::repaired;
 use super::{IMAGES, open};
 
@@ -263,4 +263,60 @@ fn changed_images_have_lost_nothing() {
         let report = check(&open(&fs::read(&image).unwrap()).unwrap(), &Selection::default()).unwrap();
         assert_eq!(report.outcome, Outcome::Clean, "{name}: {:?}", report.findings);
     }
+}
+
+/// A build and a change keep the rest, and list them.
+#[test]
+fn names_and_times_that_jffs2_does_not_have_are_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    let tree = folder.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let long = "n".repeat(255);
+    let seconds = [("old", -10), ("new", 1_i64 << 33), (long.as_str(), 5), ("now", 1_700_000_000)];
+    for (name, seconds) in seconds {
+        let path = tree.join(name);
+        fs::write(&path, "x").unwrap();
+        let distance = std::time::Duration::from_secs(seconds.unsigned_abs());
+        let epoch = std::time::SystemTime::UNIX_EPOCH;
+        let time = if seconds < 0 { epoch - distance } else { epoch + distance };
+        fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    }
+    let image = folder.path().join("image");
+    let out = fs::File::options().read(true).write(true).create_new(true).open(&image).unwrap();
+    let options = options(Compression::Zlib, Some(10 * ERASE));
+    let built = build(&Source::Directory(tree.clone()), out, &options).unwrap();
+    let (_, put) = edit(&image, &EditOptions::default(), &|editor| {
+        editor.put(std::slice::from_ref(&tree), &ImagePath::new("/").unwrap(), PutOptions::default())
+    })
+    .unwrap();
+    for (losses, folder) in [(built.losses, ""), (put.losses, "/tree")] {
+        let told = |name: &str, what: &str| {
+            let path = format!("{folder}/{name}");
+            losses.iter().any(|loss| loss.path == path && loss.what.contains(what))
+        };
+        assert!(told("old", "it is 0 now") && told("new", "it is 4294967295 now"), "{losses:?}");
+        assert!(told(&long, "at most 254 bytes"), "{losses:?}");
+        assert_eq!(losses.len(), 3, "{losses:?}");
+    }
+}
+
+/// The nodes of another image in the file say nothing of it.
+#[test]
+fn a_stated_size_is_one_of_the_image_that_is_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("both");
+    let (small, large) = (edited::ERASE, 2 * edited::ERASE);
+    let [little, big, ..] = KINDS;
+    let mut bytes = image(little);
+    let second = bytes.len() as u64;
+    bytes.extend(filled_flash(big, (20, large), |fs| put_in(fs, 1, "data", &noise(3, 200_000))));
+    fs::write(&path, bytes).unwrap();
+    let open = |stated: usize| Image::open_sized(&path, Access::Read, Some(stated as u32));
+    for (stated, chosen, other) in [(small, 0, second), (large, second, 0)] {
+        let image = open(stated).unwrap();
+        let at = |offset| image.choose(&Selection { offset: Some(offset), ..Selection::default() });
+        assert_eq!(at(chosen).unwrap().offset, chosen);
+        assert!(matches!(at(other), Err(ImageError::PebSize { .. })), "{stated}");
+    }
+    assert!(matches!(open(4 * small), Err(ImageError::PebSize { .. })));
 }

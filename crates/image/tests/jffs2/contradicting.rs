@@ -359,3 +359,50 @@ fn an_image_with_the_last_inode_number_can_be_changed() {
     assert!(listing(&mut *mounted(&new)) == before);
     assert_eq!(checked(&new).outcome, Outcome::Clean);
 }
+
+fn paths_of(report: &CheckReport, structure: &str) -> Vec<Vec<String>> {
+    let of_it = report.findings.iter().filter(|finding| finding.structure == structure);
+    of_it.map(|finding| finding.paths.clone()).collect()
+}
+
+/// Damage of a file is told of all its names.
+#[test]
+fn a_lost_attribute_is_damage_of_the_files_that_had_it() {
+    for endian in ENDIANS {
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"a").data(2, 1, 20, 0, b"x").name(1, 2, 2, b"b");
+        log.xattr(6, 1, b"kept").xref(2, 6, 2).xref(2, 7, 4);
+        let image = log.image();
+        let report = checked(&image);
+        let names = vec!["/a".to_owned(), "/b".to_owned()];
+        assert_eq!(paths_of(&report, "attribute"), std::slice::from_ref(&names), "{:?}", report.findings);
+        assert_eq!(paths_of(&report, "file"), [names], "{:?}", report.findings);
+        let (report, _) = repaired("attribute", &image).unwrap();
+        assert!(report.losses.iter().any(|loss| loss.path == "/a" && loss.what.contains("attribute 7")));
+        // A new value leaves the same on flash that was changed.
+        let mut log = Log::new(endian);
+        log.name(1, 1, 2, b"a").data(2, 1, 1, 0, b"x").name(1, 2, 3, b"b").data(3, 1, 1, 0, b"x");
+        log.xref(2, 7, 4).name(1, 3, 0, b"b");
+        assert_eq!(checked(&log.image()).outcome, Outcome::Clean, "{:?}", checked(&log.image()).findings);
+    }
+}
+
+/// Makers of images write them.
+#[test]
+fn a_name_that_linux_does_not_open_is_noted() {
+    let mut log = Log::new(Endian::Little);
+    log.name(1, 1, 2, &[b'n'; 255]).data(2, 1, 1, 0, b"x");
+    let report = checked(&log.image());
+    assert_eq!((report.outcome, paths_of(&report, "long name").len()), (Outcome::Clean, 1));
+    assert!(report.findings[0].what.contains("at most 254"), "{:?}", report.findings);
+}
+
+#[test]
+fn the_line_that_makes_such_an_image_has_its_attributes() {
+    let mut log = Log::new(Endian::Little);
+    log.name(1, 1, 2, b"a").data(2, 1, 1, 0, b"x");
+    let line = |log: &Log| info(&open(&log.image()).unwrap()).unwrap().to_string();
+    assert!(!line(&log).contains("--with-xattr"));
+    log.xattr(6, 1, b"value").xref(2, 6, 2);
+    assert!(line(&log).contains("-n --with-xattr -r"), "{}", line(&log));
+}

@@ -8,6 +8,7 @@ mod built;
 mod contradicting;
 mod dumped;
 mod edited;
+mod marked;
 mod mutated;
 mod repaired;
 mod shifted;

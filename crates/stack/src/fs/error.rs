@@ -28,6 +28,9 @@ pub enum Error {
     /// A name that is too long, an empty one, or one with a slash or a zero.
     #[error("not a possible name")]
     BadName,
+    /// A name is longer than this many bytes, the most that the filesystem has.
+    #[error("a name of this filesystem has at most {0} bytes")]
+    NameTooLong(usize),
     /// Larger than the format can hold.
     #[error("too large: {what} of {len} bytes")]
     TooLarge {

@@ -55,6 +55,9 @@ pub enum Fault {
     /// The summary of its eraseblock does not list it: it may be of another eraseblock.
     #[error("the summary of the eraseblock does not list the node")]
     NotInSummary,
+    /// It is marked as obsolete where nothing marks nodes, or where what it leads to shows that it counts. It is read as if it were not.
+    #[error("the node is marked as obsolete, and nothing has replaced it")]
+    Marked,
     /// The inode of a name is not there.
     #[error("name {name:?} of inode {inode}, which is not there")]
     NoInode {
@@ -99,6 +102,14 @@ pub enum Fault {
         xid: u32,
         /// Version of both.
         version: u32,
+    },
+    /// It gives a file an extended attribute of which no node is there.
+    #[error("extended attribute {xid} of inode {inode} is lost: nothing has its name and value")]
+    NoXattr {
+        /// Inode number.
+        inode: u32,
+        /// Number of the attribute.
+        xid: u32,
     },
     /// It has the highest version that there is: nothing newer can be written of its inode.
     #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]

@@ -103,8 +103,9 @@ impl File {
         let mut damaged_heads = Vec::new();
         for node in refs {
             match read_node(flash, endian, number, *node)? {
-                Ok(Some(inode)) => {
+                Ok(Some((inode, is_marked))) => {
                     all.insert(*node, FileNode::new(node.at, inode));
+                    useless.damage.extend((is_marked && !checked).then(|| Fault::Marked.at(node.at.into())));
                 }
                 Ok(None) => useless.places.push(node.at),
                 Err(fault) => damaged_heads.push((*node, fault)),
@@ -428,13 +429,13 @@ pub(super) fn data(flash: &mut Flash<dyn Mtd>, node: &FileNode) -> Result<Result
 }
 
 /// Reads the fields of a node and checks that they are possible, and what the scan has of it. Nothing comes of a node that became
-/// obsolete after the summary of its eraseblock was written.
+/// obsolete after the summary of its eraseblock was written; with the others comes whether they are marked all the same.
 fn read_node(
     flash: &mut Flash<dyn Mtd>,
     endian: Endian,
     number: u32,
     node: NodeRef,
-) -> Result<Result<Option<Inode>, Fault>, Error> {
+) -> Result<Result<Option<(Inode, bool)>, Fault>, Error> {
     let size = flash.mtd.geometry().size_bytes;
     let not_listed = Fault::NotListed { inode: number, version: node.version };
     if u64::from(node.at) + Inode::SIZE as u64 > size {
@@ -451,7 +452,7 @@ fn read_node(
     if header.node_type != NodeType::Inode || (inode.inode, inode.version) != (number, node.version) {
         return Ok(Err(not_listed));
     }
-    if header.obsolete {
+    if header.obsolete && flash.clears_bits() {
         return Ok(Ok(None));
     }
     if u64::from(header.len) > u64::from(erase_bytes - node.at % erase_bytes) {
@@ -464,7 +465,7 @@ fn read_node(
         _ => inode.file_len <= NODE_FILE_BYTES_MAX,
     };
     if fits && lengths_agree {
-        return Ok(Ok(Some(inode)));
+        return Ok(Ok(Some((inode, header.obsolete))));
     }
     let Inode { data_len, file_len, compressor, .. } = inode;
     Ok(Err(Fault::Lengths { inode: number, data_len, file_len, compressor }))

@@ -27,8 +27,8 @@ const TARGET_READ_MAX: u32 = 4095;
 /// `jffs2_do_read_inode_internal`).
 pub const TARGET_MAX: usize = 254;
 
-/// Longest name, bytes.
-const NAME_MAX: usize = 254;
+/// Longest name that Linux makes or opens, bytes (Linux: `JFFS2_MAX_NAME_LEN`).
+pub const NAME_MAX: usize = 254;
 
 /// Longest value of an extended attribute, bytes, as far as the field of its length goes.
 const VALUE_MAX: usize = u16::MAX as usize;
@@ -54,7 +54,10 @@ fn short_id(id: u32) -> Result<u16> {
 }
 
 fn check_name(name: &[u8]) -> Result<()> {
-    if name.len() > NAME_MAX || !names::is_possible(name) { Err(Error::BadName) } else { Ok(()) }
+    if name.len() > NAME_MAX {
+        return Err(Error::NameTooLong(NAME_MAX));
+    }
+    if names::is_possible(name) { Ok(()) } else { Err(Error::BadName) }
 }
 
 /// Reading.

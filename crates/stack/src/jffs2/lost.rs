@@ -57,6 +57,9 @@ impl Jffs2<dyn Mtd> {
 
     /// Gives what has lost its name one in the root directory, and notes inode numbers that are missing.
     pub(super) fn adopt_nameless(&mut self) {
+        if !self.options.is_earlier {
+            self.unmark_names();
+        }
         let directories = self.names.nameless(&self.nodes);
         let are_lost = directories.iter().filter(|(inode, _)| !self.names.was_unnamed(*inode));
         self.counts.nameless_directories = are_lost.count() as u64;
@@ -78,6 +81,33 @@ impl Jffs2<dyn Mtd> {
         }
         if is_as_made {
             self.note_missing();
+        }
+    }
+
+    /// Believes names of directories again that are marked as obsolete: nobody removes a directory with names in it.
+    fn unmark_names(&mut self) {
+        let mut named = self.names.inodes();
+        let nameless = self.names.nameless(&self.nodes).into_iter();
+        let mut nameless: Vec<u32> = nameless.map(|(inode, _)| inode).collect();
+        while let Some(inode) = nameless.pop() {
+            if !self.nodes.contains_key(&inode) || named.contains(&inode) {
+                continue;
+            }
+            let Some((parent, damage)) = self.names.unmark(inode) else { continue };
+            self.counts.obsolete_nodes -= 1;
+            self.damage.push(damage);
+            // For writing the flash has to say so, too.
+            self.adopted.insert(inode);
+            named.insert(inode);
+            nameless.push(parent);
+        }
+    }
+
+    /// Notes attributes of which only that a file has them is left. On flash that was changed the same is left by a new value: Linux writes
+    /// that, and erases the node of the old one when it comes to it.
+    pub(super) fn note_lost_xattrs(&mut self) {
+        if self.options.read_only && (!self.is_changed || self.has_damage()) {
+            self.damage.extend(self.xattrs.lost());
         }
     }
 

@@ -36,7 +36,7 @@ mod xattrs;
 
 pub use compress::CompressFault;
 pub use damage::{Damage, Fault, MountError};
-pub use files::TARGET_MAX;
+pub use files::{NAME_MAX, TARGET_MAX};
 
 use crate::fs;
 use blocks::{Blocks, State};
@@ -67,6 +67,8 @@ pub struct MountOptions {
     pub summaries: bool,
     /// Summaries that are there are not used (Linux without CONFIG_JFFS2_SUMMARY).
     pub ignores_summaries: bool,
+    /// Nodes that are marked as obsolete do not count, whatever others say: later ones are marked to read an earlier moment.
+    pub is_earlier: bool,
     /// On flash whose bits can be cleared one by one, a node that something newer replaces is marked (Linux without CONFIG_JFFS2_SUMMARY). Has
     /// no effect on other flash.
     pub marks_obsolete: bool,
@@ -86,6 +88,7 @@ impl Default for MountOptions {
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
             summaries: false,
             ignores_summaries: false,
+            is_earlier: false,
             marks_obsolete: false,
             stable: false,
             keeps_nameless: false,
@@ -335,6 +338,7 @@ impl Jffs2<dyn Mtd> {
         }
         self.damage.extend(self.names.faults());
         self.damage.extend(self.xattrs.faults());
+        self.note_lost_xattrs();
         self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {

@@ -4,7 +4,7 @@ use super::damage::{Damage, Fault};
 use super::{Cached, NodeRef};
 use crate::fs::FileType;
 use floatgate_media::crc;
-use floatgate_media::jffs2::{ROOT_INODE, file_type};
+use floatgate_media::jffs2::{DirentNode, ROOT_INODE, file_type};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// True for a name that programs can open.
@@ -16,7 +16,7 @@ pub(super) fn is_possible(name: &[u8]) -> bool {
 pub(super) const DIRECTORY_MODE: u32 = 0o040_755;
 
 /// A name: the newest of its dirent nodes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) version: u32,
     /// 0 when the name was removed.
@@ -97,6 +97,17 @@ pub(super) struct Names {
     links: BTreeMap<u32, Links>,
     /// Inodes that had a name which a newer node has removed or given to another one.
     unnamed: BTreeSet<u32>,
+    /// By the inode of a directory the newest of its dirent nodes that are marked as obsolete.
+    marked: BTreeMap<u32, Marked>,
+}
+
+/// A name whose node is marked as obsolete. They are in the order in which they were written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Marked {
+    time: u32,
+    parent: u32,
+    named: Named,
+    name: Vec<u8>,
 }
 
 /// Names that lead to an inode.
@@ -146,6 +157,32 @@ impl Names {
             self.unnamed.insert(loser.inode);
         }
         Some(loser.at)
+    }
+
+    /// Takes in a dirent node that is marked as obsolete.
+    pub(super) fn add_marked(&mut self, node: &DirentNode<'_>, at: u64) {
+        let dirent = &node.dirent;
+        if file_type(dirent.dirent_type) != Some(FileType::Directory) {
+            return;
+        }
+        let named = Named::new(dirent.version, dirent.inode, dirent.dirent_type, at);
+        let (time, parent) = (dirent.mctime_s, dirent.parent);
+        let new = Marked { time, parent, named, name: node.name.to_vec() };
+        let newest = self.marked.entry(dirent.inode).or_insert_with(|| new.clone());
+        if *newest < new {
+            *newest = new;
+        }
+    }
+
+    /// Lets the name of a directory count again that is marked as obsolete, unless another node says something of it; the directory that
+    /// it is in comes back, and the damage.
+    pub(super) fn unmark(&mut self, inode: u32) -> Option<(u32, Damage)> {
+        let Marked { time, parent, named, name } = self.marked.remove(&inode)?;
+        if self.entry(parent, &name).is_some() {
+            return None;
+        }
+        self.add(parent, &name, named, Some(time));
+        Some((parent, Fault::Marked.at(u64::from(named.at))))
     }
 
     /// True when a name of an inode was removed, or given to another one, and is still on the flash.

@@ -68,6 +68,8 @@ pub(super) struct Scan {
     trusts_markers: bool,
     /// An eraseblock that begins with erased bytes is not read further.
     trusts_heads: bool,
+    /// Nodes are marked when they become obsolete, or may be.
+    has_marks: bool,
     /// Summaries are looked for.
     summaries: bool,
     /// Nodes count, too, that the summary of their eraseblock does not list.
@@ -151,6 +153,7 @@ impl Scan {
             has_replaced: false,
             tail_from: u64::MAX,
             strict: is_live && !options.stable,
+            has_marks: flash.clears_bits(),
             summaries: !options.ignores_summaries,
             reads_all: options.stable,
             trusts_markers: is_live && !options.stable,
@@ -263,12 +266,12 @@ impl Scan {
     /// A summary lists a name whose node is not good: Linux reads the node when the name is opened, and then there is none.
     fn damaged_name(&mut self, nodes: &[u8], start: u64, entry: &Entry<'_>) -> Result<(), MountError> {
         let at = start + u64::from(entry.offset());
-        let noted = self.damage.len();
+        let known = (self.damage.len(), self.counts.obsolete_nodes);
         if let Some(node) = nodes.get(entry.offset() as usize..).filter(|node| !node.is_empty()) {
             self.step(node, at)?;
             self.end_unknown();
         }
-        if self.damage.len() == noted {
+        if (self.damage.len(), self.counts.obsolete_nodes) == known {
             self.note(Fault::NoNode { len: Header::SIZE as u32 }.at(at));
         }
         Ok(())
@@ -325,7 +328,7 @@ impl Scan {
                 let Ok(header) = Header::parse(&head, endian) else { return Ok(()) };
                 let inside =
                     u64::from(offset) + u64::from(header.len) <= u64::from(flash.mtd.geometry().erase_bytes);
-                if inside && !header.obsolete {
+                if inside {
                     let mut node = vec![0; header.len as usize];
                     flash.read(at, &mut node)?;
                     self.node(header, &node, at)?;
@@ -476,12 +479,21 @@ impl Scan {
         if header.node_type.is_incompatible() {
             return Err(MountError::Incompatible { at, code: header.node_type.code() });
         }
-        if header.obsolete {
+        let endian = self.endian.unwrap_or_default();
+        if header.obsolete && self.has_marks {
             self.counts.obsolete_nodes += 1;
             self.counts.dirty_bytes += header.padded_len();
+            if let Some(node) =
+                DirentNode::parse(node, endian).ok().filter(|_| header.node_type == NodeType::Dirent)
+            {
+                self.names.add_marked(&node, at);
+            }
             return Ok(());
         }
-        let endian = self.endian.unwrap_or_default();
+        // Those of inodes are noted when their file is read.
+        if header.obsolete && header.node_type != NodeType::Inode {
+            self.note(Fault::Marked.at(at));
+        }
         let len = header.len;
         let taken = match header.node_type {
             NodeType::Inode => Inode::parse(node, endian).and_then(|inode| {

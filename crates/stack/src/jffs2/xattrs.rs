@@ -3,7 +3,7 @@
 use super::NodeRef;
 use super::damage::{Damage, Fault};
 use floatgate_media::jffs2::{XattrNode, XattrPrefix, Xref};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An attribute, which several inodes can have.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ impl Reference {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Xattrs {
     by_xid: BTreeMap<u32, Attribute>,
+    /// Attributes whose names begin with a prefix that is not known.
+    foreign: BTreeSet<u32>,
     /// By inode and number of the attribute.
     refs: BTreeMap<(u32, u32), Reference>,
     /// Attributes of which two nodes of one version say different things, with the version and the place of the one that gives way.
@@ -66,6 +68,7 @@ impl Xattrs {
         let xattr = &node.xattr;
         self.highest_xid = self.highest_xid.max(xattr.xid);
         if matches!(xattr.prefix, XattrPrefix::Other(_)) {
+            self.foreign.insert(xattr.xid);
             return None;
         }
         let name = [xattr.prefix.text().as_bytes(), node.name].concat();
@@ -106,6 +109,13 @@ impl Xattrs {
         rivals.map(|(&xid, &NodeRef { version, at })| {
             Fault::SameXattrVersion { xid, version }.at(u64::from(at))
         })
+    }
+
+    /// What inodes have without a node that says what it is.
+    pub(super) fn lost(&self) -> impl Iterator<Item = Damage> {
+        let is_known = |xid: &u32| self.by_xid.contains_key(xid) || self.foreign.contains(xid);
+        let lost = self.refs.iter().filter(move |((_, xid), one)| !one.is_deleted() && !is_known(xid));
+        lost.map(|(&(inode, xid), one)| Fault::NoXattr { inode, xid }.at(u64::from(one.at)))
     }
 
     /// Names and values of an inode.
@@ -173,7 +183,7 @@ impl Xattrs {
     /// Forgets attributes that no inode has; the places of their nodes come back.
     pub(super) fn forget_unused(&mut self) -> Vec<u32> {
         let live = self.refs.iter().filter(|(_, reference)| !reference.is_deleted());
-        let used: std::collections::BTreeSet<u32> = live.map(|((_, xid), _)| *xid).collect();
+        let used: BTreeSet<u32> = live.map(|((_, xid), _)| *xid).collect();
         let mut gone = Vec::new();
         self.by_xid.retain(|xid, attribute| {
             let stays = used.contains(xid);

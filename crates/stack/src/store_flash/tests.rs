@@ -140,6 +140,46 @@ fn apply<D: Mtd>(device: &mut D, step: &Step) -> Result<(), ErrorKind> {
     done.map(|_| ()).map_err(|e| e.kind)
 }
 
+/// A store that counts what is asked of it.
+#[derive(Default)]
+struct Counted {
+    bytes: Vec<u8>,
+    reads: std::cell::Cell<usize>,
+    writes: usize,
+}
+
+impl Store for Counted {
+    fn size_bytes(&self) -> u64 {
+        self.bytes.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+        self.reads.set(self.reads.get() + 1);
+        self.bytes.read_at(offset, buf)
+    }
+
+    fn write_at(&mut self, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        self.writes += 1;
+        self.bytes.write_at(offset, data)
+    }
+}
+
+/// However small pages are; the one write beside it makes the store longer by a block.
+#[test]
+fn a_program_is_one_write_and_no_read_where_nothing_was_written() {
+    for geometry in [Geometry { buffer_bytes: 1, ..Geometry::nor(8, 256) }, tiny()] {
+        let mut d = StoreFlash::new(Counted::default(), geometry.clone(), StoreMode::WriteThrough);
+        let slow = d.write(NOW, 0, &[1; 192]).unwrap().at;
+        assert_eq!((d.store().reads.get(), d.store().writes), (0, 2), "{geometry:?}");
+        let pages = 192 / u64::from(geometry.write_bytes);
+        assert_eq!(slow.since(NOW).as_ns(), OPERATION.as_ns() * pages, "a page takes its time");
+        d.write(slow, 0, &[1; 0]).unwrap();
+        // Over what was written it has to be looked at.
+        assert_eq!(d.write(slow, 128, &[3; 128]).unwrap_err().addr, 128);
+        assert_eq!(d.store().reads.get(), 1);
+    }
+}
+
 proptest! {
     /// Through to the store, through an overlay, and in memory the same steps give the same bytes, where memory does not count
     /// programs: NOR.

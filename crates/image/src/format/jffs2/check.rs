@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use floatgate_media::jffs2::{Body, Endian, dirent_type};
 use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
-use floatgate_stack::jffs2::{Counts, Damage, Fault, TARGET_MAX};
+use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::around::around;
@@ -49,6 +49,11 @@ const NO_SUMMARY: &str =
     "Linux reads the whole eraseblock instead, which takes longer: no node is missing by it";
 
 const TYPES: &str = "the directory and the inode say that it is of different types";
+
+const MARKED: &str =
+    "a bit of it was cleared: Linux leaves it out, and all that only it leads to; here it is read";
+
+const NO_XATTR: &str = "the node of the attribute is lost, or damaged: Linux leaves it out";
 
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
@@ -236,9 +241,10 @@ pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut check = Check::new(fs, origin, &mut report);
     check.run(&mut VolumeCheck::bare_jffs2());
     let (names, gaps) = (check.wrong, check.gaps);
-    // Nothing is lost of a target that only Linux refuses, nor where only a type, versions or a summary are written anew.
-    let is_kept =
-        |finding: &Finding| matches!(finding.structure, "symbolic link" | "type" | "version" | "summary");
+    // Nothing is lost of a target that only Linux refuses, nor where only a type, a mark, versions or a summary are written anew.
+    let is_kept = |finding: &Finding| {
+        matches!(finding.structure, "symbolic link" | "long name" | "type" | "mark" | "version" | "summary")
+    };
     report.findings.retain(|finding| !is_kept(finding));
     let is_file = |finding: &Finding| finding.structure != "node";
     let files: BTreeSet<String> = report
@@ -268,15 +274,18 @@ struct Check<'c> {
     wrong: Vec<WrongName>,
     /// Parts of files that no node has, by inode.
     gaps: Gaps,
+    /// Findings of inodes, by their place in the report: each name goes to them.
+    of_inodes: BTreeMap<u32, Vec<usize>>,
 }
 
 impl<'c> Check<'c> {
     const fn new(fs: &'c mut FileJffs2, origin: &'c Origin, report: &'c mut CheckReport) -> Self {
-        Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new() }
+        Self { fs, told: 0, origin, report, wrong: Vec::new(), gaps: Gaps::new(), of_inodes: BTreeMap::new() }
     }
 
     fn run(&mut self, checked: &mut VolumeCheck) {
         self.tell(None);
+        self.name(self.fs.root(), "/");
         let mut walk = Walk::new(self.fs.root());
         let mut seen = BTreeSet::new();
         while let Some(directory) = walk.next(self.fs) {
@@ -295,8 +304,16 @@ impl<'c> Check<'c> {
             for entry in directory.entries {
                 let path = format!("{}/{}", folder.trim_end_matches('/'), show_name(&entry.name));
                 self.tell_type(directory.inode, &entry, &path);
+                self.name(entry.inode, &path);
+                if entry.name.len() > NAME_MAX {
+                    let what =
+                        format!("name of {} bytes: Linux's JFFS2 has at most {NAME_MAX}", entry.name.len());
+                    self.add("long name", Severity::Note, what, "Linux lists it and does not open it", &path);
+                }
+                let known = self.report.findings.len();
+                let is_first = seen.insert(entry.inode);
                 match self.read(entry.inode) {
-                    Ok(Some(bytes)) if seen.insert(entry.inode) => {
+                    Ok(Some(bytes)) if is_first => {
                         checked.files += 1;
                         checked.bytes = checked.bytes.saturating_add(bytes);
                         self.tell_gaps(entry.inode, &path);
@@ -305,15 +322,28 @@ impl<'c> Check<'c> {
                     // The walk comes to directories by itself.
                     Err(_) if entry.file_type == FileType::Directory => {}
                     Err(error) => {
-                        self.lose("file", &error.to_string(), path.clone());
+                        if is_first {
+                            self.lose("file", &error.to_string(), path.clone());
+                        }
                         self.lose_name(directory.inode, &entry.name, &error);
                     }
                 }
                 self.tell(Some(&path));
+                let new = known..self.report.findings.len();
+                if !new.is_empty() {
+                    self.of_inodes.entry(entry.inode).or_default().extend(new);
+                }
             }
         }
         self.fs.check_parents();
         self.tell(None);
+    }
+
+    /// Gives the findings of an inode another of its names.
+    fn name(&mut self, inode: u32, path: &str) {
+        for &number in self.of_inodes.get(&inode).into_iter().flatten() {
+            self.report.findings[number].name_paths(std::iter::once(path.to_owned()));
+        }
     }
 
     /// Makes a finding of a name that tells another type of file than its inode.
@@ -447,6 +477,8 @@ impl<'c> Check<'c> {
                 Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,
                 Fault::ListedAs { .. } => LISTED_AS,
+                Fault::Marked => MARKED,
+                Fault::NoXattr { .. } => NO_XATTR,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 Fault::Summary => NO_SUMMARY,
                 _ if is_torn => TORN,
@@ -457,6 +489,9 @@ impl<'c> Check<'c> {
             let has_place = !matches!(damage.fault, Fault::Missing { .. });
             finding.offset = has_place.then(|| self.origin.file_byte(damage.at));
             finding.name_paths(path.map(str::to_owned).into_iter());
+            if let Fault::NoXattr { inode, .. } = damage.fault {
+                self.of_inodes.entry(inode).or_default().push(self.report.findings.len());
+            }
             self.report.add(finding);
         }
     }
@@ -468,6 +503,8 @@ const fn structure(damage: &Damage) -> &'static str {
         Fault::Missing { .. } => "inodes",
         Fault::LastVersion { .. } => "version",
         Fault::Summary => "summary",
+        Fault::Marked => "mark",
+        Fault::NoXattr { .. } => "attribute",
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
             "name"
         }

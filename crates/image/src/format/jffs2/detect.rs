@@ -304,15 +304,15 @@ pub(crate) fn find(
         }
         borders.extend(new);
     };
-    let all = search.stretches;
+    let mut all = search.stretches;
     if pages.is_none()
         && let Some(found) = with_oob(&search.first, &search.markers, size, stated)
     {
         return Ok(vec![found]);
     }
     let mut found: Vec<Found> = Vec::new();
+    leave_unstated(&mut all)?;
     for stretch in all.iter().filter(|stretch| !stretch.is_left_over(&all)) {
-        stretch.require_stated()?;
         let ends = all.iter().map(|other| other.end);
         // The last eraseblock of the one before goes on behind its last node.
         let ends = ends.chain(found.iter().map(|other| other.offset + other.len));
@@ -324,6 +324,20 @@ pub(crate) fn find(
         found.push(one);
     }
     Ok(found)
+}
+
+/// Has nodes that contradict the stated size tell their own, if it can be that of another filesystem.
+fn leave_unstated(all: &mut [Stretch]) -> Result<(), ImageError> {
+    let own: Vec<&Stretch> = all.iter().filter(|stretch| !stretch.is_left_over(all)).collect();
+    if own.iter().all(|stretch| stretch.require_stated().is_err()) {
+        own.iter().try_for_each(|stretch| stretch.require_stated())?;
+    }
+    for stretch in all {
+        if stretch.require_stated().is_err() {
+            stretch.stated = None;
+        }
+    }
+    Ok(())
 }
 
 /// The filesystem that begins with a node at a byte of a file, whatever stands before it; `None` if none does. As [`find`] otherwise.

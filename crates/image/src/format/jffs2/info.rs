@@ -143,7 +143,11 @@ impl fmt::Display for Jffs2Info {
         }
         writeln!(f, "  to make such an image:")?;
         let markers = if self.clean_markers { "" } else { " -n" };
-        writeln!(f, "    mkfs.jffs2 --{order}-endian -e {erase}{markers} -r DIRECTORY -o image.jffs2")?;
+        let xattrs = if self.xattr_nodes > 0 { " --with-xattr" } else { "" };
+        writeln!(
+            f,
+            "    mkfs.jffs2 --{order}-endian -e {erase}{markers}{xattrs} -r DIRECTORY -o image.jffs2"
+        )?;
         if self.summaries > 0 {
             writeln!(f, "    sumtool --{order}endian -e {erase}{markers} -i image.jffs2 -o image.sum.jffs2")?;
         }

@@ -82,18 +82,22 @@ pub(crate) fn mount(
     mount_as(store, found, shape, false)
 }
 
-/// As [`mount`]; summaries count unless nodes are marked otherwise than they say.
+/// As [`mount`]; of an earlier moment nodes are marked otherwise than the flash does it, and than summaries say.
 fn mount_as(
     store: Box<dyn Store>,
     found: &Found,
     shape: &Jffs2Shape,
-    ignores_summaries: bool,
+    is_earlier: bool,
 ) -> Result<FileJffs2, ImageError> {
     let window = Window::new(store, found.offset, found.len);
-    let flash = StoreFlash::new(window, geometry(shape, found.len), StoreMode::ReadOnly);
+    let kind = if shape.is_nor() || is_earlier { FlashKind::Nor } else { FlashKind::SlcNand };
+    let geometry = Geometry { kind, ..geometry(shape, found.len) };
+    let flash = StoreFlash::new(window, geometry, StoreMode::ReadOnly);
     let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
     let endian = Some(shape.endian());
-    let options = MountOptions { endian, ignores_summaries, stable: true, ..MountOptions::read_only() };
+    let ignores_summaries = is_earlier;
+    let options =
+        MountOptions { endian, ignores_summaries, is_earlier, stable: true, ..MountOptions::read_only() };
     mount_flash(flash, &options)
 }
 

@@ -1,6 +1,7 @@
 //! A JFFS2 made sound where it is.
 //!
-//! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A name of a
+//! Damaged nodes become padding, as a mount leaves them out anyway; nothing else moves, so that no free eraseblock is needed. A node whose mark
+//! is the damage loses that. A name of a
 //! file of which nothing is left becomes one that was removed; one that nobody can open gets bytes that names have. Where nodes of one
 //! version contradict each other, those of their inode get versions anew, in the order in which they count. A directory without a good node of its own gets a new one in the room that
 //! damage or the last eraseblock leaves, and keeps what is in it; so do files without a name, which get one in the root directory, and parts
@@ -54,7 +55,7 @@ pub(crate) fn mend(
     let mut found = found.clone();
     for _ in 0..ROUNDS {
         let Some(wrong) = Wrong::find(open()?, (&found, origin), shape, saved)? else { return Ok(()) };
-        let mut mending = Mending::read(open()?, &found, shape, &wrong.bad_nodes)?;
+        let mut mending = Mending::read(open()?, &found, shape, &wrong)?;
         mending.change(&wrong, has_room, saved);
         if !mending.write(&wrong)? {
             if !has_room {
@@ -82,7 +83,7 @@ pub(crate) fn write_again(
     if lost_pages.is_empty() {
         return Ok(());
     }
-    let mut mending = Mending::read(store, found, shape, &BTreeSet::new())?;
+    let mut mending = Mending::read(store, found, shape, &Wrong::default())?;
     let erase = u64::from(shape.erase_bytes);
     let blocks: BTreeSet<u64> = lost_pages.iter().map(|at| at - at % erase).collect();
     for start in blocks {
@@ -105,7 +106,7 @@ pub(crate) fn state_size(
     found: &Found,
     shape: &Jffs2Shape,
 ) -> Result<bool, ImageError> {
-    let mut mending = Mending::read(store, found, shape, &BTreeSet::new())?;
+    let mut mending = Mending::read(store, found, shape, &Wrong::default())?;
     for start in mending.blocks().into_iter().rev() {
         let mut block = mending.block(start)?;
         let Some((at, Piece::Erased(len))) = pieces(&block, mending.endian).last() else { continue };
@@ -137,6 +138,8 @@ struct Wrong {
     places: BTreeSet<u64>,
     /// Of these, nodes whose CRCs are good.
     bad_nodes: BTreeSet<u64>,
+    /// Nodes that are marked as obsolete, and are not.
+    marked: BTreeSet<u64>,
     /// Places of names whose inode is not there.
     dangling: BTreeSet<u64>,
     /// Places of names that are removed.
@@ -222,12 +225,15 @@ impl Wrong {
                 return;
             }
             Fault::NoInode { .. } => Some(&mut self.dangling),
+            Fault::Marked => Some(&mut self.marked),
             Fault::ToRoot { .. } => Some(&mut self.removed),
             Fault::Name { .. } => Some(&mut self.impossible),
             Fault::NotInDirectory { .. } => Some(&mut self.misplaced),
-            Fault::Lengths { .. } | Fault::Data { .. } | Fault::Mode { .. } | Fault::NoNumber => {
-                Some(&mut self.bad_nodes)
-            }
+            Fault::Lengths { .. }
+            | Fault::Data { .. }
+            | Fault::Mode { .. }
+            | Fault::NoNumber
+            | Fault::NoXattr { .. } => Some(&mut self.bad_nodes),
             _ => None,
         };
         of_its_kind.map(|places| places.insert(damage.at));
@@ -248,6 +254,8 @@ struct Mending {
     index: Index,
     /// Dirent nodes that are written again, by their places.
     names: BTreeMap<u64, Name>,
+    /// Nodes that are marked as obsolete, and are not.
+    marked: BTreeSet<u64>,
     /// Nodes whose CRCs are good and that become padding.
     given_up: BTreeSet<u64>,
     /// Nodes that get other versions, with these, by their places.
@@ -262,7 +270,7 @@ impl Mending {
         store: Box<dyn Store>,
         found: &Found,
         shape: &Jffs2Shape,
-        bad_nodes: &BTreeSet<u64>,
+        wrong: &Wrong,
     ) -> Result<Self, ImageError> {
         let mut mending = Self {
             store,
@@ -273,7 +281,8 @@ impl Mending {
             endian: shape.endian(),
             index: Index::default(),
             names: BTreeMap::new(),
-            given_up: bad_nodes.clone(),
+            marked: wrong.marked.clone(),
+            given_up: wrong.bad_nodes.clone(),
             versions: BTreeMap::new(),
             new: VecDeque::new(),
         };
@@ -283,7 +292,7 @@ impl Mending {
         }
         for start in mending.blocks() {
             let block = mending.block(start)?;
-            mending.index.add(start, &block, mending.endian, bad_nodes);
+            mending.index.add(start, &block, mending.endian, &wrong.bad_nodes);
         }
         Ok(mending)
     }
@@ -294,10 +303,23 @@ impl Mending {
         all.filter(|(number, _)| !self.bad.contains(number)).map(|(_, start)| start).collect()
     }
 
-    fn block(&self, start: u64) -> Result<Vec<u8>, ImageError> {
+    /// An eraseblock as it is in the file.
+    fn stored(&self, start: u64) -> Result<Vec<u8>, ImageError> {
         let len = usize::try_from(self.len - start).unwrap_or(usize::MAX).min(self.erase_bytes);
         let mut block = vec![0; len];
         self.store.read_at(self.offset + start, &mut block).map_err(ImageError::Store)?;
+        Ok(block)
+    }
+
+    /// An eraseblock without marks on nodes that count.
+    fn block(&self, start: u64) -> Result<Vec<u8>, ImageError> {
+        let mut block = self.stored(start)?;
+        for at in self.marked.range(start..start + block.len() as u64) {
+            let node = &mut block[usize::try_from(at - start).unwrap_or(0)..];
+            if let Ok(header) = Header::parse(node, self.endian) {
+                Header { obsolete: false, ..header }.emit(self.endian, node);
+            }
+        }
         Ok(block)
     }
 
@@ -480,8 +502,8 @@ impl Mending {
         let changed: BTreeSet<u64> = nodes.map(|at| at - at % erase).collect();
         let mut is_changed = false;
         for start in self.blocks() {
-            let old = self.block(start)?;
-            let mut block = old.clone();
+            let old = self.stored(start)?;
+            let mut block = self.block(start)?;
             if changed.contains(&start) {
                 let bad = self.given_up.iter().filter_map(|at| usize::try_from(at.checked_sub(start)?).ok());
                 self.write_names(start, &mut block);
@@ -503,17 +525,23 @@ impl Mending {
         Ok(is_changed)
     }
 
-    /// True when nothing follows but a node that the file ends in.
+    /// True when nothing follows but erased bytes, or a node that the file ends in.
     fn ends_file(&self) -> Result<bool, ImageError> {
         let end = self.offset + self.len;
         let rest = self.store.size_bytes().saturating_sub(end);
+        // Whole eraseblocks of them are the image's already.
+        let mut behind = vec![0xFF; usize::try_from(rest).unwrap_or(usize::MAX).min(self.erase_bytes)];
+        self.store.read_at(end, &mut behind).map_err(ImageError::Store)?;
+        if rest < self.erase_bytes as u64 && behind.iter().all(|&byte| byte == 0xFF) {
+            return Ok(true);
+        }
         let mut head = [0; Header::SIZE];
         self.store.read_at(end, &mut head).map_err(ImageError::Store)?;
         let is_cut = match Header::parse(&head, self.endian) {
             Ok(header) => u64::from(header.len) > rest,
             Err(_) => rest < Header::SIZE as u64 && head.starts_with(&self.endian.magic()),
         };
-        Ok(rest == 0 || is_cut)
+        Ok(is_cut)
     }
 
     /// Puts the new nodes that are left into eraseblocks without any; true if some were.
