@@ -189,6 +189,12 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
             let linear = Search::new(samples, Test::OpenLinear);
             let random = Search::new(samples, Test::OpenRandom);
             let kept = kept_aus(samples, &linear);
+            // A cache whose blocks were taken to be longer or shorter hides them unseen.
+            let most = if cache(samples).is_some() { BEHIND_CACHE_WEAK } else { 1.0 };
+            let answer = |search: &Search, test| {
+                let answer = answer(search, test);
+                Answer { confidence: answer.confidence.min(most), ..answer }
+            };
             (answer(&linear, Test::OpenLinear), answer(&random, Test::OpenRandom), kept)
         }
     };

@@ -212,6 +212,17 @@ fn closing_shows_borders_that_reads_do_not() {
     assert_eq!((open_aus_linear.count(), open_aus_random.count()), (Some(linear), Some(random)));
 }
 
+/// The cache of this card pauses for two lengths, and its blocks are taken to be twice as long as they are: seven open units were stated with 0.95 where
+/// three are.
+#[test]
+fn a_cache_that_is_not_understood_leaves_doubt() {
+    let Answers { slc_cache, open_aus_linear, open_aus_random, .. } = probe(&Unknown::new(1_795_703_000_268));
+    assert!(slc_cache.value.is_some());
+    for open in [open_aus_linear, open_aus_random] {
+        assert!(open.confidence < 0.8, "{open:?}");
+    }
+}
+
 /// Behind its cache this card shows no border, and the cache's blocks tell the allocation unit but not where it begins.
 #[test]
 fn open_units_are_no_surer_than_the_allocation_unit() {
