@@ -207,14 +207,15 @@ fn every_help_text_has_examples() {
 }
 
 /// Files below `cli` that write command lines: the names of texts in errors, the commands of published tables, the commands that advice
-/// consists of, and the help of errors of images, which exceptions of Python carry too.
-const WRITES_COMMANDS: [&str; 6] = [
+/// consists of, the help of errors of images, which exceptions of Python carry too, and commands of mtd-utils that make an image like one.
+const WRITES_COMMANDS: [&str; 7] = [
     "lab/src/config/set.rs",
     "lab/src/config/sweep.rs",
     "lab/src/papers/job.rs",
     "lab/src/advise/card.rs",
     "lab/src/advise/flash.rs",
     "image/src/help.rs",
+    "image/src/format/jffs2/info.rs",
 ];
 
 /// True for a line of code with an option of the command line in it.

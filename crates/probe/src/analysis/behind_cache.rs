@@ -62,7 +62,7 @@ pub(crate) struct Reopened {
     pub(crate) long: f64,
     /// Share of the pauses that are as long as this number of open units lets expect.
     pub(crate) explained: f64,
-    /// How much pauses differ from the next one: the median logarithm of the factor.
+    /// Median logarithm of the factor between a pause and the next one.
     pub(crate) alternation: f64,
 }
 

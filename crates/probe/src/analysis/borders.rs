@@ -153,7 +153,15 @@ pub(crate) fn origin(samples: &Samples) -> Option<u64> {
         return Some(border % period);
     }
     let reads = read_fit(samples);
-    reads.best().map(|(period, _)| reads.origin % period)
+    visible(&reads).map(|(period, _)| reads.origin % period)
+}
+
+/// Jump in deviations of a point below which a period is an accident of which there are many.
+const FAINT_STEP: f64 = 1.0;
+
+/// The period that reads show.
+fn visible(reads: &Fit) -> Option<(u64, f64)> {
+    reads.best().filter(|_| reads.step >= FAINT_STEP * reads.sigma)
 }
 
 /// Most confidence in what reads alone show, and in what pauses alone show.
@@ -176,7 +184,7 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
         return from_closing(period, border);
     }
     let reads = read_fit(samples);
-    let from_reads = reads.best().filter(|(_, confidence)| *confidence > 0.3);
+    let from_reads = visible(&reads).filter(|(_, confidence)| *confidence > 0.3);
     let Some((period, confidence)) = from_reads else {
         return from_writes(samples, &reads);
     };

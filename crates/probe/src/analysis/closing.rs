@@ -36,7 +36,7 @@ struct Times {
 }
 
 impl Times {
-    /// What contents add.
+    /// Time that contents add, ns.
     fn added(&self) -> f64 {
         self.inside - self.outside
     }
@@ -64,7 +64,7 @@ fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
     all
 }
 
-/// What is known of the end of a unit.
+/// Result of a search for the end of a unit so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// A position to try.
@@ -86,7 +86,7 @@ pub(crate) fn end(samples: &Samples, last: u64, far: u64) -> End {
     }
 }
 
-/// What contents add, as a share of what is needed to see a border; `None` before enough positions were tried.
+/// Time that contents add, as a share of the one that is needed to see a border; `None` before enough positions were tried.
 pub(crate) fn clearness(samples: &Samples, last: u64) -> Option<f64> {
     let times = times(samples, last);
     let added = quantile(times.values().map(Times::added), FEW);

@@ -131,7 +131,7 @@ impl<T: Target> Probe<'_, T> {
     }
 }
 
-/// What it takes to see a border.
+/// Means of seeing a border.
 struct Effort {
     /// Contents, B.
     content: u64,

@@ -111,7 +111,7 @@ impl Xattrs {
         })
     }
 
-    /// What inodes have without a node that says what it is.
+    /// Attributes of inodes whose node, with name and value, is not there.
     pub(super) fn lost(&self) -> impl Iterator<Item = Damage> {
         let is_known = |xid: &u32| self.by_xid.contains_key(xid) || self.foreign.contains(xid);
         let lost = self.refs.iter().filter(move |((_, xid), one)| !one.is_deleted() && !is_known(xid));
