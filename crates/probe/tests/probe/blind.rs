@@ -101,7 +101,7 @@ impl Campaign {
             Level { stated: sum as f64 / 100.0 / all as f64, right, all }
         };
         let levels: Vec<Level> = self.tenths().into_iter().map(level).collect();
-        svg(&format!("Confidence of a probe: {} random cards from seed {first}", self.cards), &levels)
+        svg(&format!("Confidence of a probe, {} cards, seed {first}", self.cards), &levels)
     }
 
     fn print(&self, first: u64) {
