@@ -182,8 +182,7 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
     let (mut answer, mut random, mut kept) = match hiding_cache(samples) {
         Some(_) => {
             let (linear, random) = behind_cache(samples);
-            let kept = behind_cache::kept_aus(samples);
-            (linear, random, kept)
+            (linear, random, behind_cache::kept_aus(samples))
         }
         None => {
             let linear = Search::new(samples, Test::OpenLinear);
@@ -277,8 +276,8 @@ fn behind_cache(samples: &Samples) -> (Answer, Answer) {
 /// Part of the alternation in order from which on the one in any order is like it.
 const LIKE_IN_ORDER: f64 = 0.75;
 
-/// Whether the one open unit can be written in any order: then it is closed as in order, and its pauses alternate alike. In order only, what is written at
-/// the end of a unit makes the card copy all before when it opens it, and nothing when it closes it, which evens the pauses out.
+/// Tells whether the one open unit can be written in any order: then it is closed as in order, and its pauses alternate alike. A unit in order only is copied
+/// up to the written place when it is opened, which is nearly all of it here, and hardly when it is closed: that evens the pauses out.
 fn alone(random: &mut Answer, [in_order, any_order]: [f64; 2]) {
     let is_random = any_order > LIKE_IN_ORDER * in_order;
     random.value = Some(Value::Count(u64::from(is_random)));

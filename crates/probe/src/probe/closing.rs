@@ -27,7 +27,9 @@ impl<T: Target> Probe<'_, T> {
     /// Most bytes that [`Self::measure_closing`] writes.
     pub(super) const fn closing_bytes() -> u64 {
         BORDERS as u64 * CONTENT_MAX
-            + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2) * 3 * TRIES as u64) * (MOST + 1) * SECTOR
+            + (4 * ROUNDS * BORDERS as u64 + (POSITIONS + 2 * BORDERS as u64) * 3 * TRIES as u64)
+                * (MOST + 1)
+                * SECTOR
     }
 
     /// Looks for borders behind what was filled. Larger allocation units than a part of the room there are not found.
@@ -53,7 +55,8 @@ impl<T: Target> Probe<'_, T> {
                 break;
             }
             if let [.., (first, _), (second, _)] = borders(&self.samples)[..] {
-                effort.content = CONTENT_MAX.min((second - first) / 2 / CONTENT_MIN * CONTENT_MIN);
+                let half = (second - first) / 2 / CONTENT_MIN * CONTENT_MIN;
+                effort.content = half.clamp(CONTENT_MIN, CONTENT_MAX);
                 effort.can_grow = false;
             }
         }
@@ -102,7 +105,7 @@ impl<T: Target> Probe<'_, T> {
         effort.positions > 0 && self.target.cost.ns < effort.until_ns
     }
 
-    /// Where two borders are known, the next one is where they tell.
+    /// Tries where the next border is if it is as far from the last one as that from the one before.
     fn try_expected(&mut self, last: u64, others: Others) -> Result<(), ProbeError> {
         if let [.., (first, _), (second, _)] = borders(&self.samples)[..] {
             let expected = 2 * second - first;
