@@ -469,7 +469,7 @@ pub(crate) fn probe_device<'py>(
             ));
         }
         let mut host = Host::open(&path, false).map_err(|error| failed(&error))?;
-        let options = ProbeOptions { seed, usable_bytes: 0 };
+        let options = ProbeOptions { seed, usable_bytes: 0, limits: None };
         let mut probe = Probe::new(&mut host, options).watched(|_| cancel.is_asked_for());
         probe.measure_reads().map_err(|trouble| failed(&trouble))?;
         let samples = probe.into_samples();

@@ -256,6 +256,18 @@ pub(crate) fn check_plot(path: Option<&Path>) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a file that cannot be made, before anything is measured for it.
+pub(crate) fn check_place(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let why = match folder {
+        _ if is_stdout(path) => return Ok(()),
+        _ if path.is_dir() => format!("{} is a folder", path.display()),
+        Some(folder) if !folder.is_dir() => format!("there is no folder {}", folder.display()),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(why, "name a file in a folder that exists; nothing was measured"))
+}
+
 /// Refuses the name of a picture whose extension says that it is not SVG.
 pub(crate) fn check_picture(path: &Path) -> Result<(), Failure> {
     let Some(extension) = path.extension().filter(|extension| !extension.eq_ignore_ascii_case("svg")) else {

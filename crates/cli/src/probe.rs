@@ -15,11 +15,12 @@ use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, HEAD, Host, Noise, Probe, ProbeError, ProbeOptions, Promise, Report, Samples, Simulated,
-    TargetError, Value, Verdict, WritePlan, conclude, fio, flashbench, holders, members, probe_simulated,
-    size,
+    Answer, Answers, HEAD, Host, Kept, Kind, Limits, Noise, NotRestored, Probe, ProbeError, ProbeOptions,
+    Promise, Report, Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio,
+    flashbench, holders, members, probe_simulated, size,
 };
-use indicatif::ProgressFinish;
+use indicatif::{ProgressBar, ProgressFinish};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ use std::process::ExitCode;
   floatgate probe /dev/mtd0
 
 A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
-overwritten is restored at the end, after Ctrl-C as well. Confidence is the probability that an answer is right; what is not visible has no \
+overwritten is restored at the end, after Ctrl-C as well; what a killed probe leaves behind, --restore writes back. Confidence is the probability that an answer is right; what is not visible has no \
 value, and the reason says below what an effect would be.
 
 Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again.")]
@@ -47,15 +48,23 @@ pub(crate) struct Args {
     set: Vec<String>,
 
     /// Ask what only writes show, too: open allocation units, caches, the real size. Says what it overwrites, and asks before
-    #[arg(long)]
+    #[arg(long, group = "writing")]
     write: bool,
 
     /// Overwrite without asking
-    #[arg(long, requires = "write")]
+    #[arg(long, requires = "writing")]
     yes: bool,
 
+    /// Write back what a probe has kept that was killed, or could not restore; nothing is measured
+    #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
+    restore: Option<PathBuf>,
+
+    /// End after so many minutes, those to restore what was overwritten included, or 2 GiB written for each ten of them [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440), conflicts_with_all = ["from", "restore"])]
+    minutes: Option<u64>,
+
     /// Conclude from samples that --raw has written, from a log of flashbench, or from a result of fio (--output-format=json); nothing is measured
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "set"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "write", "restore", "set"])]
     from: Option<PathBuf>,
 
     /// Write all samples as CSV
@@ -107,11 +116,21 @@ struct Measured {
     /// Partitions of a file or block device.
     layout: Option<Layout>,
     trouble: Option<ProbeError>,
+    /// Contents that were overwritten and could not be restored.
+    loss: Option<Failure>,
 }
 
 impl Measured {
     fn new(samples: Samples, trouble: Option<ProbeError>) -> Self {
-        Self { answers: conclude(&samples), samples, tool: None, stated: Vec::new(), layout: None, trouble }
+        Self {
+            answers: conclude(&samples),
+            samples,
+            tool: None,
+            stated: Vec::new(),
+            layout: None,
+            trouble,
+            loss: None,
+        }
     }
 
     /// Answers of another tool's log, which has no samples.
@@ -123,6 +142,7 @@ impl Measured {
             stated: Vec::new(),
             layout: None,
             trouble: None,
+            loss: None,
         }
     }
 }
@@ -134,12 +154,25 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.from.is_none() && CharDevice::is_one(file) {
         refuse_simulation(args, file)?;
         refuse_samples(args)?;
+        if args.minutes.is_some() || args.restore.is_some() {
+            return Err(Failure::new(
+                "--minutes and --restore: raw flash is read once, and nothing of it is overwritten that must be restored",
+                "leave them out",
+            ));
+        }
         let asked =
             probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
         return probe_mtd::run(&asked);
     }
+    if let Some(kept) = &args.restore {
+        return write_back(args, file, kept);
+    }
     common::check_plot(args.plot.as_deref())?;
-    report(args, file.display().to_string(), &measured(args, file)?)
+    for path in [&args.raw, &args.plot].into_iter().flatten() {
+        common::check_place(path)?;
+    }
+    args.raw.as_deref().map_or(Ok(()), check_raw)?;
+    report(args, file.display().to_string(), measured(args, file)?)
 }
 
 fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
@@ -152,6 +185,20 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
     }
     refuse_simulation(args, file)?;
     host(args, file, &ending)
+}
+
+/// Refuses the name of a file of samples that says that it is not CSV.
+fn check_raw(path: &Path) -> Result<(), Failure> {
+    let other = |extension: &&std::ffi::OsStr| {
+        ["arrow", "feather", "parquet", "json"].iter().any(|name| extension == name)
+    };
+    match path.extension().filter(other) {
+        None => Ok(()),
+        Some(_) => Err(Failure::new(
+            format!("{}: samples are written as CSV", path.display()),
+            format!("name {}", path.with_extension("csv").display()),
+        )),
+    }
 }
 
 /// Raw flash behind an MTD device has no samples.
@@ -189,9 +236,10 @@ const SAMPLES_MAX: u64 = 32 << 20;
 fn from_file(file: &Path) -> Result<Measured, Failure> {
     let what = "name a file that --raw has written, a log of flashbench, or a result of fio";
     let text = read_text(file, SAMPLES_MAX, what)?;
-    let of_fio = || fio::Log::parse(&text).map(|log| Measured::of_log("fio", log.conclude()));
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    let of_fio = || fio::Log::parse(text).map(|log| Measured::of_log("fio", log.conclude()));
     let of_flashbench =
-        || flashbench::Log::parse(&text).map(|log| Measured::of_log("flashbench", log.conclude()));
+        || flashbench::Log::parse(text).map(|log| Measured::of_log("flashbench", log.conclude()));
     if let Some(measured) = of_fio().or_else(of_flashbench) {
         return Ok(measured);
     }
@@ -200,13 +248,19 @@ fn from_file(file: &Path) -> Result<Measured, Failure> {
         return Err(Failure::new(format!("{}: {why}", file.display()), what));
     }
     let bad = |error| Failure::new(format!("{}: {error}", file.display()), what);
-    Ok(Measured::new(Samples::from_csv(&text).map_err(bad)?, None))
+    Ok(Measured::new(Samples::from_csv(text).map_err(bad)?, None))
 }
 
 fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    if let Some(minutes) = args.minutes {
+        return Err(Failure::new(
+            format!("--minutes {minutes}: {} is simulated, in its own time", name.display()),
+            "leave it out, or name a device",
+        ));
+    }
     let spec = load(&Library::built_in(), name, &Override::parse_all(&args.set)?)?.spec;
     let make = |stores| card(args, &spec, stores);
-    let (samples, trouble) = probe_simulated(make, args.seed, args.write, watch(ending))?;
+    let (samples, trouble) = probe_simulated(make, args.seed, args.write, watch(ending, question_bar()))?;
     Ok(Measured { stated: stated_classes(&spec), ..Measured::new(samples, trouble) })
 }
 
@@ -216,10 +270,14 @@ fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Car
     Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise.unwrap_or(1.0) })))
 }
 
+/// Bar for the question of a probe.
+fn question_bar() -> ProgressBar {
+    progress_bar("{spinner} {elapsed} {msg}").with_finish(ProgressFinish::AndClear)
+}
+
 /// Shows the question of a probe, and ends it when that is asked for.
-fn watch(ending: &Ending) -> impl FnMut(&'static str) -> bool + use<> {
+fn watch(ending: &Ending, bar: ProgressBar) -> impl FnMut(&'static str) -> bool + use<> {
     let ending = ending.clone();
-    let bar = progress_bar("{spinner} {elapsed} {msg}").with_finish(ProgressFinish::AndClear);
     let mut last = "";
     move |question: &'static str| {
         if question != last {
@@ -234,8 +292,8 @@ fn real_bytes(samples: &Samples) -> u64 {
     conclude(samples).capacity.count().unwrap_or(samples.capacity)
 }
 
-/// A file or block device, restored at the end.
-fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
+/// Opens a file or block device that nobody uses.
+fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
     let users = holders(path).map_err(failed)?;
     if !users.is_empty() {
@@ -245,7 +303,18 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
             "end that first; nothing was read or written",
         ));
     }
-    let mut host = Host::open(path, args.write).map_err(failed)?;
+    Host::open(path, writes).map_err(failed)
+}
+
+/// A file or block device, restored at the end.
+fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    if args.write && !args.yes && !io::stdin().is_terminal() {
+        return Err(Failure::new(
+            format!("{}: nobody can be asked, as stdin is no terminal", path.display()),
+            "--yes agrees in advance; nothing was read or written",
+        ));
+    }
+    let mut host = open(path, args.write)?;
     if let Some(reason) = host.memory() {
         tell(&format!(
             "{}: {reason}: its times say nothing of a card, and only its contents are tested",
@@ -268,16 +337,65 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
     if args.write {
         refuse_members(path, &mut host)?;
     }
-    let mut measured = measure_host(args, &mut host, path, ending);
+    let mut measured = measure_host(args, &mut host, path, ending)?;
+    measured.loss = restore(path, &mut host, write_speed(&measured.samples)).err();
+    measured.layout = layout(path, &mut host);
+    Ok(measured)
+}
+
+/// Bytes that the probe wrote in a second, 0 where it wrote none.
+fn write_speed(samples: &Samples) -> f64 {
+    let writes = samples.all.iter().filter(|sample| sample.kind == Kind::Write);
+    let (bytes, ns) = writes.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
+    if ns == 0 { 0.0 } else { bytes as f64 * 1e9 / ns as f64 }
+}
+
+/// Time from which on it is said that restoring takes time, s.
+const LONG_S: f64 = 3.0;
+
+/// Writes back what was kept, on a device that took so many bytes a second.
+fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
     let kept = host.kept_bytes();
-    if kept > 0 {
-        host.restore().map_err(|error| not_restored(path, &error))?;
-        tell(&format!("{} restored", size(kept)));
+    if kept == 0 {
+        return Ok(());
     }
-    if let Ok(measured) = &mut measured {
-        measured.layout = layout(path, &mut host);
+    let seconds = kept as f64 / speed;
+    if seconds.is_finite() && seconds > LONG_S {
+        tell(&format!("restoring {} takes about {seconds:.0} s", rounded(kept)));
     }
-    measured
+    let bar = progress_bar("{spinner} {elapsed} restoring {bytes} of {total_bytes}");
+    bar.set_length(kept);
+    let restored = host.restore(|done| bar.set_position(done));
+    bar.finish_and_clear();
+    restored.map_err(|error| not_restored(path, &error))?;
+    tell(&format!("{} restored", rounded(kept)));
+    Ok(())
+}
+
+/// A size in whole MiB, where it has some.
+fn rounded(bytes: u64) -> String {
+    if bytes < 10 << 20 { size(bytes) } else { format!("{} MiB", bytes.div_ceil(1 << 20)) }
+}
+
+/// Writes back what an earlier probe has kept.
+fn write_back(args: &Args, path: &Path, kept: &Path) -> Outcome {
+    let ending = Ending::new();
+    let bad = |error: String| {
+        Failure::new(
+            format!("{}: {error}", kept.display()),
+            "name the file of which the probe said that it keeps what it overwrites, and its device",
+        )
+    };
+    let contents = Kept::read(kept).map_err(|error| bad(error.to_string()))?;
+    let bytes = contents.bytes();
+    let mut host = open(path, true)?;
+    host.take_kept(contents).map_err(|error| bad(error.to_string()))?;
+    tell(&format!("{}: overwrites {} with what {} has kept", path.display(), rounded(bytes), kept.display()));
+    if !args.yes {
+        ask(path, &ending)?;
+    }
+    restore(path, &mut host, 0.0)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses to write to a member of a RAID, of LVM, or to swap that nobody uses yet.
@@ -317,18 +435,33 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-fn not_restored(path: &Path, error: &TargetError) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()), "contents were overwritten that are lost now")
+fn not_restored(path: &Path, error: &NotRestored) -> Failure {
+    let NotRestored { first, lost, kept } = error;
+    let path = path.display();
+    let lost = if *lost > 0 { format!("; {} are not restored", rounded(*lost)) } else { String::new() };
+    let help = kept.as_ref().map_or_else(
+        || "the file with what was overwritten is still there: try again".to_owned(),
+        |kept| {
+            let kept = kept.display();
+            format!("when the device is back, `floatgate probe {path} --restore {kept}` writes back what was overwritten")
+        },
+    );
+    Failure::new(format!("{path}: {first}{lost}"), help)
 }
 
 fn measure_host(args: &Args, host: &mut Host, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
-    let options = ProbeOptions { seed: args.seed, usable_bytes: 0 };
-    let mut probe = Probe::new(host, options).watched(watch(ending));
+    let limits = Some(Limits::of_minutes(args.minutes.unwrap_or(MINUTES)));
+    let options = ProbeOptions { seed: args.seed, usable_bytes: 0, limits };
+    let kept = host.kept_path().map(Path::to_owned);
+    let bar = question_bar();
+    let mut probe = Probe::new(host, options).watched(watch(ending, bar.clone()));
     let mut trouble = probe.measure_reads().err();
     if args.write && trouble.is_none() {
         let plan = probe.write_plan();
-        announce(args, path, &probe, &plan, ending)?;
-        trouble = measure_with_writes(args, &mut probe, &plan).err();
+        trouble = match bar.suspend(|| announce(args, path, &plan, ending, kept.as_deref())) {
+            Ok(()) => measure_with_writes(args, &mut probe, &plan).err(),
+            Err(refused) => Some(refused),
+        };
     }
     Ok(Measured::new(probe.into_samples(), trouble))
 }
@@ -354,34 +487,39 @@ fn measure_with_writes(
     probe.measure_writes(&plan)
 }
 
-/// Pauses of the tests, s.
-const PAUSES_S: f64 = 10.0;
+/// Minutes of a probe of a real device at most.
+const MINUTES: u64 = 10;
 
 /// Says what is going to be overwritten, and asks.
 fn announce(
     args: &Args,
     path: &Path,
-    probe: &Probe<'_, Host>,
     plan: &WritePlan,
     ending: &Ending,
-) -> Result<(), Failure> {
-    let seconds = match conclude(probe.samples()).read_speed.value {
-        // Cards write at about a third of the speed at which they read, and everything is read and restored.
-        Some(Value::Measure(mb_s)) if mb_s > 0.0 => {
-            PAUSES_S + (plan.bytes_max as f64 * 5.0 / mb_s / 1e6).ceil()
-        }
-        _ => PAUSES_S,
-    };
-    let path = path.display();
+    kept: Option<&Path>,
+) -> Result<(), ProbeError> {
     tell(&format!(
-        "{path}: overwrites {}, in about {seconds:.0} s at most; restores it at the end",
-        plan.announcement()
+        "{}: overwrites {}; all is restored at the end, after about {} minutes at most",
+        path.display(),
+        plan.announcement(),
+        args.minutes.unwrap_or(MINUTES)
     ));
-    if args.yes {
-        return Ok(());
+    if let Some(kept) = kept {
+        tell(&format!(
+            "what it overwrites is kept in {}: if it is killed, --restore writes that back",
+            kept.display()
+        ));
     }
+    if args.yes || ask(path, ending).is_ok() { Ok(()) } else { Err(ProbeError::NotAgreed) }
+}
+
+/// Asks at the terminal.
+fn ask(path: &Path, ending: &Ending) -> Result<(), Failure> {
     let refused = |why: &str| {
-        Err(Failure::new(format!("{path}: {why}"), "nothing more is written; --yes agrees in advance"))
+        Err(Failure::new(
+            format!("{}: {why}", path.display()),
+            "nothing was written; --yes agrees in advance",
+        ))
     };
     if !io::stdin().is_terminal() {
         return refused("nobody can be asked, as stdin is no terminal");
@@ -390,13 +528,19 @@ fn announce(
     if is_agreed(ending) { Ok(()) } else { refused("not agreed") }
 }
 
-/// True when the person at the terminal answers yes.
+/// True when the person at the terminal answers yes; a signal that asks for the end says no.
 pub(crate) fn is_agreed(ending: &Ending) -> bool {
-    let mut answer = String::new();
-    ending.set_immediate(true);
-    let read = io::stdin().read_line(&mut answer);
-    ending.set_immediate(false);
-    read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str())
+    let stdin = io::stdin();
+    while !ending.is_asked() {
+        let mut waiting = [PollFd::new(&stdin, PollFlags::IN)];
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        if matches!(poll(&mut waiting, Some(&timeout)), Ok(1..)) {
+            let mut answer = String::new();
+            let read = stdin.read_line(&mut answer);
+            return read.is_ok() && ["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str());
+        }
+    }
+    false
 }
 
 /// Report on the samples, the registers and the partition table.
@@ -418,12 +562,13 @@ fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, F
     Ok(report)
 }
 
-fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
-    let Measured { samples, trouble, .. } = measured;
+fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
+    let loss = measured.loss.take();
+    let Measured { samples, trouble, .. } = &measured;
     if let (Some(trouble), true) = (trouble, samples.all.is_empty()) {
         return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
     }
-    let report = summary(args, target, measured)?;
+    let report = summary(args, target, &measured)?;
     args.format.print(&report, "answers", || text(&report, measured.tool))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
@@ -431,12 +576,17 @@ fn report(args: &Args, target: String, measured: &Measured) -> Outcome {
     if let Some(plot) = &args.plot {
         draw(plot, &report, samples)?;
     }
-    match trouble {
-        None => Ok(ExitCode::SUCCESS),
-        Some(trouble) => {
-            tell(&format!("{}: {trouble}: the answers are those of the samples so far", report.target));
-            Ok(ExitCode::from(1))
-        }
+    if let Some(trouble) = trouble {
+        let more = match trouble {
+            ProbeError::Limit { .. } => "; --minutes allows more",
+            _ => "",
+        };
+        tell(&format!("{}: {trouble}: the answers are those of the samples so far{more}", report.target));
+    }
+    match (loss, trouble) {
+        (Some(loss), _) => Err(loss),
+        (None, Some(_)) => Ok(ExitCode::from(1)),
+        (None, None) => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -603,6 +753,7 @@ fn quantity(value: Value, unit: &str) -> String {
     match value {
         Value::Count(bytes) if unit == "B" => size(bytes),
         Value::Count(count) => format!("{count} {unit}"),
+        Value::Measure(us) if unit == "us" => floatgate_mtd::Nanos::from_ns((us * 1e3) as u64).to_string(),
         Value::Measure(measure) => format!("{measure} {unit}"),
         Value::Word(word) => word.to_owned(),
     }

@@ -9,7 +9,9 @@ use floatgate_image::output;
 #[cfg(feature = "mount")]
 use nix::sys::signal::SigSet;
 use nix::sys::signal::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -76,16 +78,14 @@ impl Endings {
 #[derive(Clone, Default)]
 pub(crate) struct Ending {
     is_asked: Arc<AtomicBool>,
-    is_immediate: Arc<AtomicBool>,
 }
 
 impl Ending {
-    /// From here on SIGINT, SIGTERM and SIGHUP only ask for the end.
+    /// From here on SIGINT, SIGTERM, SIGHUP and all others that end a process, and can be caught, only ask for the end.
     pub(crate) fn new() -> Self {
         let ending = Self::default();
         let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
-        for signal in handled() {
-            let _ = signal_hook::flag::register_conditional_default(signal, Arc::clone(&ending.is_immediate));
+        for signal in not_ignored(&ENDING) {
             let _ = signal_hook::flag::register(signal, Arc::clone(&ending.is_asked));
         }
         ending
@@ -94,16 +94,19 @@ impl Ending {
     pub(crate) fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
-
-    /// Signals end the process at once while this is set, as they do by default.
-    pub(crate) fn set_immediate(&self, is_immediate: bool) {
-        self.is_immediate.store(is_immediate, Ordering::Relaxed);
-    }
 }
 
+/// Signals that end a process by default, are no sign of a bug, and can be caught.
+const ENDING: [i32; 10] =
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGPROF, SIGXCPU];
+
 fn handled() -> impl Iterator<Item = i32> {
+    not_ignored(&[SIGINT, SIGTERM, SIGHUP])
+}
+
+fn not_ignored(signals: &[i32]) -> impl Iterator<Item = i32> + use<'_> {
     let ignored = ignored();
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+    signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
 /// The signals that the process was started to ignore, as `nohup` does; bit 0 is signal 1 (proc(5), SigIgn).

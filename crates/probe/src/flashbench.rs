@@ -8,7 +8,7 @@ use crate::analysis::borders::AU_MIN;
 use crate::analysis::period::{Fit, Point, candidates, fit_usual, prior};
 use crate::analysis::us;
 use crate::answer::{Answer, Answers, Value, size};
-use crate::stats::median;
+use crate::stats::{median, quantile};
 use std::collections::BTreeMap;
 
 /// Tables of a log.
@@ -97,7 +97,8 @@ impl Log {
 
     /// Each alignment counts with the median of all tables, twice when there are several: they read the same positions again, so that what a position
     /// has of its own does not go away with more tables.
-    fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64]) -> Fit {
+    /// Rows with a step may differ by `of_step` of it.
+    fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64], of_step: f64) -> Fit {
         let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for (align, diff, _) in self.borders.iter().filter(|(align, ..)| rows.contains(align)) {
             tries.entry(*align).or_default().push(*diff);
@@ -108,7 +109,8 @@ impl Log {
         let points: Vec<Point> = tries.iter_mut().flat_map(row).collect();
         let usual_max = self.usual_max();
         let usual = |period| prior(period) * if period > usual_max { RARE } else { 1.0 };
-        fit_usual(&points, periods, FLOOR * self.base_ns(), |_| vec![0], usual)
+        let step = quantile(points.iter().map(|point| point.value), STEPS);
+        fit_usual(&points, periods, (FLOOR * self.base_ns()).max(of_step * step), |_| vec![0], usual)
     }
 
     /// The largest erase block that is usual on a card of this size, B: the largest allocation unit that the SD specification has for it, once more as
@@ -128,7 +130,7 @@ impl Log {
         if self.borders.is_empty() {
             return Answer::unknown("B", 0.0, "the log has no alignment table");
         }
-        let fit = self.fit(BORDER_ROWS.0..=BORDER_ROWS.1, &candidates(AU_MIN, BORDER_ROWS.1 / 2));
+        let fit = self.fit(BORDER_ROWS.0..=BORDER_ROWS.1, &candidates(AU_MIN, BORDER_ROWS.1 / 2), OF_STEP);
         let Some((period, confidence)) = fit.best() else {
             let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
             return Answer::unknown("B", fit.nothing.min(0.9), reason);
@@ -155,8 +157,9 @@ impl Log {
     fn page(&self, erase_block: Option<u64>) -> Answer {
         let most = erase_block.map_or(PAGE_MAX, |block| (block / 8).min(PAGE_MAX));
         let periods: Vec<u64> = (11..18).map(|bits| 1 << bits).filter(|period| *period <= most).collect();
-        let fit = self.fit(1024..=most, &periods);
+        let fit = self.fit(1024..=most, &periods, 0.0);
         match fit.best() {
+            None if self.borders.is_empty() => Answer::unknown("B", 0.0, "the log has no alignment table"),
             None => {
                 let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
                 Answer::unknown("B", fit.nothing.min(0.9), reason)
@@ -168,11 +171,13 @@ impl Log {
                     .iter()
                     .copied()
                     .find(|(other, weight)| *other > period && 2.0 * weight > confidence);
-                let (period, confidence) = larger.unwrap_or((period, confidence));
+                let (found, weight) = larger.unwrap_or((period, confidence));
                 let reason =
-                    format!("reads across borders of {} and more take {} longer", size(period), us(fit.step));
-                let others = fit.periods.iter().copied().filter(|(other, _)| *other != period);
-                Answer::found(Value::Count(period), "B", confidence.min(PAGES), reason).or(others)
+                    format!("reads across borders of {} and more take {} longer", size(found), us(fit.step));
+                let others = fit.periods.iter().filter(|(other, _)| *other != found);
+                let others =
+                    others.map(|(other, own)| (*other, if *other == period { weight } else { *own }));
+                Answer::found(Value::Count(found), "B", confidence.min(PAGES), reason).or(others)
             }
         }
     }
@@ -233,6 +238,10 @@ impl Log {
 
 /// Least deviation of a row, as a share of a read's time: means over seven positions in logs of real cards differ by about that much.
 const FLOOR: f64 = 0.012;
+/// Least deviation of a row for the erase block, as a share of the step, as some of its positions wrap around; and share of the rows below the one that
+/// tells the step.
+const OF_STEP: f64 = 0.05;
+const STEPS: f64 = 0.75;
 /// Alignments from which the erase block follows: above, positions wrap around the end of the device; below, pages show.
 const BORDER_ROWS: (u64, u64) = (64 << 10, 128 << 20);
 /// Largest alignment from which the page follows, B.

@@ -1,20 +1,18 @@
 //! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
 
 use crate::answer::size;
+use crate::kept::{Kept, PIECE, Piece};
 use crate::probe::CAPACITY_MIN;
 use crate::target::{Target, TargetError};
 use rustix::fs::{FallocateFlags, OFlags};
-use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Alignment that direct I/O needs on all Linux filesystems, B.
 const ALIGN: usize = 4096;
-/// Longest request, B.
-const PIECE: usize = 1 << 20;
 /// Largest logical sector, B.
 const SECTOR_MAX: u64 = ALIGN as u64;
 
@@ -29,7 +27,8 @@ pub struct Host {
     memory: Option<&'static str>,
     is_cached: bool,
     buf: Aligned,
-    kept: Kept,
+    /// Contents before the first write, where writes are allowed.
+    kept: Option<Kept>,
 }
 
 impl Host {
@@ -72,17 +71,24 @@ impl Host {
                 size(CAPACITY_MIN)
             )));
         }
+        if writes
+            && kind.is_block_device()
+            && is_read_only(Path::new("/sys/dev/block"), &number(&file.metadata()?))
+        {
+            return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "the device is read-only"));
+        }
+        let capacity = length / sector * sector;
         let memory = if kind.is_file() { memory(&file, is_direct, length) } else { None };
         let is_cached = is_cached_loop(Path::new("/sys/dev/block"), &number(&file.metadata()?));
         Ok(Self {
             file,
             length,
-            capacity: length / sector * sector,
+            capacity,
             sector,
             memory,
             is_cached: kind.is_block_device() && is_cached,
             buf,
-            kept: Kept::default(),
+            kept: if writes { Some(Kept::new(capacity)?) } else { None },
         })
     }
 
@@ -101,31 +107,56 @@ impl Host {
         self.length - self.capacity
     }
 
-    /// Bytes that were kept so far.
-    pub fn kept_bytes(&self) -> u64 {
-        self.kept.pieces.iter().map(|piece| piece.bytes).sum()
+    /// File that holds what was kept until it is restored; where writes are allowed.
+    pub fn kept_path(&self) -> Option<&Path> {
+        self.kept.as_ref()?.path()
     }
 
-    /// Writes back all that was kept, the latest first: where addresses wrap around, the earliest contents are the true ones.
+    /// Gives back what an earlier probe has kept of the same device, instead of what this one keeps.
     ///
     /// # Errors
-    /// The first range that could not be restored, after all others were.
-    pub fn restore(&mut self) -> Result<(), TargetError> {
-        let mut result = Ok(());
-        while let Some(piece) = self.kept.pieces.pop() {
-            let restored = self.restore_piece(&piece);
-            result = result
-                .and(restored.map_err(|error| failed("restoring", piece.position, piece.bytes, &error)));
+    /// Contents of a device of another size.
+    pub fn take_kept(&mut self, kept: Kept) -> io::Result<()> {
+        if kept.capacity() != self.capacity {
+            let why = format!("it is kept of a device of {}", size(kept.capacity()));
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
         }
-        self.kept.ranges.clear();
-        let synced = self.file.sync_data().map_err(|error| failed("flush", 0, 0, &error));
-        result.and(synced)
+        self.kept = Some(kept);
+        Ok(())
     }
 
-    fn restore_piece(&mut self, piece: &Piece) -> io::Result<()> {
-        let Some(file) = &self.kept.file else { return Ok(()) };
+    /// Writes back all that was kept, the latest first: where addresses wrap around, the earliest contents are the true ones. `watch` is told how many
+    /// bytes were written back so far.
+    ///
+    /// # Errors
+    /// Ranges that could not be restored, after all others were. What was kept stays in a file then.
+    pub fn restore(&mut self, mut watch: impl FnMut(u64)) -> Result<(), NotRestored> {
+        let Some(mut kept) = self.kept.take() else { return Ok(()) };
+        let (mut trouble, mut lost, mut done) = (None, 0, 0);
+        for piece in kept.pieces.iter().rev() {
+            if let Err(error) = self.restore_piece(&kept, piece) {
+                trouble.get_or_insert(failed("restoring", piece.position, piece.bytes, &error));
+                lost += piece.bytes;
+            }
+            done += piece.bytes;
+            watch(done);
+        }
+        if let Err(error) = self.file.sync_data() {
+            trouble.get_or_insert(failed("flush", 0, 0, &error));
+        }
+        match trouble {
+            Some(first) => Err(NotRestored { first, lost, kept: kept.leave() }),
+            None => {
+                kept.forget();
+                self.kept = Some(kept);
+                Ok(())
+            }
+        }
+    }
+
+    fn restore_piece(&mut self, kept: &Kept, piece: &Piece) -> io::Result<()> {
         let buf = self.buf.part(piece.bytes as usize);
-        file.read_exact_at(buf, piece.at)?;
+        kept.contents(piece, buf)?;
         if self.memory == Some(HOLES) && buf.iter().all(|byte| *byte == 0) {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             if rustix::fs::fallocate(&self.file, flags, piece.position, piece.bytes).is_ok() {
@@ -166,11 +197,25 @@ impl Host {
             let bytes = (position + bytes - at).min(PIECE as u64);
             let buf = self.buf.part(bytes as usize);
             self.file.read_exact_at(buf, at)?;
-            self.kept.push(at, buf)?;
+            if let Some(kept) = &mut self.kept {
+                kept.push(at, buf)?;
+            }
             at += bytes;
         }
         Ok(())
     }
+}
+
+/// Contents that were overwritten and could not be written back.
+#[derive(Debug, thiserror::Error)]
+#[error("{first}")]
+pub struct NotRestored {
+    /// The first failure.
+    pub first: TargetError,
+    /// Bytes that have not got their contents back, the failure of a flush not counted.
+    pub lost: u64,
+    /// File that holds the contents of all ranges.
+    pub kept: Option<PathBuf>,
 }
 
 /// Keeps other programs that lock what they change from a file; a block device is opened exclusively.
@@ -263,11 +308,16 @@ impl Target for Host {
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
         let (start, end) = self.sectors(position, bytes);
-        for (start, end) in self.kept.gaps(start, end) {
+        let gaps = self.kept.as_ref().map_or_else(Vec::new, |kept| kept.gaps(start, end));
+        for (start, end) in gaps {
             self.keep_range(start, end - start)
                 .map_err(|error| failed("keeping", start, end - start, &error))?;
         }
         Ok(())
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        self.kept.as_ref().map_or(0, Kept::bytes)
     }
 }
 
@@ -288,66 +338,6 @@ impl Aligned {
     /// The first bytes; requests are at most [`PIECE`] long, and have a part of a sector at both ends.
     fn part(&mut self, len: usize) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + len]
-    }
-}
-
-/// A range that was kept, and its place in the file.
-#[derive(Debug)]
-struct Piece {
-    position: u64,
-    bytes: u64,
-    at: u64,
-}
-
-/// Contents before the first write to each range, in a file without a name.
-#[derive(Debug, Default)]
-struct Kept {
-    file: Option<File>,
-    length: u64,
-    pieces: Vec<Piece>,
-    /// Ends of the ranges by their beginnings; they do not touch.
-    ranges: BTreeMap<u64, u64>,
-}
-
-impl Kept {
-    /// Parts of a range that were not kept yet.
-    fn gaps(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
-        let (mut at, mut gaps) = (start, Vec::new());
-        let before = self.ranges.range(..=start).next_back();
-        for (&from, &to) in before.into_iter().chain(self.ranges.range(start + 1..end)) {
-            if from > at {
-                gaps.push((at, from));
-            }
-            at = at.max(to);
-        }
-        if at < end {
-            gaps.push((at, end));
-        }
-        gaps
-    }
-
-    fn push(&mut self, position: u64, data: &[u8]) -> io::Result<()> {
-        let file = match &self.file {
-            Some(file) => file,
-            None => self.file.insert(tempfile::tempfile()?),
-        };
-        file.write_all_at(data, self.length)?;
-        let bytes = data.len() as u64;
-        self.pieces.push(Piece { position, bytes, at: self.length });
-        self.length += bytes;
-        self.add(position, position + bytes);
-        Ok(())
-    }
-
-    fn add(&mut self, mut start: u64, mut end: u64) {
-        if let Some((&from, &to)) = self.ranges.range(..start).next_back()
-            && to == start
-        {
-            self.ranges.remove(&from);
-            start = from;
-        }
-        end = self.ranges.remove(&end).unwrap_or(end);
-        self.ranges.insert(start, end);
     }
 }
 
@@ -432,6 +422,11 @@ fn loops(sysfs: &Path, is_it: impl Fn(&Path) -> bool) -> Vec<String> {
         .collect()
 }
 
+/// True when the kernel lets nobody write to a block device.
+fn is_read_only(sysfs: &Path, number: &str) -> bool {
+    line(&sysfs.join(number).join("ro")).is_some_and(|ro| ro == "1")
+}
+
 /// True when a block device is a loop device without direct I/O, or a partition of one.
 fn is_cached_loop(sysfs: &Path, number: &str) -> bool {
     let device = sysfs.join(number);
@@ -499,7 +494,7 @@ mod tests {
         host.write(0, &[0xDD; 512]).unwrap();
         assert_eq!(host.kept_bytes(), 10_240 + 512);
         assert_ne!(fs::read(file.path()).unwrap(), before);
-        host.restore().unwrap();
+        host.restore(|_| ()).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), before);
     }
 
@@ -516,7 +511,7 @@ mod tests {
         }
         host.write(2 << 20, &[0xEE; 1 << 16]).unwrap();
         host.write((1 << 20) + 4096, &[0xEE; 8192]).unwrap();
-        host.restore().unwrap();
+        host.restore(|_| ()).unwrap();
         assert!(fs::read(file.path()).unwrap() == before);
         assert!(file.as_file().metadata().unwrap().blocks() <= blocks + 8, "{blocks}");
     }

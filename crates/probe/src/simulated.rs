@@ -16,7 +16,8 @@ pub fn probe_simulated<D: BlockDevice, E>(
     mut watch: impl FnMut(&'static str) -> bool,
 ) -> Result<(Samples, Option<ProbeError>), E> {
     let mut stored = card(true)?;
-    let mut probe = Probe::new(&mut stored, ProbeOptions { seed, usable_bytes: 0 }).watched(&mut watch);
+    let mut probe =
+        Probe::new(&mut stored, ProbeOptions { seed, usable_bytes: 0, limits: None }).watched(&mut watch);
     let contents = probe.measure_again();
     let trouble = contents.and_then(|()| if write { probe.measure_capacity() } else { Ok(()) }).err();
     let mut samples = probe.into_samples();
@@ -25,7 +26,8 @@ pub fn probe_simulated<D: BlockDevice, E>(
     }
     let usable_bytes = if write { conclude(&samples).capacity.count().unwrap_or(0) } else { 0 };
     let mut timed = card(false)?;
-    let mut probe = Probe::new(&mut timed, ProbeOptions { seed, usable_bytes }).watched(&mut watch);
+    let mut probe =
+        Probe::new(&mut timed, ProbeOptions { seed, usable_bytes, limits: None }).watched(&mut watch);
     let mut trouble = probe.measure_reads().err();
     if write && trouble.is_none() {
         let plan = probe.write_plan();

@@ -60,6 +60,11 @@ pub trait Target {
     fn keep(&mut self, _position: u64, _bytes: u64) -> Result<(), TargetError> {
         Ok(())
     }
+
+    /// Bytes that were kept, and will be restored.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
 }
 
 impl<T: Target + ?Sized> Target for &mut T {
@@ -93,6 +98,10 @@ impl<T: Target + ?Sized> Target for &mut T {
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
         (**self).keep(position, bytes)
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        (**self).kept_bytes()
     }
 }
 

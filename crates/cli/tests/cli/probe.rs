@@ -45,7 +45,7 @@ fn what_was_overwritten_is_restored_and_the_samples_conclude_again() {
     let refused = probe(&folder, &["device", "--write"]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
     assert!(
-        refused.err.contains("overwrites parts of") && refused.err.contains("no terminal"),
+        refused.err.contains("no terminal") && refused.err.contains("nothing was read or written"),
         "{}",
         refused.err
     );
@@ -148,6 +148,22 @@ fn a_card_that_answers_differently_the_second_time_is_found_and_advised_against(
     }
 }
 
+/// A log that ended before anything was measured says nothing of the card.
+#[test]
+fn no_samples_have_no_confidence() {
+    let folder = fresh("probe-no-samples");
+    assert_eq!(probe(&folder, &["kingston-class-10", "--raw", "samples.csv"]).code, Some(0));
+    let text = std::fs::read_to_string(folder.join("samples.csv")).unwrap();
+    let head: String = text.split_inclusive('\n').take(3).collect();
+    std::fs::write(folder.join("short.csv"), head).unwrap();
+    let report: Value =
+        serde_json::from_str(&probe(&folder, &["--from", "short.csv", "--json"]).out).unwrap();
+    for (name, answer) in report["answers"].as_object().unwrap() {
+        let is_found = !answer["value"].is_null();
+        assert!(is_found || answer["confidence"] == 0.0, "{name}: {answer}");
+    }
+}
+
 #[test]
 fn what_cannot_be_probed_is_refused() {
     let folder = fresh("probe-refused");
@@ -166,6 +182,14 @@ fn what_cannot_be_probed_is_refused() {
         (&["--from", "samples.csv"], "no samples, no log of flashbench, and no result of fio"),
         (&["kingston-class-10", "--noise", "-1"], "not between 0 and 100"),
         (&["kingston-class-10", "--yes"], "--write"),
+        (&["device", "--raw", "nofolder/samples.csv"], "there is no folder nofolder"),
+        (&["device", "--raw", "."], "is a folder"),
+        (&["device", "--raw", "samples.arrow"], "samples are written as CSV"),
+        (&["device", "--write"], "nobody can be asked"),
+        (&["kingston-class-10", "--minutes", "20"], "is simulated, in its own time"),
+        (&["device", "--minutes", "0"], "0 is not in 1..=1440"),
+        (&["device", "--restore", "samples.csv", "--yes"], "not what a probe keeps of a device"),
+        (&["device", "--restore", "nosuch", "--yes"], "nosuch: "),
         (&[], "TARGET"),
     ] {
         let run = probe(&folder, args);

@@ -92,7 +92,8 @@ fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
     let wrong = |bad: floatgate_card::BadSpec| Error::asked(bad.to_string(), "choose another value");
     let device = Fake::of_spec(&card.spec, CardOptions { seed, stores: false }).map_err(wrong)?;
     let mut target = Simulated::new(device, None);
-    let mut probe = Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes });
+    let mut probe =
+        Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes, limits: None });
     let failed = |error: floatgate_probe::ProbeError| {
         Error::asked(error.to_string(), "see what `floatgate probe` says of the card")
     };

@@ -3,7 +3,7 @@
 use super::caches::{Cache, cache};
 use super::closing;
 use super::period::{Fit, Point, candidates, fit, prior};
-use super::{jitter, us};
+use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
 use crate::stats::median;
@@ -215,16 +215,18 @@ fn digits(factor: f64) -> String {
 
 /// The allocation unit and its phase when reads do not show them.
 fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
-    let invisible = match jitter(samples) {
-        None => "not measured".to_owned(),
-        Some(_) => format!("not visible in reads; any effect is below {}", us(reads.bound)),
+    let is_measured = !border_points(samples, Test::Border).is_empty();
+    let invisible = match is_measured {
+        false => "not measured".to_owned(),
+        true => format!("not visible in reads; any effect is below {}", us(reads.bound)),
     };
     if let Some(cache) = cache(samples).filter(|cache| cache.block_bytes > 0) {
         return (from_cache(samples, &cache, &invisible), Answer::unknown("B", 0.0, "no border is visible"));
     }
     let writes = write_fit(samples);
     let Some((period, confidence)) = writes.best() else {
-        let unknown = Answer::unknown("B", reads.nothing.min(0.95), invisible);
+        let sure = if is_measured { reads.nothing.min(0.95) } else { 0.0 };
+        let unknown = Answer::unknown("B", sure, invisible);
         return (unknown, Answer::unknown("B", 0.0, "no border is visible"));
     };
     let reason = format!("{invisible}; writes in order pause for {} every {}", us(writes.step), size(period));
@@ -276,6 +278,10 @@ fn fits_across(samples: &Samples) -> [Fit; 2] {
     [Test::PageWritten, Test::Page].map(|test| page_fit(samples, test, &border_points(samples, test)))
 }
 
+/// Share of the multiples of a page at which a read may take no longer, and most confidence where it does at more of them.
+const LOW_HITS: f64 = 0.2;
+const MIXED: f64 = 0.4;
+
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
     let across = fits_across(samples);
@@ -285,12 +291,17 @@ pub(crate) fn page(samples: &Samples) -> Answer {
     let fits = ways.iter().flat_map(|(fits, way)| fits.iter().map(move |fit| (fit, *way)));
     let best = fits.filter_map(|(fit, way)| Some((fit, way, fit.best()?)));
     let Some((fit, way, (period, confidence))) = best.max_by(|a, b| a.2.1.total_cmp(&b.2.1)) else {
+        if [Test::PageWritten, Test::Page].iter().all(|test| border_points(samples, *test).is_empty()) {
+            return Answer::unknown("B", 0.0, "not measured");
+        }
         let [written, plain] = &across;
         let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
         let reason = format!("not visible in reads; any effect is below {}", us(bound));
         return Answer::unknown("B", plain.nothing.min(0.95), reason);
     };
-    let confidence = confidence.min(0.9) * (1.0 - 4.0 * fit.unexplained).max(0.3);
+    // A card that maps smaller units than pages has neighbours on one page here and on two there.
+    let most = if fit.low_hits > LOW_HITS { MIXED } else { 0.9 };
+    let confidence = confidence.min(most) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
         "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or what the map places as one",
         size(period),

@@ -5,6 +5,7 @@
 //! equation (1) gives the speed at which the card moves used ones. Application performance class (specifications 5.1 and 6.0): 4 KiB at random over
 //! 256 MiB that were written in order before. A MB has 1 000 000 bytes.
 
+use super::caches::write_speed;
 use super::tenths;
 use crate::answer::{Answer, Value, size};
 use crate::registers::Status;
@@ -74,6 +75,8 @@ pub struct Verdict {
 struct Measured {
     /// Slowest unit in MB/s, by the record unit.
     writes: BTreeMap<u64, f64>,
+    /// Speed of long writes in order, MB/s: units that are written again while a cache has them cost the card less.
+    lasting: Option<f64>,
     /// Speed in a fragmented state, MB/s.
     fragmented: Option<f64>,
     /// Reads and writes a second.
@@ -95,8 +98,13 @@ impl Measured {
     fn of(samples: &Samples) -> Self {
         let writes = RECORD_UNITS.iter().filter_map(|unit| Some((*unit, slowest_unit(samples, *unit)?)));
         let fragmented: Vec<&Sample> = samples.of(Test::Fragmented).collect();
+        let lasting = match write_speed(samples).value {
+            Some(Value::Measure(mb_s)) => Some(mb_s),
+            _ => None,
+        };
         Self {
             writes: writes.collect(),
+            lasting,
             fragmented: (!fragmented.is_empty()).then(|| mb_s(&fragmented)),
             iops: iops(samples, Test::AppRead).zip(iops(samples, Test::AppWrite)),
         }
@@ -104,13 +112,19 @@ impl Measured {
 
     /// Measured over promised of a speed class.
     fn speed(&self, (_, promised, unit): (&str, f64, u64)) -> Option<f64> {
-        Some(self.writes.get(&unit)? / promised)
+        Some(self.in_order(unit)? / promised)
+    }
+
+    /// Speed that lasts in a record unit, MB/s.
+    fn in_order(&self, unit: u64) -> Option<f64> {
+        let slowest = *self.writes.get(&unit)?;
+        Some(self.lasting.map_or(slowest, |lasting| lasting.min(slowest)))
     }
 
     /// The worst of measured over promised of an application performance class.
     fn app(&self, (_, reads, writes, in_order): (&str, f64, f64, f64)) -> Option<f64> {
         let (read, write) = self.iops?;
-        Some((read / reads).min(write / writes).min(self.writes.get(&RECORD_UNITS[2])? / in_order))
+        Some((read / reads).min(write / writes).min(self.in_order(RECORD_UNITS[2])? / in_order))
     }
 }
 
@@ -150,6 +164,9 @@ fn writes_in_words(measured: &Measured) -> String {
     let speed = |(unit, speed): (&u64, &f64)| format!("{:.1} MB/s in {}", speed, size(*unit));
     let speeds: Vec<String> = measured.writes.iter().map(speed).collect();
     let mut text = format!("the slowest unit is written with {}", speeds.join(", "));
+    if let Some(lasting) = measured.lasting {
+        text += &format!("; {lasting:.1} MB/s last over a long range");
+    }
     if let (Some(fragmented), Some(whole)) = (measured.fragmented, measured.writes.get(&RECORD_UNITS[1])) {
         text += &format!("; fragmented by half with {fragmented:.1} MB/s");
         // Equation (1) for half of the record units used.
@@ -176,7 +193,7 @@ pub(crate) fn app_class(samples: &Samples) -> Answer {
 }
 
 fn iops_in_words(measured: &Measured) -> Option<String> {
-    let ((reads, writes), in_order) = (measured.iops?, tenths(*measured.writes.get(&RECORD_UNITS[2])?));
+    let ((reads, writes), in_order) = (measured.iops?, tenths(measured.in_order(RECORD_UNITS[2])?));
     Some(format!(
         "{reads:.0} reads and {} writes of 4 KiB a second at random, one at a time; {in_order} MB/s in order",
         if writes < 10.0 { tenths(writes) } else { writes.round() }
@@ -192,7 +209,7 @@ pub(crate) fn verdicts(samples: &Samples, promises: &[(Promise, &'static str)]) 
         let app = APPS.iter().find(|known| known.0 == name);
         let share = speed.map_or_else(|| measured.app(*app?), |class| measured.speed(*class));
         let reason = match (speed, app) {
-            (Some((_, promised, unit)), _) => measured.writes.get(unit).map(|speed| {
+            (Some((_, promised, unit)), _) => measured.in_order(*unit).map(|speed| {
                 format!("{speed:.1} MB/s of {promised} MB/s in record units of {}", size(*unit))
             }),
             (None, Some((_, reads, writes, _))) => iops_in_words(&measured)

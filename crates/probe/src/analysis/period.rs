@@ -40,6 +40,8 @@ pub(crate) struct Fit {
     pub(crate) bound: f64,
     /// Share of points that the most probable period does not explain.
     pub(crate) unexplained: f64,
+    /// Share of the points on its multiples that are as low as the others.
+    pub(crate) low_hits: f64,
 }
 
 impl Fit {
@@ -168,6 +170,11 @@ fn weigh(
     let best = periods.first().and_then(|best| splits.iter().find(|split| split.period == best.0));
     let lost = best
         .map_or(0, |best| points.iter().filter(|point| residual(point, best).abs() > 6.0 * sigma).count());
+    let hits = |best: &Split| {
+        let hits = points.iter().filter(|point| is_hit(point, best.period, best.origin));
+        let is_low = |point: &&Point| point.value < f64::midpoint(best.low, best.high);
+        hits.clone().filter(is_low).count() as f64 / hits.count().max(1) as f64
+    };
     // Three standard errors of the mean of a group of few points.
     let bound = 3.0 * sigma / (points.len().clamp(4, 36) as f64).sqrt() * 2.0;
     Fit {
@@ -178,6 +185,7 @@ fn weigh(
         sigma,
         bound,
         unexplained: lost as f64 / points.len().max(1) as f64,
+        low_hits: best.map_or(0.0, hits),
     }
 }
 

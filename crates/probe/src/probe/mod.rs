@@ -7,6 +7,7 @@ mod closing;
 mod reads;
 mod writes;
 
+use crate::answer::size;
 use crate::sample::{Cost, Kind, Sample, Samples, Test};
 use crate::target::{Target, TargetError};
 use floatgate_device::cells::random::Stream;
@@ -20,6 +21,15 @@ pub enum ProbeError {
     /// Somebody asked for the end.
     #[error("interrupted")]
     Interrupted,
+    /// Nobody agreed to its writes.
+    #[error("not agreed to be overwritten")]
+    NotAgreed,
+    /// The rest takes too long, or writes too much.
+    #[error("{reached}: the rest is not measured")]
+    Limit {
+        /// Limit that is reached, in words.
+        reached: String,
+    },
     /// The device fails.
     #[error(transparent)]
     Target(#[from] TargetError),
@@ -48,6 +58,25 @@ pub struct ProbeOptions {
     pub seed: u64,
     /// Bytes from the beginning that are probed, where the rest is known not to be there; 0 for all.
     pub usable_bytes: u64,
+    /// Limits of a probe of a real device.
+    pub limits: Option<Limits>,
+}
+
+/// Limits at which a probe ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Time in ns, that for restoring what was overwritten included.
+    pub ns: u64,
+    /// Bytes that are written, those to restore included.
+    pub bytes: u64,
+}
+
+impl Limits {
+    /// Limits for so many minutes, with 2 GiB for each ten of them.
+    pub const fn of_minutes(minutes: u64) -> Self {
+        let tens = if minutes < 10 { 1 } else { minutes / 10 };
+        Self { ns: minutes.saturating_mul(60_000_000_000), bytes: tens.saturating_mul(2 << 30) }
+    }
 }
 
 /// Least size of a device, B.
@@ -59,6 +88,32 @@ const REQUEST_MAX: usize = 1 << 20;
 struct Metered<'a, T> {
     target: &'a mut T,
     cost: Cost,
+    /// Time of writes and flushes, ns.
+    writing_ns: u64,
+}
+
+impl<T: Target> Metered<'_, T> {
+    /// Time that it takes to restore what was kept, ns: as long as other writes.
+    fn restoring_ns(&self) -> u64 {
+        let (bytes, ns) = (u128::from(self.target.kept_bytes()), u128::from(self.writing_ns));
+        u64::try_from(bytes * ns / u128::from(self.cost.written_bytes.max(1))).unwrap_or(u64::MAX)
+    }
+
+    /// The limit that is reached, in words.
+    fn reached(&self, limits: Limits) -> Option<String> {
+        let ns = self.cost.ns.saturating_add(self.restoring_ns());
+        let bytes = self.cost.written_bytes.saturating_add(self.target.kept_bytes());
+        match () {
+            () if ns > limits.ns => Some(format!(
+                "with restoring, the limit of {} minutes is reached",
+                (limits.ns as f64 / 6e10 * 10.0).round() / 10.0
+            )),
+            () if bytes > limits.bytes => {
+                Some(format!("with restoring, the limit of {} written is reached", size(limits.bytes)))
+            }
+            () => None,
+        }
+    }
 }
 
 impl<T: Target> Target for Metered<'_, T> {
@@ -74,12 +129,14 @@ impl<T: Target> Target for Metered<'_, T> {
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
         let ns = self.target.write(position, data)?;
+        self.writing_ns += ns;
         self.cost += Cost { ns, read_bytes: 0, written_bytes: data.len() as u64 };
         Ok(ns)
     }
 
     fn flush(&mut self) -> Result<u64, TargetError> {
         let ns = self.target.flush()?;
+        self.writing_ns += ns;
         self.cost += Cost { ns, ..Cost::default() };
         Ok(ns)
     }
@@ -107,6 +164,7 @@ pub struct Probe<'a, T> {
     watch: Watch<'a>,
     question: &'static str,
     plan: WritePlan,
+    limits: Option<Limits>,
 }
 
 impl<'a, T: Target> Probe<'a, T> {
@@ -116,7 +174,7 @@ impl<'a, T: Target> Probe<'a, T> {
         let samples = Samples { capacity, is_memory: target.is_memory(), ..Samples::default() };
         let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
         Self {
-            target: Metered { target, cost: Cost::default() },
+            target: Metered { target, cost: Cost::default(), writing_ns: 0 },
             samples,
             usable,
             chance: Stream::new(options.seed),
@@ -124,6 +182,7 @@ impl<'a, T: Target> Probe<'a, T> {
             watch: Box::new(|_| false),
             question: "",
             plan: WritePlan::default(),
+            limits: options.limits,
         }
     }
 
@@ -163,7 +222,13 @@ impl<'a, T: Target> Probe<'a, T> {
     }
 
     fn check_stop(&mut self) -> Result<(), ProbeError> {
-        if (self.watch)(self.question) { Err(ProbeError::Interrupted) } else { Ok(()) }
+        if (self.watch)(self.question) {
+            return Err(ProbeError::Interrupted);
+        }
+        match self.limits.and_then(|limits| self.target.reached(limits)) {
+            Some(reached) => Err(ProbeError::Limit { reached }),
+            None => Ok(()),
+        }
     }
 
     fn keep_sample(&mut self, sample: Sample) -> u64 {

@@ -187,6 +187,7 @@ impl<T: Target> Probe<'_, T> {
             + PASSES * end
             + Self::pieces_bytes()
             + Self::classes_bytes(fill);
+        let bytes_max = self.limits.map_or(bytes_max, |limits| bytes_max.min(limits.bytes));
         WritePlan { ranges, bytes_max }
     }
 

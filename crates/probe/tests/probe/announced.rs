@@ -29,7 +29,7 @@ fn card(seed: u64) -> Unknown {
 fn ranges_and_bytes_hold_when_writes_show_another_allocation_unit() {
     for seed in 0..6 {
         let mut target = card(seed).target();
-        let mut probe = Probe::new(&mut target, ProbeOptions { seed, usable_bytes: 0 });
+        let mut probe = Probe::new(&mut target, ProbeOptions { seed, usable_bytes: 0, limits: None });
         probe.measure_reads().unwrap();
         let plan = probe.write_plan();
         probe.measure_writes(&plan).unwrap_or_else(|error| panic!("card {seed}: {error}"));

@@ -31,7 +31,7 @@ fn probe(card: &Unknown) -> Answers {
         return conclude(&Samples::from_csv(&csv).unwrap());
     }
     let mut target = card.target();
-    let mut probe = Probe::new(&mut target, ProbeOptions { seed: card.seed, usable_bytes: 0 });
+    let mut probe = Probe::new(&mut target, ProbeOptions { seed: card.seed, usable_bytes: 0, limits: None });
     probe.measure_reads().unwrap();
     let plan = probe.write_plan();
     probe.measure_writes(&plan).unwrap();

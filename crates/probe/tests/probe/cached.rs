@@ -26,7 +26,7 @@ fn card(open: u32, random: u32, pinned: u32) -> Unknown {
 
 fn probed(card: &Unknown) -> Answers {
     let mut target = card.target();
-    let mut probe = Probe::new(&mut target, ProbeOptions { seed: 1, usable_bytes: 0 });
+    let mut probe = Probe::new(&mut target, ProbeOptions { seed: 1, usable_bytes: 0, limits: None });
     probe.measure_reads().unwrap();
     let plan = probe.write_plan();
     probe.measure_writes(&plan).unwrap();

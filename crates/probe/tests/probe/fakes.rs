@@ -13,7 +13,7 @@ fn card(capacity_bytes: u64) -> Card {
 }
 
 fn asked(target: &mut impl Target, seed: u64) -> Answers {
-    let mut probe = Probe::new(target, ProbeOptions { seed, usable_bytes: 0 });
+    let mut probe = Probe::new(target, ProbeOptions { seed, usable_bytes: 0, limits: None });
     probe.measure_capacity().unwrap();
     conclude(probe.samples())
 }
