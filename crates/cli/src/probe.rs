@@ -37,7 +37,8 @@ A card of the catalogue is simulated in virtual time. A file or block device is 
 overwritten is restored at the end, after Ctrl-C as well; what a killed probe leaves behind, --restore writes back. Confidence is the probability that an answer is right; what is not visible has no \
 value, and the reason says below what an effect would be.
 
-Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again.")]
+Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again. \
+A block with anything in its OOB is not blank, and nothing is written while a filesystem is mounted on the flash, UBI is attached or anything else uses it.")]
 pub(crate) struct Args {
     /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
     #[arg(required_unless_present = "from")]
@@ -151,6 +152,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let Some(file) = args.from.as_ref().or(args.target.as_ref()) else {
         return Err(Failure::new("no target", "name a device, a file or a card"));
     };
+    if args.from.is_none() {
+        require_node(file)?;
+    }
     if args.from.is_none() && CharDevice::is_one(file) {
         refuse_simulation(args, file)?;
         refuse_samples(args)?;
@@ -297,11 +301,7 @@ fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
     let users = holders(path).map_err(failed)?;
     if !users.is_empty() {
-        let users = users.join("; ");
-        return Err(Failure::new(
-            format!("{} is in use: {users}", path.display()),
-            "end that first; nothing was read or written",
-        ));
+        return Err(in_use(path, &users, "nothing was read or written"));
     }
     Host::open(path, writes).map_err(failed)
 }
@@ -398,6 +398,28 @@ fn write_back(args: &Args, path: &Path, kept: &Path) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The refusal of a device that others use.
+pub(crate) fn in_use(path: &Path, users: &[String], done: &str) -> Failure {
+    Failure::new(
+        format!("{} is in use: {}", path.display(), users.join("; ")),
+        format!("end that first (umount, swapoff, losetup -d, ubidetach); {done}"),
+    )
+}
+
+/// Refuses a node that does not exist: its name is none of a catalogue.
+pub(crate) fn require_node(path: &Path) -> Result<(), Failure> {
+    if !path.starts_with("/dev") || path.exists() {
+        return Ok(());
+    }
+    let help = match path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mtd")) {
+        true => {
+            "`ls /dev/mtd*` and /proc/mtd list raw flash; without any, the kernel has found none, or its driver is not loaded"
+        }
+        false => "`lsblk` lists block devices, /proc/mtd raw flash",
+    };
+    Err(Failure::new(format!("{}: there is no such device", path.display()), help))
+}
+
 /// Refuses to write to a member of a RAID, of LVM, or to swap that nobody uses yet.
 fn refuse_members(path: &Path, host: &mut Host) -> Result<(), Failure> {
     let unreadable = |error: TargetError| {
@@ -431,7 +453,9 @@ fn advice(error: &io::Error) -> &'static str {
             "it is mounted, part of a RAID or a volume, or changed by another program: end that first"
         }
         io::ErrorKind::PermissionDenied => "only its owner or root may do that",
-        _ => "name a block device, a file, or a card of `floatgate parts`",
+        _ => {
+            "name a block device, an MTD character device (/dev/mtd0), a file, or a card of `floatgate parts`"
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
-use crate::probe::is_agreed;
+use crate::probe::{in_use, is_agreed};
 use crate::signals::Ending;
-use floatgate_probe::mtd::{CharDevice, Found, Speed, Weak, conditions, give_priority, measure};
+use floatgate_probe::holders;
+use floatgate_probe::mtd::{CharDevice, Found, Shape, Speed, Weak, conditions, give_priority, measure};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -32,12 +33,13 @@ struct Report {
 
 pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
     let ending = Ending::new();
+    look_for_users(asked)?;
     if asked.writes && !asked.agreed {
         agree(asked.path, &ending)?;
     }
     let shown = asked.path.display();
     let mut flash = CharDevice::open(asked.path, asked.writes)
-        .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error)))?;
+        .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, asked.writes)))?;
     let before = conditions();
     let conditions = before.into_iter().chain(give_priority()).collect();
     let bar = progress_bar("{wide_bar} {pos} of {len} eraseblocks, {elapsed}");
@@ -63,8 +65,33 @@ pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
     Ok(ExitCode::from(u8::from(!complete)))
 }
 
-fn advice_on(error: &io::Error) -> &'static str {
+/// Refuses to write to flash that is used; reading it harms nobody, but takes longer.
+fn look_for_users(asked: &Asked<'_>) -> Result<(), Failure> {
+    let shown = asked.path.display();
+    match holders(asked.path) {
+        Err(error) if asked.writes => {
+            Err(Failure::new(format!("{shown}: {error}"), "mount proc and sysfs; nothing was written"))
+        }
+        Ok(users) if asked.writes && !users.is_empty() => {
+            Err(in_use(asked.path, &users, "without --write it is only read; nothing was written"))
+        }
+        Ok(users) if !users.is_empty() => {
+            tell(&format!(
+                "{shown} is in use and is only read: {}; its times may be longer for it",
+                users.join("; ")
+            ));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn advice_on(error: &io::Error, writes: bool) -> &'static str {
     match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => "name that one, or leave out --write",
+        io::ErrorKind::PermissionDenied if writes && rustix::process::geteuid().is_root() => {
+            "root may write to it, but its driver, partition table or write protection makes it read-only"
+        }
         io::ErrorKind::PermissionDenied => "only root may do that",
         io::ErrorKind::InvalidData | io::ErrorKind::NotFound => {
             "the kernel shows no such device below /sys/class/mtd"
@@ -111,10 +138,14 @@ fn advice(found: &Found, writes: bool) -> Vec<String> {
     if !found.counts_bits {
         advice.push("the driver does not count corrected bits: weak blocks are not visible".to_owned());
     }
+    if found.shape.blocks() > 0 && found.bad_blocks.len() as u64 == found.shape.blocks() {
+        advice.push("all eraseblocks are marked bad, so that nothing was read: no chip wears like that; look at the driver, the place of the marks and the table of bad blocks".to_owned());
+        return advice;
+    }
     let has_blank = found.blank_blocks > 0;
     match (writes, has_blank) {
         (true, false) => advice.push(
-            "no eraseblock is blank: writes were not measured; `flash_erase` makes one, where nothing on it is needed".to_owned(),
+            "no eraseblock is blank in its pages and OOB: writes were not measured; `flash_erase` makes one, where nothing on it is needed".to_owned(),
         ),
         (false, true) => advice.push("--write measures writes and erases, too, on blank eraseblocks".to_owned()),
         _ => {}
@@ -126,13 +157,13 @@ fn text(report: &Report) -> String {
     let found = &report.found;
     let shape = &found.shape;
     let mut text = format!(
-        "{}: {} {:?}, {} in eraseblocks of {}, pages of {} B\n{} read: {} bad, {} blank\n",
+        "{}: {} {:?}, {} in eraseblocks of {}, {}\n{} read: {} bad, {} blank\n",
         report.target,
         shape.kind,
         shape.name,
         common::size(shape.size_bytes),
         common::size(u64::from(shape.erase_bytes)),
-        shape.write_bytes,
+        pages(shape),
         common::grouped_count(found.read_blocks, "eraseblock"),
         found.bad_blocks.len(),
         common::grouped(found.blank_blocks),
@@ -156,6 +187,13 @@ fn text(report: &Report) -> String {
     text
 }
 
+fn pages(shape: &Shape) -> String {
+    match shape.write_bytes {
+        1 => "no pages: single bytes can be written".to_owned(),
+        bytes => format!("pages of {bytes} B"),
+    }
+}
+
 fn weak(weak: &Weak) -> String {
     let Weak { block, corrected, failed } = weak;
     let lost = if *failed > 0 {
@@ -176,4 +214,52 @@ fn speeds(found: &Found, state: &str) -> String {
         text += &format!("{} speed is {} KiB/s\n", speed.name, speed.kib_s);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(write_bytes: u32, bad_blocks: Vec<u64>) -> Found {
+        let shape = Shape {
+            kind: "ram".to_owned(),
+            name: "test".to_owned(),
+            size_bytes: 1 << 20,
+            erase_bytes: 64 << 10,
+            write_bytes,
+            oob_bytes: 0,
+        };
+        Found {
+            shape,
+            read_blocks: 16 - bad_blocks.len() as u64,
+            bad_blocks,
+            blank_blocks: 0,
+            counts_bits: true,
+            weak_blocks: Vec::new(),
+            slowest_block: None,
+            speeds: Vec::new(),
+            complete: true,
+        }
+    }
+
+    #[test]
+    fn flash_without_pages_and_flash_whose_blocks_are_all_bad_are_told() {
+        let text = |found: Found| {
+            let advice = advice(&found, false);
+            super::text(&Report { target: "/dev/mtd0".to_owned(), found, conditions: Vec::new(), advice })
+        };
+        let bytes = text(found(1, vec![3]));
+        assert!(bytes.contains("no pages: single bytes") && !bytes.contains("marked bad"), "{bytes}");
+        let bad = text(found(2048, (0..16).collect()));
+        assert!(bad.contains("pages of 2048 B") && bad.contains("all eraseblocks are marked bad"), "{bad}");
+    }
+
+    #[test]
+    fn a_read_only_node_is_not_a_matter_of_root() {
+        let of = |kind, writes| advice_on(&io::Error::from(kind), writes);
+        assert!(of(io::ErrorKind::ReadOnlyFilesystem, true).starts_with("name that one"));
+        assert_eq!(of(io::ErrorKind::PermissionDenied, false), "only root may do that");
+        let root = of(io::ErrorKind::PermissionDenied, true);
+        assert_eq!(root.starts_with("root may write"), rustix::process::geteuid().is_root(), "{root}");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::answer::size;
 use crate::kept::{Kept, PIECE, Piece};
+use crate::mtd;
 use crate::probe::CAPACITY_MIN;
 use crate::target::{Target, TargetError};
 use rustix::fs::{FallocateFlags, OFlags};
@@ -341,31 +342,64 @@ impl Aligned {
     }
 }
 
-/// Users of a file or block device that writes would harm, in words: mounts, swap, RAID, LVM, loop devices.
+/// Users of a file, block device or MTD that writes would harm, in words: mounts, swap, RAID, LVM, loop devices, UBI.
 ///
 /// # Errors
-/// A path that cannot be looked at.
+/// A path that cannot be looked at; mounts that the system does not show, of an MTD: nothing else would refuse to open one that is used.
 pub fn holders(path: &Path) -> io::Result<Vec<String>> {
     let metadata = path.metadata()?;
-    let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let is_device = metadata.file_type().is_block_device();
-    let devices =
-        if is_device { with_partitions(Path::new("/sys/dev/block"), &number(&metadata)) } else { Vec::new() };
+    let root = Path::new("/");
+    let mtds = mtd::number(&metadata).map_or_else(Vec::new, |number| mtd::family(root, number));
+    let devices = match metadata.file_type().is_block_device() {
+        true => with_partitions(&root.join(BLOCK_DEVICES), &number(&metadata)),
+        false => block_devices_above(root, &mtds),
+    };
+    let is_file = metadata.is_file();
     let is_it = |other: &Path| {
         let other = other.metadata();
         other.is_ok_and(|other| match other.file_type().is_block_device() {
             true => devices.contains(&number(&other)),
-            false => !is_device && (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()),
+            false => is_file && (other.dev(), other.ino()) == (metadata.dev(), metadata.ino()),
         })
     };
-    let mut found = swaps(&text("/proc/swaps"), is_it);
-    found.extend(loops(Path::new("/sys/block"), is_it));
-    found.extend(mounts(&text("/proc/self/mountinfo"), &devices));
-    for device in &devices {
-        let holders = names(&Path::new("/sys/dev/block").join(device).join("holders"));
+    users(root, &devices, &mtds, is_it)
+}
+
+/// Folder of sysfs with a link for each block device, by its number.
+const BLOCK_DEVICES: &str = "sys/dev/block";
+
+/// Users of block devices and MTDs in the system below `root`; `is_it` is true for a path of the same file or device.
+fn users(
+    root: &Path,
+    devices: &[String],
+    mtds: &[String],
+    is_it: impl Fn(&Path) -> bool + Copy,
+) -> io::Result<Vec<String>> {
+    let text = |path: &str| std::fs::read_to_string(root.join(path));
+    let mut found = swaps(&text("proc/swaps").unwrap_or_default(), is_it);
+    found.extend(loops(&root.join("sys/block"), is_it));
+    let mountinfo = match text("proc/self/mountinfo") {
+        Err(error) if !mtds.is_empty() => {
+            let why = format!("/proc/self/mountinfo, which tells whether it is mounted: {error}");
+            return Err(io::Error::new(error.kind(), why));
+        }
+        other => other.unwrap_or_default(),
+    };
+    found.extend(mounts(&mountinfo, devices));
+    for device in devices {
+        let holders = names(&root.join(BLOCK_DEVICES).join(device).join("holders"));
         found.extend(holders.into_iter().map(|name| format!("{name} is built on it")));
     }
+    found.extend(mtd::attached(root, mtds));
     Ok(found)
+}
+
+/// Numbers of the block devices above MTDs: mtdblock, whose number mounts of JFFS2 have as well, and what translation layers show.
+fn block_devices_above(root: &Path, mtds: &[String]) -> Vec<String> {
+    mtds.iter()
+        .flat_map(|name| mtd::block_devices(root, name))
+        .flat_map(|number| with_partitions(&root.join(BLOCK_DEVICES), &number))
+        .collect()
 }
 
 /// Number of a block device, as sysfs has it.
@@ -373,7 +407,8 @@ fn number(metadata: &Metadata) -> String {
     format!("{}:{}", rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()))
 }
 
-fn names(folder: &Path) -> Vec<String> {
+/// Names in a folder, sorted; none where there is no folder.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -381,7 +416,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-fn line(path: &Path) -> Option<String> {
+/// Text of a file of sysfs, which has one line.
+pub(crate) fn line(path: &Path) -> Option<String> {
     Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
 }
 
@@ -478,6 +514,50 @@ mod tests {
             ["7:0", "7:0/loop0p1", "7:1", "7:1/loop0p1", "8:16"].map(cached),
             [true, true, false, false, false]
         );
+    }
+
+    #[test]
+    fn users_of_an_mtd_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        let users = |number: u32| {
+            let mtds = mtd::family(root.path(), number);
+            users(root.path(), &block_devices_above(root.path(), &mtds), &mtds, |_| false)
+        };
+        // What is not shown is no reason to write.
+        let error = users(1).unwrap_err().to_string();
+        assert!(error.contains("mountinfo, which tells whether it is mounted"), "{error}");
+        write(
+            "proc/self/mountinfo",
+            "30 1 31:1 / /mnt rw - jffs2 mtd:root rw\n31 1 93:0 / /dos rw - vfat /dev/nftla rw\n",
+        );
+        assert_eq!(users(1).unwrap(), ["it is mounted on /mnt"]);
+        assert!(users(11).unwrap().is_empty());
+        write("sys/class/ubi/ubi3/mtd_num", "2\n");
+        write("sys/class/ubi/ubi3_0/name", "root\n");
+        write("sys/class/ubi/version", "1\n");
+        assert_eq!(users(2).unwrap(), ["UBI has attached mtd2 as ubi3"]);
+        assert!(users(22).unwrap().is_empty());
+        // A translation layer is a block device below its MTD.
+        write("sys/class/mtd/mtd4/nftla/dev", "93:0\n");
+        fs::create_dir(root.path().join("sys/class/mtd/mtd4/nftla/queue")).unwrap();
+        write("sys/class/mtd/mtd4/power/dev", "31:1\n");
+        assert_eq!(users(4).unwrap(), ["it is mounted on /dos"]);
+        // A master and its partitions are the same flash.
+        let master = root.path().join("sys/class/mtd/mtd7");
+        for number in [1, 2] {
+            fs::create_dir_all(master.join(format!("mtd{number}"))).unwrap();
+            let link = root.path().join(format!("sys/class/mtd/mtd{number}"));
+            std::os::unix::fs::symlink(master.join(format!("mtd{number}")), link).unwrap();
+        }
+        assert_eq!(users(7).unwrap(), ["it is mounted on /mnt", "UBI has attached mtd2 as ubi3"]);
+        assert_eq!(users(2).unwrap(), ["UBI has attached mtd2 as ubi3"]);
+        write("sys/class/ubi/ubi3/mtd_num", "7\n");
+        assert_eq!(users(2).unwrap(), ["UBI has attached mtd7 as ubi3"]);
     }
 
     #[test]

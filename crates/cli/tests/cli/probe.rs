@@ -248,3 +248,17 @@ fn the_partition_table_is_read_and_judged() {
     let text = probe(&folder, &["device"]).out;
     assert!(text.contains("partition table: MBR\n  partition 1: 8159744 B at 32256 B\n"), "{text}");
 }
+
+#[test]
+fn what_is_no_device_is_told_so() {
+    let folder = fresh("probe-no-device");
+    for (name, parts) in [
+        ("/dev/mtd77", &["/dev/mtd77: there is no such device", "/proc/mtd"][..]),
+        ("/dev/nosuch", &["/dev/nosuch: there is no such device", "lsblk"]),
+        ("/dev/null", &["neither a file nor a block device", "MTD character device (/dev/mtd0)"]),
+    ] {
+        let run = probe(&folder, &[name]);
+        assert_eq!(run.code, Some(2), "{name}: {}", run.err);
+        assert!(parts.iter().all(|part| run.err.contains(part)), "{name}: {}", run.err);
+    }
+}

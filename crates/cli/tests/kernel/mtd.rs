@@ -76,4 +76,39 @@ fn mtd_devices_of_the_kernel_are_measured_and_left_as_they_were() {
         let text = std::fs::read_to_string(output.join(format!("{name}.text"))).unwrap();
         assert!(text.contains("page read speed is"), "{text}");
     }
+    used_flash_is_only_read(&output);
+    clean_markers_stay(&output);
+    let read_only = std::fs::read_to_string(output.join("ro")).unwrap();
+    assert!(read_only.contains("/dev/mtd0 is the one") && read_only.contains("status 2"), "{read_only}");
+}
+
+fn used_flash_is_only_read(output: &Path) {
+    let by_jffs2 = "it is mounted on /mnt";
+    for (how, user) in [
+        ("ubi", "UBI has attached mtd0 as ubi0"),
+        ("jffs2-mtd0", by_jffs2),
+        ("jffs2-mtd-mtdram-test-device", by_jffs2),
+        ("jffs2--dev-mtdblock0", by_jffs2),
+    ] {
+        let refused = std::fs::read_to_string(output.join(format!("used.{how}"))).unwrap();
+        for part in ["/dev/mtd0 is in use", user, "nothing was written", "status 2"] {
+            assert!(refused.contains(part), "{how}: {refused}");
+        }
+        let read = std::fs::read_to_string(output.join(format!("used.{how}.read"))).unwrap();
+        for part in ["is only read", user, "page read speed is"] {
+            assert!(read.contains(part), "{how}: {read}");
+        }
+    }
+}
+
+fn clean_markers_stay(output: &Path) {
+    let [before, after] =
+        ["before", "after"].map(|when| std::fs::read(output.join(format!("oob.{when}"))).unwrap());
+    assert!(before == after, "OOB has changed");
+    let pages = before.chunks(2048 + 64);
+    let marked = pages.filter(|page| {
+        page[..2048].iter().all(|byte| *byte == 0xFF) && page[2048..].iter().any(|byte| *byte != 0xFF)
+    });
+    assert_eq!(marked.count(), 2, "clean markers");
+    assert_eq!(json(output, "oob.write")["blank_blocks"], 40 - 3 - 1 - 2);
 }

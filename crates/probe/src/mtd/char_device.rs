@@ -1,23 +1,26 @@
-//! Linux's MTD character devices: `/dev/mtdN`, their folder in sysfs, and the two ioctls that reads and writes do not replace.
+//! Linux's MTD character devices: `/dev/mtdN`, their folder in sysfs, and the three ioctls that reads and writes do not replace.
 
+use super::users::number;
 use super::{Counters, Flash, Shape};
+use crate::host::holders;
 use crate::target::TargetError;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Major number of MTD character devices (Linux: `MTD_CHAR_MAJOR`).
-const MAJOR: u32 = 90;
-
 /// Largest eraseblock that is believed, in bytes: buffers have its size.
 const ERASE_MAX: u64 = 64 << 20;
+
+/// Longest OOB of a page in bytes that Linux reads at once.
+const OOB_MAX: u64 = 4096;
 
 /// An MTD character device.
 #[derive(Debug)]
 pub struct CharDevice {
     file: File,
+    path: PathBuf,
     folder: PathBuf,
     shape: Shape,
 }
@@ -25,42 +28,52 @@ pub struct CharDevice {
 impl CharDevice {
     /// True for the path of an MTD character device.
     pub fn is_one(path: &Path) -> bool {
-        path.metadata().is_ok_and(|metadata| {
-            metadata.file_type().is_char_device() && rustix::fs::major(metadata.rdev()) == MAJOR
-        })
+        let is_one = |node: Metadata| node.file_type().is_char_device() && number(&node).is_some();
+        path.metadata().is_ok_and(is_one)
     }
 
     /// Opens a device, to write as well when `writes` is set.
     ///
     /// # Errors
-    /// An error of the operating system; `InvalidData` when sysfs has no sizes of the device.
+    /// An error of the operating system; `InvalidData` when sysfs has no sizes of the device; `ReadOnlyFilesystem` for a read-only node that is to
+    /// be written.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
         let metadata = path.metadata()?;
-        // Two numbers for each device: the odd one is read-only.
-        let number = rustix::fs::minor(metadata.rdev()) / 2;
+        let number = number(&metadata).ok_or(ErrorKind::InvalidInput)?;
+        if writes && !rustix::fs::minor(metadata.rdev()).is_multiple_of(2) {
+            let why = format!("this node is read-only: /dev/mtd{number} is the one to be written");
+            return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, why));
+        }
         let folder = PathBuf::from(format!("/sys/class/mtd/mtd{number}"));
         let shape = shape(&folder)?;
         let file = OpenOptions::new().read(true).write(writes).open(path)?;
-        Ok(Self { file, folder, shape })
+        Ok(Self { file, path: path.to_owned(), folder, shape })
     }
 }
 
 /// The sizes in a folder of sysfs.
 fn shape(folder: &Path) -> io::Result<Shape> {
-    let text = |name: &str| Ok::<_, io::Error>(std::fs::read_to_string(folder.join(name))?.trim().to_owned());
-    let number = |name: &str, most: u64| {
+    let text = |name: &str| {
+        let path = folder.join(name);
+        // The node is there: what is missing has to be named.
+        let failed = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        Ok::<_, io::Error>(std::fs::read_to_string(&path).map_err(failed)?.trim().to_owned())
+    };
+    let number = |name: &str, least: u64, most: u64| {
         let wrong = || {
             let path = folder.join(name);
-            io::Error::new(ErrorKind::InvalidData, format!("{}: no size from 1 to {most}", path.display()))
+            let why = format!("{}: no size from {least} to {most}", path.display());
+            io::Error::new(ErrorKind::InvalidData, why)
         };
-        text(name)?.parse::<u64>().ok().filter(|value| (1..=most).contains(value)).ok_or_else(wrong)
+        text(name)?.parse::<u64>().ok().filter(|value| (least..=most).contains(value)).ok_or_else(wrong)
     };
     Ok(Shape {
         kind: text("type")?,
         name: text("name")?,
-        size_bytes: number("size", u64::MAX)?,
-        erase_bytes: number("erasesize", ERASE_MAX)? as u32,
-        write_bytes: number("writesize", ERASE_MAX)? as u32,
+        size_bytes: number("size", 1, u64::MAX)?,
+        erase_bytes: number("erasesize", 1, ERASE_MAX)? as u32,
+        write_bytes: number("writesize", 1, ERASE_MAX)? as u32,
+        oob_bytes: number("oobsize", 0, OOB_MAX)? as u32,
     })
 }
 
@@ -93,6 +106,16 @@ impl Flash for CharDevice {
         let bytes = buf.len() as u64;
         timed(|| self.file.read_exact_at(buf, position))
             .map_err(|error| failed("read", position, bytes, &error))
+    }
+
+    fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError> {
+        let bytes = oob.len() as u64;
+        ioctl::read_oob(&self.file, position, oob)
+            .map_err(|error| failed("read of OOB", position, bytes, &error))
+    }
+
+    fn holders(&mut self) -> Result<Vec<String>, TargetError> {
+        holders(&self.path).map_err(|error| failed("search for users", 0, 0, &error))
     }
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
@@ -154,11 +177,12 @@ pub fn conditions() -> Vec<String> {
 mod ioctl {
     #![allow(
         unsafe_code,
-        reason = "an ioctl is a call whose argument only its number tells; two are made here"
+        reason = "an ioctl is a call whose argument only its number tells; three are made here"
     )]
 
+    use rustix::io::Errno;
     use rustix::io::Result;
-    use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, ioctl, opcode};
+    use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, Updater, ioctl, opcode};
     use std::ffi::c_void;
     use std::fs::File;
 
@@ -169,8 +193,19 @@ mod ioctl {
         length: u64,
     }
 
+    /// `struct mtd_oob_buf64`.
+    #[repr(C)]
+    struct OobBuf {
+        start: u64,
+        pad: u32,
+        length: u32,
+        /// Address of the bytes.
+        data: u64,
+    }
+
     const MEMGETBADBLOCK: Opcode = opcode::write::<i64>(b'M', 11);
     const MEMERASE64: Opcode = opcode::write::<EraseInfo>(b'M', 20);
+    const MEMREADOOB64: Opcode = opcode::read_write::<OobBuf>(b'M', 22);
 
     /// Asks whether the eraseblock at an offset is bad: the result of the call is the answer.
     struct GetBadBlock(i64);
@@ -194,9 +229,17 @@ mod ioctl {
     }
 
     pub(super) fn is_bad(file: &File, position: u64) -> Result<bool> {
-        let offset = i64::try_from(position).map_err(|_| rustix::io::Errno::OVERFLOW)?;
+        let offset = i64::try_from(position).map_err(|_| Errno::OVERFLOW)?;
         // SAFETY: the argument is what this number takes.
         unsafe { ioctl(file, GetBadBlock(offset)) }
+    }
+
+    pub(super) fn read_oob(file: &File, start: u64, oob: &mut [u8]) -> Result<()> {
+        let length = u32::try_from(oob.len()).map_err(|_| Errno::OVERFLOW)?;
+        let mut request = OobBuf { start, pad: 0, length, data: oob.as_mut_ptr().expose_provenance() as u64 };
+        // SAFETY: MEMREADOOB64 reads and writes a `struct mtd_oob_buf64`, and writes at most `length` bytes at `data`, which `oob` has.
+        unsafe { ioctl(file, Updater::<MEMREADOOB64, OobBuf>::new(&mut request)) }?;
+        if request.length == length { Ok(()) } else { Err(Errno::IO) }
     }
 
     pub(super) fn erase(file: &File, start: u64, length: u64) -> Result<()> {
@@ -219,12 +262,17 @@ mod tests {
             ("size", "134217728\n"),
             ("erasesize", "131072\n"),
             ("writesize", "2048\n"),
+            ("oobsize", "64\n"),
         ] {
-            assert!(shape(folder.path()).is_err());
+            let missing = shape(folder.path()).unwrap_err().to_string();
+            assert!(missing.contains(&format!("/{name}: No such file")), "{missing}");
             put(name, text);
         }
         let found = shape(folder.path()).unwrap();
         assert_eq!((found.blocks(), found.write_bytes, found.name.as_str()), (1024, 2048, "root"));
+        assert_eq!(found.oob_bytes, 64);
+        put("oobsize", "0");
+        assert_eq!(shape(folder.path()).unwrap().oob_bytes, 0);
         for wrong in ["0", "-1", "99999999999999", "many"] {
             put("erasesize", wrong);
             assert_eq!(shape(folder.path()).unwrap_err().kind(), ErrorKind::InvalidData);

@@ -2,14 +2,17 @@
 //!
 //! - [`Flash`] is the device: calls that take a measured time. [`CharDevice`] is Linux's `/dev/mtdN`, [`Simulated`] any simulated [`Mtd`] in virtual time.
 //! - [`measure`] reads all of it once, as `ubihealthd` does, runs the read tests of `flash_speed`, and with writes allowed its other tests on blank blocks,
-//!   which are blank again afterwards. A block that holds anything is never erased or written.
+//!   which are blank again afterwards. A block that holds anything, in its OOB as well, is never erased or written, and no block of a device that is used.
 
 mod char_device;
+mod users;
 
 pub use char_device::{CharDevice, conditions, give_priority};
+pub use users::number_of;
+pub(crate) use users::{attached, block_devices, family, number};
 
 use crate::target::TargetError;
-use floatgate_mtd::{Instant, Mtd};
+use floatgate_mtd::{Instant, Mtd, OobMode};
 use serde::Serialize;
 
 /// Sizes of a flash device, as Linux states them.
@@ -25,6 +28,8 @@ pub struct Shape {
     pub erase_bytes: u32,
     /// Smallest write in bytes: a page of NAND.
     pub write_bytes: u32,
+    /// OOB of a page in bytes, 0 where there is none.
+    pub oob_bytes: u32,
 }
 
 impl Shape {
@@ -64,6 +69,20 @@ pub trait Flash {
     /// # Errors
     /// An error of the driver.
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
+
+    /// Reads the OOB of the page at a position as it is on the flash.
+    ///
+    /// # Errors
+    /// An error of the driver.
+    fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError>;
+
+    /// Users of the device besides this program, in words.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    fn holders(&mut self) -> Result<Vec<String>, TargetError> {
+        Ok(Vec::new())
+    }
 
     /// Programs at a position in bytes.
     ///
@@ -117,7 +136,7 @@ pub struct Found {
     pub read_blocks: u64,
     /// Numbers of the bad ones.
     pub bad_blocks: Vec<u64>,
-    /// Number of eraseblocks that hold nothing but 0xFF.
+    /// Number of eraseblocks that hold nothing but 0xFF, in their OOB as well.
     pub blank_blocks: u64,
     /// True when the driver counts corrected bits.
     pub counts_bits: bool,
@@ -166,12 +185,22 @@ pub fn measure(
         found.read_speeds(flash, blocks, state)?;
     }
     if writes {
+        require_unused(flash)?;
         let written = found.write_speeds(flash, &chosen.blank);
         let erased = make_blank(flash, &chosen.blank);
         written.and(erased)?;
     }
     found.complete = true;
     Ok(found)
+}
+
+/// Refuses a device that somebody has begun to use while it was read.
+fn require_unused(flash: &mut dyn Flash) -> Result<(), TargetError> {
+    let users = flash.holders()?;
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(failed("write", 0, 0, &format!("it is in use by now: {}; nothing was written", users.join("; "))))
 }
 
 /// Blocks for the speeds, evenly the first of their kind.
@@ -205,13 +234,31 @@ impl Found {
         }
         self.read_blocks += 1;
         self.slowest_block = Some((ns, block)).max(self.slowest_block);
-        let is_blank = is_blank(&buf);
+        let is_blank = is_blank(&buf) && self.has_blank_oob(flash, block)?;
         self.blank_blocks += u64::from(is_blank);
         let list = if is_blank { &mut chosen.blank } else { &mut chosen.written };
         if list.len() < SPEED_BLOCKS {
             list.push(block);
         }
         Ok(())
+    }
+
+    /// True when the OOB of a block holds nothing either: clean markers of JFFS2 and tags of YAFFS2 are there, beside pages that look erased. Any byte
+    /// counts: a block whose mark is set and which the driver takes for good must not lose that.
+    fn has_blank_oob(&self, flash: &mut dyn Flash, block: u64) -> Result<bool, TargetError> {
+        let Shape { erase_bytes, write_bytes, oob_bytes, .. } = self.shape;
+        let mut oob = vec![0; oob_bytes as usize];
+        if oob.is_empty() {
+            return Ok(true);
+        }
+        let start = block * u64::from(erase_bytes);
+        for page in 0..erase_bytes / write_bytes.max(1) {
+            flash.read_oob(start + u64::from(page) * u64::from(write_bytes), &mut oob)?;
+            if !is_blank(&oob) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Adds the time of `calls` of `unit` bytes over some blocks.
@@ -347,6 +394,7 @@ impl<M: Mtd> Simulated<M> {
             size_bytes: geometry.size_bytes,
             erase_bytes: geometry.erase_bytes,
             write_bytes: geometry.write_bytes,
+            oob_bytes: geometry.oob_bytes,
         };
         Self { device, now, shape, counters: Counters::default() }
     }
@@ -392,6 +440,13 @@ impl<M: Mtd> Flash for Simulated<M> {
         };
         self.counters.corrected += u64::from(done.bitflips);
         Ok(self.took(done.at))
+    }
+
+    fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError> {
+        let bytes = oob.len() as u64;
+        let done = self.device.read_oob(self.now, position, &mut [], oob, OobMode::Raw);
+        self.now = done.map_err(|error| failed("read of OOB", position, bytes, &error))?.at;
+        Ok(())
     }
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {

@@ -1,5 +1,5 @@
 use super::*;
-use floatgate_mtd::{Geometry, RamFlash};
+use floatgate_mtd::{Geometry, OobMode, RamFlash};
 
 /// 8 eraseblocks: 1 is bad, 2 and 5 hold data.
 fn flash() -> Simulated<RamFlash> {
@@ -55,10 +55,45 @@ fn writes_use_blank_blocks_alone_and_leave_them_blank() {
     assert_eq!(flash.device().erases(0), 3);
 }
 
-/// A device that fails after a number of writes.
+/// JFFS2's clean marker of block 3 is in the OOB of its first page, a tag of block 6 in that of its last one.
+#[test]
+fn a_block_that_holds_something_in_its_oob_is_not_blank() {
+    let mut ram = RamFlash::new(Geometry::nand_2048(8));
+    let Geometry { erase_bytes, write_bytes, oob_bytes, .. } = *ram.geometry();
+    let pages = [(3, 0), (6, u64::from(erase_bytes / write_bytes) - 1)];
+    let pages = pages.map(|(block, page)| block * u64::from(erase_bytes) + page * u64::from(write_bytes));
+    let mut oob = vec![0xFF; oob_bytes as usize];
+    oob[40..48].copy_from_slice(&[0x85, 0x19, 0x03, 0x20, 8, 0, 0, 0]);
+    for page in pages {
+        ram.write_oob(Instant::ZERO, page, &[], &oob, OobMode::Raw).unwrap();
+    }
+    let mut flash = Simulated::new(ram, Instant::ZERO, "ram");
+    let found = measure(&mut flash, true, &mut |_, _| false).unwrap();
+    assert_eq!((found.blank_blocks, found.read_blocks), (6, 8));
+    assert_eq!([0, 3, 6].map(|block| flash.device().erases(block)), [3, 0, 0]);
+    for page in pages {
+        let mut now = vec![0; oob.len()];
+        flash.read_oob(page, &mut now).unwrap();
+        assert_eq!(now, oob);
+    }
+}
+
+#[test]
+fn a_device_that_somebody_begins_to_use_is_not_written() {
+    let mut failing = Failing { flash: flash(), writes_left: 100, users: vec!["it is mounted on /mnt"] };
+    let before = content(&failing.flash);
+    let error = measure(&mut failing, true, &mut |_, _| false).unwrap_err().to_string();
+    assert!(error.contains("it is in use by now: it is mounted on /mnt"), "{error}");
+    assert_eq!((content(&failing.flash) == before, failing.writes_left), (true, 100));
+    assert!((0..8).all(|block| failing.flash.device().erases(block) == 0));
+    assert!(measure(&mut failing, false, &mut |_, _| false).unwrap().complete);
+}
+
+/// A device that fails after a number of writes, or is used.
 struct Failing {
     flash: Simulated<RamFlash>,
     writes_left: u32,
+    users: Vec<&'static str>,
 }
 
 impl Flash for Failing {
@@ -71,6 +106,9 @@ impl Flash for Failing {
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
         self.flash.read(position, buf)
     }
+    fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError> {
+        self.flash.read_oob(position, oob)
+    }
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
         let left = self.writes_left.checked_sub(1);
         self.writes_left = left.ok_or_else(|| failed("write", position, data.len() as u64, &"no more"))?;
@@ -82,12 +120,15 @@ impl Flash for Failing {
     fn counters(&mut self) -> Option<Counters> {
         None
     }
+    fn holders(&mut self) -> Result<Vec<String>, TargetError> {
+        Ok(self.users.iter().map(|user| (*user).to_owned()).collect())
+    }
 }
 
 #[test]
 fn a_test_that_fails_leaves_its_blocks_blank() {
     for writes_left in [0, 1, 3, 7, 100] {
-        let mut failing = Failing { flash: flash(), writes_left };
+        let mut failing = Failing { flash: flash(), writes_left, users: Vec::new() };
         let before = content(&failing.flash);
         let error = measure(&mut failing, true, &mut |_, _| false).unwrap_err();
         assert_eq!((error.operation, error.reason.as_str()), ("write", "no more"));
@@ -116,6 +157,9 @@ fn bits_that_were_corrected_are_counted_by_block() {
                 self.1.corrected += 3;
             }
             self.0.read(position, buf)
+        }
+        fn read_oob(&mut self, position: u64, oob: &mut [u8]) -> Result<(), TargetError> {
+            self.0.read_oob(position, oob)
         }
         fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
             self.0.write(position, data)

@@ -1,0 +1,82 @@
+//! Users of an MTD, as sysfs shows them: UBI, and the block devices above it.
+
+use crate::host::{line, names};
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Major numbers of MTD's character devices and of mtdblock (Linux: `MTD_CHAR_MAJOR`, `MTD_BLOCK_MAJOR`).
+const CHAR_MAJOR: u32 = 90;
+const BLOCK_MAJOR: u32 = 31;
+
+/// Number of the MTD that a node of `/dev` is; none for any other node.
+pub(crate) fn number(metadata: &Metadata) -> Option<u32> {
+    let (kind, device) = (metadata.file_type(), metadata.rdev());
+    let minor = rustix::fs::minor(device);
+    match rustix::fs::major(device) {
+        // Two numbers for each: the odd one is read-only.
+        CHAR_MAJOR if kind.is_char_device() => Some(minor / 2),
+        BLOCK_MAJOR if kind.is_block_device() => Some(minor),
+        _ => None,
+    }
+}
+
+/// Number of the MTD that a path leads to: a character device or mtdblock.
+pub fn number_of(path: &Path) -> Option<u32> {
+    number(&path.metadata().ok()?)
+}
+
+fn folder(root: &Path, name: &str) -> PathBuf {
+    root.join("sys/class/mtd").join(name)
+}
+
+fn is_name(name: &str) -> bool {
+    name.strip_prefix("mtd").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Names of the MTDs that are the same flash as one, itself first: its partitions, and what it is a partition of, where the kernel shows these
+/// below each other (`CONFIG_MTD_PARTITIONED_MASTER`).
+pub(crate) fn family(root: &Path, number: u32) -> Vec<String> {
+    let name = format!("mtd{number}");
+    let real = folder(root, &name).canonicalize().unwrap_or_default();
+    let above = real.ancestors().skip(1).map_while(|path| path.file_name()?.to_str());
+    let above: Vec<String> = above.take_while(|name| is_name(name)).map(str::to_owned).collect();
+    let mut all = vec![name];
+    all.extend(partitions(&real));
+    all.extend(above);
+    all
+}
+
+/// Partitions below a folder, those of partitions included.
+fn partitions(folder: &Path) -> Vec<String> {
+    let own = names(folder).into_iter().filter(|name| is_name(name));
+    own.flat_map(|name| {
+        let below = partitions(&folder.join(&name));
+        std::iter::once(name).chain(below)
+    })
+    .collect()
+}
+
+/// Numbers of the block devices of an MTD.
+pub(crate) fn block_devices(root: &Path, name: &str) -> Vec<String> {
+    let mtdblock = format!("{BLOCK_MAJOR}:{}", name.trim_start_matches("mtd"));
+    let folder = folder(root, name);
+    let disks = names(&folder).into_iter().map(|disk| folder.join(disk));
+    let disks = disks.filter(|disk| disk.join("queue").exists());
+    let mut all: Vec<String> = disks.filter_map(|disk| line(&disk.join("dev"))).collect();
+    // It is there as soon as somebody opens it, and JFFS2 is mounted by its number without it.
+    if !all.contains(&mtdblock) {
+        all.push(mtdblock);
+    }
+    all
+}
+
+/// UBI devices on MTDs, in words.
+pub(crate) fn attached(root: &Path, mtds: &[String]) -> Vec<String> {
+    let folder = root.join("sys/class/ubi");
+    let on = |ubi: String| {
+        let name = format!("mtd{}", line(&folder.join(&ubi).join("mtd_num"))?);
+        mtds.contains(&name).then(|| format!("UBI has attached {name} as {ubi}"))
+    };
+    names(&folder).into_iter().filter_map(on).collect()
+}
