@@ -1,13 +1,17 @@
 //! `floatgate fit`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::fs::progress_bar;
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::fit::{self, FitReport, FittedParameter, FittedRow, Hypothesis, RESULTS_MAX_BYTES};
+use floatgate_lab::fit::{
+    self, FitReport, FittedParameter, FittedRow, Hypothesis, Prediction, RESULTS_MAX_BYTES,
+};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// Lines that are not understood, of which a report lists no more.
 const LISTED: usize = 10;
@@ -16,7 +20,7 @@ const LISTED: usize = 10;
 #[command(after_help = "The results are a text with any of
   output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
   lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
-  lines of U-Boot (`4194304 bytes read in 350 ms`, and what `sf update` prints)
+  lines of U-Boot: what `time sf read`, `time nand read` and `sf update` print
   lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
   `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
 
@@ -28,7 +32,7 @@ pub(crate) struct Args {
     /// Setup of the board (see `floatgate setups`), or the path of a TOML file
     setup: PathBuf,
 
-    /// Text with the measured figures
+    /// Text with the measured figures; `-` is the standard input
     results: PathBuf,
 
     /// Override any field of the setup: --set bus.clock_hz=80e6
@@ -53,18 +57,36 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sets = Override::parse_all(&args.set)?;
     let base = args.output.as_deref().map(|output| base_of(&args.setup, output)).transpose()?;
     let results = fit::parse(&read(&args.results)?);
-    let report = fit::fit(&library, &setup, &sets, &results, &args.free)?;
-    if let (Some(output), Some(base)) = (&args.output, base) {
+    let bar = progress_bar("{spinner} {elapsed} fitting");
+    let fitted = fit::fit(&library, &setup, &sets, &results, &args.free);
+    bar.finish_and_clear();
+    let report = fitted?;
+    if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
     }
-    args.format.finish(&report, "rows", || show(&args.results, &report))
+    let shown = args.format.finish(&report, "rows", || show(&args.results, &report))?;
+    match &args.output {
+        _ if report.usable => Ok(shown),
+        Some(output) => Err(Failure::new(
+            format!("{}: not written: {UNUSABLE}", output.display()),
+            "correct the figures, the setup, or what is wrong on the board",
+        )),
+        None => Ok(ExitCode::FAILURE),
+    }
 }
+
+const UNUSABLE: &str = "no costs explain the figures";
 
 /// The results as bytes, which may be in any encoding.
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let help = "name a text file with what flash_speed, dd or U-Boot printed";
     let mut bytes = Vec::new();
-    match File::open(path).and_then(|file| file.take(RESULTS_MAX_BYTES + 1).read_to_end(&mut bytes)) {
+    let opened: std::io::Result<Box<dyn std::io::Read>> = if path == Path::new("-") {
+        Ok(Box::new(std::io::stdin()))
+    } else {
+        File::open(path).map(|file| Box::new(file) as _)
+    };
+    match opened.and_then(|file| file.take(RESULTS_MAX_BYTES + 1).read_to_end(&mut bytes)) {
         Ok(read) if read as u64 > RESULTS_MAX_BYTES => Err(Failure::new(
             format!("{}: larger than {} MiB", path.display(), RESULTS_MAX_BYTES >> 20),
             help,
@@ -93,7 +115,7 @@ fn base_of(setup: &Path, output: &Path) -> Result<String, Failure> {
 
 fn show(path: &Path, report: &FitReport) -> String {
     let mut text = format!(
-        "{}\n{} understood, {} not\n",
+        "{}\n{} understood, {} not taken\n",
         report.title,
         common::count(report.understood, "line"),
         report.unknown.len()
@@ -110,20 +132,38 @@ fn show(path: &Path, report: &FitReport) -> String {
         );
     }
     text += &format!("\n{}\n", rows(&report.rows));
+    text +=
+        &report.remarks.iter().map(|remark| format!("{}: {remark}\n", path.display())).collect::<String>();
     text += &format!("worst residual {}", percent(report.worst));
     if let (Some(median), Some(worst)) = (report.median_left_out, report.worst_left_out) {
         text += &format!(
             "; each figure predicted by the others: median {}, worst {}",
-            percent(median),
+            percent(median).trim_start_matches('+'),
             percent(worst)
         );
     }
     text.push('\n');
+    text += &report.predictions.iter().filter(|p| is_undecided(p)).map(undecided).collect::<String>();
     text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
+    if !report.usable {
+        text += &format!("{UNUSABLE}: the fitted ones are of no use\n");
+    }
     for line in &report.unexplained {
         text += &format!("no cost explains the figure of {}:{line}\n", path.display());
     }
     text
+}
+
+/// True of a test whose speed the figures leave open by more than this share.
+fn is_undecided(p: &Prediction) -> bool {
+    p.fastest_kib_s > p.slowest_kib_s * 1.02
+}
+
+fn undecided(p: &Prediction) -> String {
+    format!(
+        "not decided by these figures: {} {:.0} to {:.0} KiB/s agrees with all of them\n",
+        p.name, p.slowest_kib_s, p.fastest_kib_s
+    )
 }
 
 fn costs(parameters: &[FittedParameter]) -> String {
@@ -160,8 +200,8 @@ fn hypothesis(h: &Hypothesis) -> String {
         "may be wrong on the board: {} ({}): with plausible costs the worst figure is {} away, not {}\n",
         h.what,
         h.set.join(", "),
-        percent(h.worst),
-        percent(h.worst_before)
+        percent(h.worst).trim_start_matches('+'),
+        percent(h.worst_before).trim_start_matches('+')
     )
 }
 

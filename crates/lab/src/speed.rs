@@ -11,7 +11,7 @@ use floatgate_device::wire::{Device, read_while_write};
 use floatgate_image::words::count;
 use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use serde::Serialize;
-use std::sync::LazyLock;
+use std::sync::RwLock;
 
 /// Options of a speed test, as `flash_speed` names them.
 #[derive(Clone, Debug)]
@@ -363,11 +363,19 @@ impl<'a> Bench<'a> {
 
 /// Data that is neither blank nor constant. `flash_speed` writes pseudo-random bytes.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
-    FIRST_MIB.get(..len).map_or_else(|| pseudo_random(len), <[u8]>::to_vec)
+    let made = |longest: &Vec<u8>| longest.get(..len).map(<[u8]>::to_vec);
+    let known = LONGEST.read().ok().and_then(|longest| made(&longest));
+    known.unwrap_or_else(|| {
+        let data = pseudo_random(len);
+        if let Ok(mut longest) = LONGEST.write() {
+            longest.clone_from(&data);
+        }
+        data
+    })
 }
 
-/// The first MiB of the pattern: it takes longer to make than a design of a sweep takes to measure.
-static FIRST_MIB: LazyLock<Vec<u8>> = LazyLock::new(|| pseudo_random(1 << 20));
+/// The longest pattern so far, with which all others begin: it takes longer to make than a design of a sweep takes to measure.
+static LONGEST: RwLock<Vec<u8>> = RwLock::new(Vec::new());
 
 /// Bytes of a xorshift generator (Marsaglia 2003).
 fn pseudo_random(len: usize) -> Vec<u8> {

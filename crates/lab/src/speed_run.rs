@@ -97,7 +97,7 @@ pub fn measure(
 
 /// Options with which a rig has the same times for less work: where cells have no errors, contents make no difference to times, and neither does when
 /// bad blocks are looked for.
-fn for_times(options: RigOptions, config: &Config, tests: &SpeedOptions) -> RigOptions {
+pub(crate) fn for_times(options: RigOptions, config: &Config, tests: &SpeedOptions) -> RigOptions {
     let is_raw = tests.filesystem.is_none();
     let has_errors = config.tree().get("cells").is_some();
     RigOptions {

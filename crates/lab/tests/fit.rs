@@ -142,5 +142,126 @@ fn a_board_on_one_line_is_named() {
     let first = report.hypotheses.first().expect("a hypothesis");
     assert!(report.hypotheses.iter().any(|h| h.set == ["bus.lanes=1"]), "{first:?}");
     let right = fit::fit(&library, &setup, &sets, &fit::parse(text.as_bytes()), &[]).unwrap();
-    assert!(right.hypotheses.is_empty() && right.worst < 0.002, "{:?}", right.hypotheses);
+    assert!(right.hypotheses.is_empty() && right.worst.abs() < 0.002, "{:?}", right.hypotheses);
+}
+
+/// Costs that `sets` hide in a setup and whose intervals, fitted to the figures as they are printed, exclude what the board has.
+fn excluded(setup: &str, sets: &[String]) -> Vec<String> {
+    let library = Library::built_in();
+    let base = library.setup(setup).unwrap();
+    let sets = Override::parse_all(sets).unwrap();
+    let truth = library.resolve(&base, &sets).unwrap();
+    let text: String = run(setup, &sets)
+        .iter()
+        .filter(|test| test.printed_kib_s > 0 && !test.name.contains("erase "))
+        .fold("MTD device: 0    count: 10\n".to_owned(), |text, test| {
+            text + &format!("{} speed is {} KiB/s\n", test.name, test.printed_kib_s)
+        });
+    let report = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap();
+    let outside = |p: &&fit::FittedParameter| {
+        let value = truth.extract::<f64>(&p.path).unwrap_or(0.0);
+        !(p.low - 0.01..=p.high + 0.01).contains(&value)
+    };
+    let name = |p: &fit::FittedParameter| {
+        format!("{setup} {}: {:.2} to {:.2} with {:?}", p.path, p.low, p.high, truth.extract::<f64>(&p.path))
+    };
+    report.parameters.iter().filter(outside).map(name).collect()
+}
+
+const OWN: [&str; 8] = [
+    "rww-mx25uw51245g",
+    "nor-serialised",
+    "sama5d2-mx25l25635e",
+    "zc702-mx25uw12845g",
+    "bcm47622-w25n01gv",
+    "mt7986-gd5f1gq5ue",
+    "ma35d1-w25n02jw",
+    "imx6-mx30lf2g18ac",
+];
+
+#[test]
+fn figures_of_the_setup_itself_leave_it_as_it_is() {
+    let all: Vec<String> = OWN.into_par_iter().flat_map_iter(|setup| excluded(setup, &[])).collect();
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+#[test]
+fn intervals_hold_what_is_hidden_and_what_is_stated() {
+    let known: [(&str, &[&str]); 2] = [
+        (
+            "nor-serialised",
+            &["controller.exec.setup_us=27.4562", "host.call_us=391.68", "controller.exec.finish_us=7.8969"],
+        ),
+        ("mt7986-gd5f1gq5ue", &["controller.exec.finish_us=16.59"]),
+    ];
+    let known =
+        known.map(|(setup, sets)| (setup, sets.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>()));
+    let mut state = 7;
+    let mut hidden =
+        |path: &str, usual: f64| format!("{path}={:.4}", usual * 3f64.powf(2.0 * random(&mut state) - 1.0));
+    let drawn = OWN.map(|setup| (setup, vec![hidden("host.call_us", 20.0), hidden("host.page_us", 10.0)]));
+    let boards: Vec<_> = known.into_iter().chain(drawn).collect();
+    let all: Vec<String> = boards.par_iter().flat_map_iter(|(setup, sets)| excluded(setup, sets)).collect();
+    assert!(all.is_empty(), "{all:#?}");
+}
+
+fn fitted(setup: &str, text: &str) -> FitReport {
+    let library = Library::built_in();
+    let base = library.setup(setup).unwrap();
+    fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap()
+}
+
+#[test]
+fn a_cost_that_a_line_states_is_held_there() {
+    let times = |call: f64| {
+        let text = format!(
+            "set host.call_us={call}\npage read 300 us\nset host.call_us={call}\npage write 600 us\n"
+        );
+        fitted("ma35d1-w25n02jw", &text)
+    };
+    let (none, much) = (times(0.0), times(100.0));
+    assert!(none.parameters.iter().all(|p| p.path != "host.call_us"), "{:?}", none.parameters);
+    let before =
+        |report: &FitReport| report.rows[0].fitted_ns_per_byte / (1.0 + report.rows[0].residual_before);
+    assert!(
+        none.rows[0].residual_before < much.rows[0].residual_before,
+        "{} {}",
+        before(&none),
+        before(&much)
+    );
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_named() {
+    let read = |kib_s: u32| format!("eraseblock read speed is {kib_s} KiB/s\n");
+    let report = fitted("imx6-mx30lf2g18ac", &(read(18_550) + &read(9000)));
+    assert!(
+        matches!(&report.remarks[..], [one] if one.starts_with("lines 1 and 2 ")),
+        "{:?}",
+        report.remarks
+    );
+    let report = fitted("imx6-mx30lf2g18ac", &(read(18_550) + &read(18_550)));
+    assert!(report.remarks.is_empty() && report.usable, "{:?}", report.remarks);
+}
+
+#[test]
+fn a_figure_that_no_cost_explains_is_of_no_use() {
+    let report = fitted("imx6-mx30lf2g18ac", "eraseblock read speed is 1 KiB/s\n");
+    assert!(!report.usable && report.worst < -0.5, "{}", report.worst);
+}
+
+#[test]
+fn sizes_that_the_chip_does_not_have_are_named() {
+    let library = Library::built_in();
+    let base = library.setup("imx6-mx30lf2g18ac").unwrap();
+    let error = |text: &str| {
+        fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap_err().to_string()
+    };
+    let large =
+        error("dd if=/dev/mtd0 of=/dev/null bs=1M\n4294967296 bytes (4.0GB) copied, 200.1 seconds, 20MB/s");
+    assert!(large.contains("line 2") && large.contains("268435456"), "{large}");
+    let odd = error("dd if=/dev/mtd0 of=/dev/null bs=7k\n7168000 bytes (6.8MB) copied, 2.1 seconds, 3MB/s");
+    assert!(odd.contains("line 2") && odd.contains("7168 bytes"), "{odd}");
+    let bad = error("eraseblock read speed is 14883 KB/s\npage read speed is 1e4 KiB/s");
+    assert!(bad.contains("line 1") && bad.contains("line 2"), "{bad}");
 }

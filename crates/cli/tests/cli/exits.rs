@@ -1,6 +1,8 @@
 //! Exit codes: 0 done, 1 a check found a problem, 2 wrong usage or input.
 
-use crate::support::{assert_refused, fresh, paper, run, run_in};
+use crate::support::{assert_refused, floatgate, fresh, paper, run, run_in};
+use std::io::Write as _;
+use std::process::Stdio;
 
 /// Command lines that are wrong, each in its own way.
 const WRONG: [&str; 89] = [
@@ -224,4 +226,31 @@ fn repaired_copies_of_sparse_images_are_sparse() {
         assert_eq!(out.len(), len + (64 << 20), "{image}");
         assert!(out.blocks() * 512 < len + (1 << 20), "{image}: {} blocks of 512 bytes", out.blocks());
     }
+}
+
+#[test]
+fn figures_that_no_cost_explains_make_no_setup() {
+    let folder = fresh("fit-absurd");
+    std::fs::write(folder.join("absurd.txt"), "eraseblock read speed is 1 KiB/s\n").unwrap();
+    let shown = run_in(&folder, ["fit", "imx6-mx30lf2g18ac", "absurd.txt"]);
+    assert_eq!(shown.code, Some(1), "{}", shown.err);
+    assert!(
+        shown.out.contains("worst residual -") && shown.out.contains("no costs explain"),
+        "{}",
+        shown.out
+    );
+    let refused = run_in(&folder, ["fit", "imx6-mx30lf2g18ac", "absurd.txt", "-o", "absurd.toml"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("absurd.toml: not written") && !folder.join("absurd.toml").exists());
+}
+
+#[test]
+fn figures_come_from_standard_input() {
+    let mut command = floatgate();
+    let command = command.args(["fit", "imx6-mx30lf2g18ac", "-"]).stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"eraseblock read speed is 18000 KiB/s\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("1 line understood"), "{text}");
 }

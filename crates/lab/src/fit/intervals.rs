@@ -2,6 +2,9 @@
 //!
 //! These are profile intervals: a cost is fixed and the others are fitted again, further and further away from the best fit, until no choice agrees. So
 //! costs that begin or cease to be hidden under the wires are seen. A linear program over the slopes at the best fit says where to begin.
+//!
+//! Polls make steps in the times, so that the choices that agree lie in several places between which none agrees. So each search begins at all choices that
+//! are known to agree and at the stated costs, and what one cost's search finds is where those of the others begin in the next round.
 
 use super::FittedParameter;
 use super::least_squares::{Bounds, Effort, minimise, slopes};
@@ -25,40 +28,68 @@ const REFIT: Effort = Effort { rounds: 6, enough: 1e-4 };
 /// Weight of the place where a refit starts: it decides what the figures do not.
 const PULL: f64 = 0.02;
 
+/// How far within what a figure allows a refit aims, as a share of its width.
+const INSIDE: f64 = 0.05;
+
+/// Rounds of searches, each from what the one before has found.
+const ROUNDS: usize = 3;
+
 /// A value of a cost, and a choice of all costs with which all figures agree there.
+#[derive(Clone)]
 struct Near {
     x: f64,
     at: Vec<f64>,
+}
+
+/// One end of the interval of a cost: the last choice that agrees, and the value beyond it that is taken as the end.
+#[derive(Clone)]
+struct End {
+    near: Near,
+    end: f64,
 }
 
 fn logs(times: &[f64]) -> Vec<f64> {
     times.iter().map(|t| t.ln()).collect()
 }
 
-/// The intervals of all costs around the `best` fit, which has these `times`.
-pub(super) fn of(model: &Model<'_>, keep: &[usize], best: &[f64], times: &[f64]) -> Vec<FittedParameter> {
+/// Distance of a logarithm from the middle of what is allowed, as a share of its width.
+fn from_middle(log: f64, (low, high): (f64, f64)) -> f64 {
+    2.0 * (log - f64::midpoint(low, high)) / (high - low)
+}
+
+/// Distance of a logarithm from what is allowed, and a little further in, as a share of its width.
+fn outside(log: f64, (low, high): (f64, f64)) -> f64 {
+    let inside = INSIDE * (high - low);
+    4.0 * ((log - high + inside).max(0.0) - (low + inside - log).max(0.0)) / (high - low)
+}
+
+/// The intervals of all costs around the `best` fit, which has these `times`; `others` are fits from other starts. Also the
+/// choices of all costs at the ends.
+pub(super) fn of(
+    model: &Model<'_>,
+    keep: &[usize],
+    best: &[f64],
+    times: &[f64],
+    others: &[Vec<f64>],
+) -> (Vec<FittedParameter>, Vec<Vec<f64>>) {
     let logs = logs(&keep.iter().filter_map(|&row| times.get(row)).copied().collect::<Vec<f64>>());
     let search = Search::new(model, keep, &logs);
     let slopes = search.slopes(best, &logs);
-    let one = |i: usize| {
+    let ends = search.all_ends(best, &logs, slopes.as_deref(), others);
+    let one = |(i, (low, high)): (usize, &(End, End))| {
         let p = model.parameters.get(i)?;
         let x = *best.get(i)?;
-        let end = |sign: f64| {
-            let linear = slopes.as_ref().and_then(|slopes| search.linear_end(best, &logs, slopes, i, sign));
-            search.end(best, linear, i, sign)
-        };
-        let b = search.bounds.get(i)?;
-        let (low, high) = rayon::join(|| end(-1.0).unwrap_or(b.low), || end(1.0).unwrap_or(b.high));
         Some(FittedParameter {
             path: p.path.clone(),
             before: p.value,
             value: x * p.scale,
-            low: low.min(x) * p.scale,
-            high: high.max(x) * p.scale,
+            low: low.end.min(x) * p.scale,
+            high: high.end.max(x) * p.scale,
             same_effect: slopes.as_ref().map_or_else(Vec::new, |slopes| same_effect(model, slopes, i)),
         })
     };
-    (0..best.len()).into_par_iter().filter_map(one).collect()
+    let parameters = ends.iter().enumerate().filter_map(one).collect();
+    (parameters, ends.into_iter().flat_map(|(low, high)| [low.near.at, high.near.at]).collect())
 }
 
 /// Costs whose effects are in the same proportion on all figures as those of cost `i`.
@@ -71,6 +102,16 @@ fn same_effect(model: &Model<'_>, slopes: &[Vec<f64>], i: usize) -> Vec<String> 
     };
     let others = slopes.iter().zip(&model.parameters).enumerate();
     others.filter(|(j, (slopes, _))| *j != i && is_same(slopes)).map(|(_, (_, p))| p.path.clone()).collect()
+}
+
+/// Distance of an end from the last value `x` with which all figures agree.
+fn close(x: f64) -> f64 {
+    CLOSE * x.abs().max(1.0)
+}
+
+/// True when an end of `new` is beyond that of `old`.
+fn is_farther(new: &(End, End), old: &(End, End)) -> bool {
+    new.0.end < old.0.end || new.1.end > old.1.end
 }
 
 /// Figures that must agree, and how well.
@@ -105,33 +146,92 @@ impl<'m, 'l> Search<'m, 'l> {
         logs.iter().zip(&self.allowed).all(|(log, (low, high))| (*low..=*high).contains(log))
     }
 
-    /// The value of cost `i` in the direction `sign` of `best` from which on no choice of the others agrees with all figures.
-    fn end(&self, best: &[f64], linear: Option<Vec<f64>>, i: usize, sign: f64) -> Option<f64> {
-        let b = self.bounds.get(i)?;
-        let bound = if sign < 0.0 { b.low } else { b.high };
-        let mut near = Near { x: *best.get(i)?, at: best.to_vec() };
-        if let Some(there) = linear.and_then(|there| self.refit(i, *there.get(i)?, &[there.as_slice(), best]))
-        {
-            near = there;
+    /// Both ends of all costs.
+    fn all_ends(
+        &self,
+        best: &[f64],
+        logs: &[f64],
+        slopes: Option<&[Vec<f64>]>,
+        others: &[Vec<f64>],
+    ) -> Vec<(End, End)> {
+        let stated = self.model.start();
+        let agreeing = others.iter().chain([&stated]).filter(|at| self.agrees_at(at)).cloned();
+        let mut known: Vec<Vec<f64>> = [best.to_vec()].into_iter().chain(agreeing).collect();
+        let linear =
+            |i: usize, sign: f64| slopes.and_then(|slopes| self.linear_end(best, logs, slopes, i, sign));
+        let starts: Vec<Vec<f64>> =
+            [best.to_vec(), stated].into_iter().chain(others.iter().cloned()).collect();
+        let mut ends: Vec<(End, End)> = Vec::new();
+        for _ in 0..ROUNDS {
+            let one = |i: usize| {
+                let before = ends.get(i);
+                let end = |sign: f64, before: Option<&End>| {
+                    self.end(&known, &starts, || linear(i, sign), (i, sign), before)
+                };
+                rayon::join(|| end(-1.0, before.map(|b| &b.0)), || end(1.0, before.map(|b| &b.1)))
+            };
+            let found: Vec<(End, End)> = (0..best.len()).into_par_iter().map(one).collect();
+            known =
+                found.iter().flat_map(|(low, high)| [low.near.at.clone(), high.near.at.clone()]).collect();
+            let is_last =
+                found.iter().zip(&ends).filter(|(new, old)| !is_farther(new, old)).count() == best.len();
+            ends = found;
+            if is_last {
+                break;
+            }
         }
-        if self.refit(i, bound, &[near.at.as_slice(), best]).is_some() {
-            return Some(bound);
+        ends
+    }
+
+    fn agrees_at(&self, at: &[f64]) -> bool {
+        self.model.times_of(at, self.keep).is_some_and(|times| self.agrees(&logs(&times)))
+    }
+
+    /// The end of cost `i` in the direction `sign`: from there on no choice of the others agrees with all figures. The search goes on from the farthest
+    /// choice that is `known` to agree; none agrees beyond the end of the search `before` when that is still it.
+    fn end<L: FnOnce() -> Option<Vec<f64>>>(
+        &self,
+        known: &[Vec<f64>],
+        starts: &[Vec<f64>],
+        linear: L,
+        (i, sign): (usize, f64),
+        before: Option<&End>,
+    ) -> End {
+        let value = |at: &[f64]| at.get(i).copied().unwrap_or_default();
+        let farthest = known.iter().max_by(|a, b| (sign * value(a)).total_cmp(&(sign * value(b))));
+        let at = farthest.cloned().unwrap_or_default();
+        let mut near = Near { x: value(&at), at };
+        if let Some(before) = before.filter(|before| sign * (near.x - before.near.x) <= close(before.near.x))
+        {
+            return before.clone();
+        }
+        let from = |near: &Near| -> Vec<Vec<f64>> { [&near.at].into_iter().chain(starts).cloned().collect() };
+        let b = self.bounds.get(i).copied().unwrap_or(Bounds::NONE);
+        let bound = if sign < 0.0 { b.low } else { b.high };
+        let linear = linear().filter(|there| sign * (value(there) - near.x) > 0.0);
+        if let Some(there) = linear {
+            let all: Vec<Vec<f64>> = [there.clone()].into_iter().chain(from(&near)).collect();
+            near = self.refit(i, value(&there), &all).unwrap_or(near);
+        }
+        if let Some(there) = self.refit(i, bound, &from(&near)) {
+            return End { near: there, end: bound };
         }
         let (mut far, mut step) = (bound, FIRST_STEP);
-        while (far - near.x).abs() > CLOSE * near.x.abs().max(1.0) {
+        while (far - near.x).abs() > close(near.x) {
             let middle = f64::midpoint(near.x, far);
             let there = near.x + sign * step;
             let x = if (there - near.x).abs() < (middle - near.x).abs() { there } else { middle };
-            match self.refit(i, x, &[near.at.as_slice(), best]) {
+            match self.refit(i, x, &from(&near)) {
                 Some(found) => (near, step) = (found, step * 2.0),
                 None => far = x,
             }
         }
-        Some(far)
+        End { near, end: far }
     }
 
-    /// A choice of the other costs with which all figures agree where cost `i` is `x`, found downhill from one of the `starts`.
-    fn refit(&self, i: usize, x: f64, starts: &[&[f64]]) -> Option<Near> {
+    /// A choice of the other costs with which all figures agree where cost `i` is `x`, found downhill from one of the `starts`: first to the middle of
+    /// what the figures allow, then, as the least squares may be outside of it where something is inside, to where nothing is outside.
+    fn refit(&self, i: usize, x: f64, starts: &[Vec<f64>]) -> Option<Near> {
         let without = |all: &[f64]| {
             let (left, right) = all.split_at(i.min(all.len()));
             left.iter().chain(right.iter().skip(1)).copied().collect::<Vec<f64>>()
@@ -142,23 +242,24 @@ impl<'m, 'l> Search<'m, 'l> {
         };
         let mut bounds = self.bounds.clone();
         bounds.remove(i);
-        let mut starts = starts.to_vec();
+        let mut starts: Vec<Vec<f64>> = starts.iter().map(|start| without(start)).collect();
         starts.dedup();
         starts.iter().find_map(|start| {
-            let start = without(start);
-            let errors = |others: &[f64]| {
-                let times = self.model.times_of(&with(others), self.keep)?;
-                // Any agreement will do: it has no error.
-                let agrees = self.agrees(&logs(&times));
-                let pulls = others.iter().zip(&start).map(|(x, x0)| PULL * (x - x0));
-                let errors = self.model.errors(&times, self.keep, others, 0.0);
-                let count = self.keep.len();
-                let all = errors.into_iter().take(count).chain(pulls);
-                Some(all.map(|e| if agrees { 0.0 } else { e }).collect())
+            let downhill = |from: Vec<f64>, error: &dyn Fn(f64, (f64, f64)) -> f64| {
+                let errors = |others: &[f64]| {
+                    let logs = logs(&self.model.times_of(&with(others), self.keep)?);
+                    // Any agreement will do: it has no error.
+                    let agrees = self.agrees(&logs);
+                    let errors = logs.iter().zip(&self.allowed).map(|(log, allowed)| error(*log, *allowed));
+                    let pulls = others.iter().zip(start).map(|(x, x0)| PULL * (x - x0));
+                    Some(errors.chain(pulls).map(|e| if agrees { 0.0 } else { e }).collect())
+                };
+                minimise(from, &bounds, REFIT, errors)
             };
-            let at = with(&minimise(start.clone(), &bounds, REFIT, errors)?);
-            let agrees = self.agrees(&logs(&self.model.times_of(&at, self.keep)?));
-            agrees.then_some(Near { x, at })
+            let near =
+                |others: &[f64]| Some(Near { x, at: with(others) }).filter(|near| self.agrees_at(&near.at));
+            let middle = downhill(start.clone(), &from_middle)?;
+            near(&middle).or_else(|| near(&downhill(middle, &outside)?))
         })
     }
 

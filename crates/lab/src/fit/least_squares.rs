@@ -53,6 +53,9 @@ pub(crate) fn minimise(
 ) -> Option<Vec<f64>> {
     let mut now = errors(&at)?;
     for _ in 0..effort.rounds {
+        if squares(&now) == 0.0 {
+            break;
+        }
         let slopes = slopes(&at, bounds, &now, &errors)?;
         let tries = TRIES.into_iter().filter_map(|(damping, share)| {
             let step = bounded_step(&at, bounds, &slopes, &now, damping)?;

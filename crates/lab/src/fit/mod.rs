@@ -24,13 +24,19 @@ pub use results::{
 use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::speed_run;
-use least_squares::{Effort, minimise, squares};
+use least_squares::{Bounds, Effort, minimise, squares};
 use model::Model;
 use rayon::prelude::*;
 use serde::Serialize;
 
 /// A figure that no cost explains is farther away than this.
 const UNEXPLAINED: f64 = 0.03;
+
+/// Costs with which a figure is farther away than this factor explain nothing.
+const ABSURD: f64 = 2.0;
+
+/// Lines that are not understood, of which an error names no more.
+const NAMED: usize = 5;
 
 /// Weight of the costs that the setup states: they decide what the figures do not.
 const PRIOR: f64 = 0.1;
@@ -77,6 +83,17 @@ pub struct FittedParameter {
     pub same_effect: Vec<String>,
 }
 
+/// Speeds of a test with costs that agree with all figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// Name of the test.
+    pub name: String,
+    /// Speed with the costs that make it slowest, KiB/s.
+    pub slowest_kib_s: f64,
+    /// Speed with the costs that make it fastest, KiB/s.
+    pub fastest_kib_s: f64,
+}
+
 /// Result of a fit.
 #[derive(Clone, Debug, Serialize)]
 pub struct FitReport {
@@ -90,9 +107,9 @@ pub struct FitReport {
     pub parameters: Vec<FittedParameter>,
     /// The figures.
     pub rows: Vec<FittedRow>,
-    /// Largest size of the fitted rows' residuals.
+    /// The fitted rows' residual of the largest size.
     pub worst: f64,
-    /// Largest size of the residuals of rows that were left out; none where no row could be.
+    /// The residual of the largest size of rows that were left out; none where no row could be.
     pub worst_left_out: Option<f64>,
     /// Median of their sizes.
     pub median_left_out: Option<f64>,
@@ -100,6 +117,12 @@ pub struct FitReport {
     pub hypotheses: Vec<Hypothesis>,
     /// Lines of the figures that no cost explains.
     pub unexplained: Vec<usize>,
+    /// Speeds of `flash_speed`'s tests, under the conditions of the first figure, with the costs at the ends of all intervals.
+    pub predictions: Vec<Prediction>,
+    /// Figures that contradict each other, and reservations about single ones, with their lines.
+    pub remarks: Vec<String>,
+    /// False when the costs explain nothing: a figure is farther than a factor of two away, or each cost is at an end of what is tried.
+    pub usable: bool,
 }
 
 /// Fits the costs of `setup` to `results`. `free` names further numbers of the setup, which are fitted within 0.5 times their value and
@@ -116,11 +139,7 @@ pub fn fit(
 ) -> Result<FitReport, Error> {
     let config = library.resolve(setup, sets)?;
     if results.blocks.is_empty() {
-        let why = results.unknown.first().map_or(String::new(), |u| format!("; line {}: {}", u.line, u.why));
-        return Err(Error::asked(
-            format!("the results have no figure{why}"),
-            "give output of flash_speed, dd or U-Boot, or lines like `page read 227 us`",
-        ));
+        return Err(no_figure(&results.unknown));
     }
     let parameters = parameters::of(&config, free)?;
     let model = Model::new(library, setup, sets, &results.blocks, parameters)?;
@@ -135,33 +154,75 @@ pub fn fit(
             "give reads or writes, or free chip.timing.t_bers_us.typ",
         ));
     }
-    let best = solve_from_all(&model, &keep).unwrap_or_else(|| start.clone());
+    let fits = solve_from_all(&model, &keep);
+    let agrees = |at: &Vec<f64>| size(&model.residuals(at), &keep) == 0.0;
+    let best = fits.first().filter(|_| !agrees(&before)).unwrap_or(&start).clone();
     let times = model.times(&best)?;
     let residuals = model.residuals(&times);
-    let worst = size(&residuals, &keep);
+    let worst = largest(keep.iter().filter_map(|&row| residuals.get(row).copied())).unwrap_or_default();
     let left_out: Vec<Option<f64>> =
         (0..times.len()).into_par_iter().map(|row| left_out(&model, &keep, &best, row)).collect();
     let mut sizes: Vec<f64> = left_out.iter().flatten().map(|r| r.abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let first = model.residuals(&before);
+    let contradictions = model.contradictions();
+    let remarks = contradictions.iter().map(contradiction).chain(model.remarks()).collect();
     let rows = model.rows(&times, &residuals, &first, &left_out);
     let unexplained = rows
         .iter()
         .filter(|row| row.fitted && row.residual.abs() > UNEXPLAINED)
         .map(|row| row.line)
         .collect();
+    let (parameters, ends) = intervals::of(&model, &keep, &best, &times, &fits);
     Ok(FitReport {
         title: speed_run::title(&config),
         understood: results.understood,
         unknown: results.unknown.clone(),
-        parameters: intervals::of(&model, &keep, &best, &times),
+        parameters,
         rows,
         worst,
-        worst_left_out: sizes.last().copied(),
+        worst_left_out: largest(left_out.iter().flatten().copied()),
         median_left_out: sizes.get(sizes.len() / 2).copied(),
         hypotheses: hypotheses::explain(library, setup, sets, &config, &results.blocks),
         unexplained,
+        predictions: model.predictions(&ends),
+        remarks,
+        usable: is_usable(&model, &best, &start, worst),
     })
+}
+
+/// The residual of the largest size.
+fn largest(residuals: impl Iterator<Item = f64>) -> Option<f64> {
+    residuals.max_by(|a, b| a.abs().total_cmp(&b.abs()))
+}
+
+/// False when no figure is met, or when all costs have moved to an end of what is tried.
+fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> bool {
+    let is_moved_to_end =
+        |((x, stated), b): ((&f64, &f64), &Bounds)| x != stated && (*x <= b.low || *x >= b.high);
+    let costs = best.iter().zip(stated);
+    let is_near = worst > 1.0 / ABSURD - 1.0 && worst < ABSURD - 1.0;
+    is_near && (best.is_empty() || !costs.zip(&model.bounds()).all(is_moved_to_end))
+}
+
+fn contradiction(((first, second), apart): &((usize, usize), f64)) -> String {
+    format!(
+        "lines {first} and {second} are the same test under the same settings, and their times are {:.1} % apart beyond the rounding: the fit is between them",
+        apart * 100.0
+    )
+}
+
+/// The error of results without a figure: the first lines that are not understood, and why.
+fn no_figure(unknown: &[Unknown]) -> Error {
+    let named = |u: &Unknown| format!("\n  line {}: {}: {}", u.line, u.why, u.text);
+    let mut lines: String = unknown.iter().take(NAMED).map(named).collect();
+    if unknown.len() > NAMED {
+        lines += &format!("\n  and {} more", unknown.len() - NAMED);
+    }
+    Error::asked(
+        format!("the results have no figure{lines}"),
+        "give output of flash_speed, dd or U-Boot, or lines like `page read 227 us`",
+    )
 }
 
 /// The costs that fit the figures `keep` best, as far as steps downhill lead from `start`.
@@ -175,16 +236,17 @@ fn solve(model: &Model<'_>, keep: &[usize], start: &[f64], prior: f64) -> Option
 /// Factors of the stated costs from which a fit starts: what the wires hide of small costs has no slope there.
 const STARTS: [f64; 3] = [1.0, 0.4, 2.5];
 
-/// The best fit of several starts.
-fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Option<Vec<f64>> {
+/// The fits from several starts, the best first.
+fn solve_from_all(model: &Model<'_>, keep: &[usize]) -> Vec<Vec<f64>> {
     let fit = |factor: &f64| {
         let start: Vec<f64> = model.start().iter().map(|x| x * factor).collect();
         let best = solve(model, keep, &start, PRIOR)?;
         let times = model.times_of(&best, keep)?;
         Some((squares(&model.errors(&times, keep, &best, PRIOR)), best))
     };
-    let fits: Vec<_> = STARTS.par_iter().filter_map(fit).collect();
-    fits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, best)| best)
+    let mut fits: Vec<_> = STARTS.par_iter().filter_map(fit).collect();
+    fits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    fits.into_iter().map(|(_, best)| best).collect()
 }
 
 /// Largest size of the residuals of some rows.
@@ -215,7 +277,7 @@ pub fn to_toml(report: &FitReport, base: &str, sets: &[Override]) -> String {
         quoted(&format!(
             "floatgate fit to {} figures, the worst {:.1} % away",
             report.rows.iter().filter(|row| row.fitted).count(),
-            report.worst * 100.0
+            report.worst.abs() * 100.0
         )),
         quoted(base)
     );

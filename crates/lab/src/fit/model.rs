@@ -2,11 +2,12 @@
 
 use super::least_squares::Bounds;
 use super::parameters::{self, Parameter};
-use super::{Block, Figure, FittedRow, Measure, Measurement};
-use crate::config::{Library, Override, Setup};
+use super::{Block, Figure, FittedRow, Measure, Measurement, Prediction};
+use crate::config::{Config, Library, Override, Prepared, Setup};
 use crate::error::Error;
 use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
+use crate::speed_run::for_times;
 use floatgate_mtd::Geometry;
 use rayon::prelude::*;
 
@@ -28,11 +29,35 @@ struct Target {
     interval: (f64, f64),
 }
 
+/// Setup under which figures were measured.
+struct Condition {
+    /// As the input says it.
+    set: Vec<String>,
+    /// Its paths: costs that it states are held.
+    held: Vec<String>,
+    /// All overrides.
+    sets: Vec<Override>,
+    /// The setup with its files read: most of the time of a simulation would go there.
+    prepared: Prepared,
+}
+
+impl Condition {
+    /// True of a cost that a line `set` states for these figures.
+    fn holds(&self, p: &Parameter) -> bool {
+        self.held.iter().any(|path| {
+            p.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    fn config(&self, values: &[Override]) -> Result<Config, Error> {
+        Ok(self.prepared.with(&self.sets.iter().chain(values).cloned().collect::<Vec<_>>())?)
+    }
+}
+
 /// Figures, and the setups that simulate them.
 pub(super) struct Model<'l> {
     library: &'l Library,
-    setup: &'l Setup,
-    conditions: Vec<(Vec<String>, Vec<Override>)>,
+    conditions: Vec<Condition>,
     targets: Vec<Target>,
     pub(super) parameters: Vec<Parameter>,
 }
@@ -45,14 +70,21 @@ impl<'l> Model<'l> {
         blocks: &[Block],
         parameters: Vec<Parameter>,
     ) -> Result<Self, Error> {
-        let mut model = Self { library, setup, conditions: Vec::new(), targets: Vec::new(), parameters };
+        let mut model = Self { library, conditions: Vec::new(), targets: Vec::new(), parameters };
         for block in blocks {
-            let mut all = sets.to_vec();
-            all.extend(Override::parse_all(&block.set)?);
+            let own = Override::parse_all(&block.set)?;
+            let all: Vec<Override> = sets.iter().chain(&own).cloned().collect();
+            let condition = Condition {
+                set: block.set.clone(),
+                held: own.iter().map(Override::path).collect(),
+                prepared: library.prepare(setup, &all)?,
+                sets: all,
+            };
             let line = block.figures.first().map_or(0, |first| first.line);
             let place = || format!("the block of line {line}");
-            let config = library.resolve(setup, &all)?;
-            let rig = rig::wire(library, &config, options()).map_err(|e| Error::from(e).within(place()))?;
+            let config = condition.config(&[])?;
+            let rig =
+                rig::wire(library, &config, options(&config)).map_err(|e| Error::from(e).within(place()))?;
             let geometry = rig.device.geometry().clone();
             let kib = kib(block, &geometry);
             for measurement in &block.figures {
@@ -61,7 +93,7 @@ impl<'l> Model<'l> {
                 let interval = interval(&measurement, &tests, kib, &geometry);
                 model.targets.push(Target { condition, measurement, tests, interval });
             }
-            model.conditions.push((block.set.clone(), all));
+            model.conditions.push(condition);
         }
         Ok(model)
     }
@@ -95,21 +127,14 @@ impl<'l> Model<'l> {
     }
 
     fn simulate(&self, at: &[f64], rows: &[usize]) -> Result<Vec<f64>, Error> {
-        let values: Vec<String> = self
-            .parameters
-            .iter()
-            .zip(at)
-            .map(|(p, x)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale)))
-            .collect();
-        let values = Override::parse_all(&values)?;
-        let run = |(condition, (_, sets)): (usize, &(Vec<String>, Vec<Override>))| {
+        let run = |(index, condition): (usize, &Condition)| {
             let mut tests: Vec<Test> = Vec::new();
             for target in rows.iter().filter_map(|&row| self.targets.get(row)) {
-                let new = target.tests.iter().filter(|_| target.condition == condition);
+                let new = target.tests.iter().filter(|_| target.condition == index);
                 tests.extend(new);
             }
             tests.dedup();
-            self.run(&sets.iter().chain(&values).cloned().collect::<Vec<_>>(), tests)
+            self.run_at(condition, at, tests)
         };
         let runs: Result<Vec<Vec<(Test, f64)>>, Error> =
             self.conditions.iter().enumerate().map(run).collect();
@@ -127,13 +152,36 @@ impl<'l> Model<'l> {
         rows.iter().map(|&row| time(row).ok_or_else(missing)).collect()
     }
 
-    /// Times of tests on one setup, ns per byte. As in `flash_speed`, blocks are written before they are read.
-    fn run(&self, sets: &[Override], tests: Vec<Test>) -> Result<Vec<(Test, f64)>, Error> {
+    /// Times of tests under a condition, ns per byte.
+    fn run_at(&self, condition: &Condition, at: &[f64], tests: Vec<Test>) -> Result<Vec<(Test, f64)>, Error> {
         if tests.is_empty() {
             return Ok(Vec::new());
         }
-        let config = self.library.resolve(self.setup, sets)?;
-        let mut rig = rig::wire(self.library, &config, options())?;
+        let value =
+            |(p, x): (&Parameter, &f64)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale));
+        let free = self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p));
+        let values = Override::parse_all(&free.map(value).collect::<Vec<_>>())?;
+        self.run(&condition.config(&values)?, tests)
+    }
+
+    /// Slowest and fastest speed of `flash_speed`'s tests with any of these costs, under the conditions of the first figure.
+    pub(super) fn predictions(&self, costs: &[Vec<f64>]) -> Vec<Prediction> {
+        let tests = [0, 1, 2].into_iter().flat_map(|n| [Test::Write(n), Test::Read(n)]);
+        let run = |at: &Vec<f64>| self.run_at(self.conditions.first()?, at, tests.clone().collect()).ok();
+        let runs: Vec<Vec<(Test, f64)>> = costs.par_iter().filter_map(run).collect();
+        let prediction = |test: Test| {
+            let speeds =
+                || runs.iter().flatten().filter(|(t, _)| *t == test).map(|(_, ns)| 1e9 / (ns * 1024.0));
+            let slowest_kib_s = speeds().min_by(f64::total_cmp)?;
+            let fastest_kib_s = speeds().max_by(f64::total_cmp)?;
+            Some(Prediction { name: test.name(), slowest_kib_s, fastest_kib_s })
+        };
+        tests.clone().filter_map(prediction).collect()
+    }
+
+    /// Times of tests on one setup, ns per byte. As in `flash_speed`, blocks are written before they are read.
+    fn run(&self, config: &Config, tests: Vec<Test>) -> Result<Vec<(Test, f64)>, Error> {
+        let mut rig = rig::wire(self.library, config, options(config))?;
         let writes = tests.iter().any(|test| matches!(test, Test::Write(_)));
         let first = Some(Test::Write(0)).filter(|_| !writes);
         let mut times: Vec<(Test, f64)> = Vec::new();
@@ -186,10 +234,32 @@ impl<'l> Model<'l> {
 
     /// True of rows that measure the same under the same conditions.
     pub(super) fn is_same(&self, a: usize, b: usize) -> bool {
+        let set = |target: &Target| self.conditions.get(target.condition).map(|condition| &condition.set);
         match (self.targets.get(a), self.targets.get(b)) {
-            (Some(a), Some(b)) => a.condition == b.condition && a.tests == b.tests,
+            (Some(a), Some(b)) => set(a) == set(b) && a.tests == b.tests,
             _ => false,
         }
+    }
+
+    /// Pairs of lines that measure the same under the same conditions, and the longer time over the shorter one beyond the tools' rounding, minus 1, where the
+    /// model's error does not explain it.
+    pub(super) fn contradictions(&self) -> Vec<((usize, usize), f64)> {
+        let lines = |a: usize, b: usize| {
+            Some((self.targets.get(a)?.measurement.line, self.targets.get(b)?.measurement.line))
+        };
+        let apart = |a: usize, b: usize| {
+            let ((a_low, a_high), (b_low, b_high)) = (self.interval(a)?, self.interval(b)?);
+            let apart = (a_low / b_high).max(b_low / a_high) - 1.0;
+            Some((lines(a, b)?, apart)).filter(|_| apart > 2.0 * MODEL)
+        };
+        let first = |b: usize| (0..b).find(|&a| self.is_same(a, b)).and_then(|a| apart(a, b));
+        (0..self.targets.len()).filter_map(first).collect()
+    }
+
+    /// Remarks on single figures, as `line 3: ...`.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let remark = |t: &Target| Some(format!("line {}: {}", t.measurement.line, t.measurement.remark?));
+        self.targets.iter().filter_map(remark).collect()
     }
 
     /// The model without costs that change no row, and the times of its rows.
@@ -222,7 +292,10 @@ impl<'l> Model<'l> {
         let row = |(row, target): (usize, &Target)| FittedRow {
             line: target.measurement.line,
             name: name(target),
-            set: self.conditions.get(target.condition).map_or_else(Vec::new, |(set, _)| set.clone()),
+            set: self
+                .conditions
+                .get(target.condition)
+                .map_or_else(Vec::new, |condition| condition.set.clone()),
             measured: target.measurement.text.clone(),
             ns_per_byte: f64::midpoint(target.interval.0, target.interval.1),
             fitted_ns_per_byte: at(times, row),
@@ -235,9 +308,8 @@ impl<'l> Model<'l> {
     }
 }
 
-/// Bad block marks are read outside of the measured time: only when they are needed.
-fn options() -> RigOptions {
-    RigOptions { marks_on_demand: true, ..RigOptions::default() }
+fn options(config: &Config) -> RigOptions {
+    for_times(RigOptions::default(), config, &SpeedOptions::default())
 }
 
 fn name(target: &Target) -> String {
@@ -252,6 +324,13 @@ fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, Er
     let page = u64::from(speed::page_bytes(geometry));
     let block = u64::from(geometry.erase_bytes);
     let line = measurement.line;
+    let size = geometry.size_bytes;
+    if let Some(bytes) = measurement.bytes.filter(|&bytes| bytes > size) {
+        return Err(Error::asked(
+            format!("line {line}: {bytes} bytes are more than the chip's {size}"),
+            "take the setup of the chip that was measured",
+        ));
+    }
     let pages = match measurement.measure {
         Measure::Test(Test::Write(n) | Test::Read(n)) => n,
         _ => 0,
@@ -272,6 +351,14 @@ fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, Er
             return Err(Error::asked(
                 format!(
                     "line {line}: dd with units of {unit} bytes reads each page of {page} bytes several times"
+                ),
+                "measure with bs=1M",
+            ));
+        }
+        Measure::Bytes { unit, .. } if unit < block && unit % page != 0 => {
+            return Err(Error::asked(
+                format!(
+                    "line {line}: dd with units of {unit} bytes, which are no whole pages of {page} bytes"
                 ),
                 "measure with bs=1M",
             ));

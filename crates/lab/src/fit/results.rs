@@ -50,6 +50,22 @@ pub struct Measurement {
     pub figure: Figure,
     /// The figure as printed, with its unit.
     pub text: String,
+    /// Bytes that were moved, where the tool says it.
+    pub bytes: Option<u64>,
+    /// Reservation about what was measured.
+    pub remark: Option<&'static str>,
+}
+
+impl Measurement {
+    fn new(measure: Measure, figure: Figure, text: String) -> Self {
+        Self { line: 0, measure, figure, text, bytes: None, remark: None }
+    }
+
+    /// The time in seconds, of which two are given, of `bytes`.
+    fn of_bytes(measure: Measure, (low, high): (f64, f64), bytes: f64, text: String) -> Self {
+        let figure = Figure::NsPerByte(low * 1e9 / bytes, high * 1e9 / bytes);
+        Self { bytes: Some(bytes as u64), ..Self::new(measure, figure, text) }
+    }
 }
 
 /// Figures measured under the same conditions.
@@ -106,61 +122,104 @@ enum Line {
     Nothing,
     Set(String),
     Count(u32),
-    Figure(Measure, Figure, String),
-    /// Operation and unit of the next figure of dd.
-    Dd {
-        unit: Option<u64>,
-        write: Option<bool>,
-    },
+    Figure(Measurement),
+    /// Command line of the next figure of dd.
+    Dd(Dd),
     /// Records that dd counted.
     Records(u64),
-    Wrong(&'static str),
+    /// Bytes that U-Boot has moved in the time that follows.
+    Moved(Moved),
+    /// State of the blocks whose speeds `floatgate probe` prints next.
+    State(&'static str),
+    Wrong(String),
+}
+
+impl Line {
+    fn wrong(why: &str) -> Self {
+        Self::Wrong(why.to_owned())
+    }
+}
+
+/// Command line of dd.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Dd {
+    unit: u64,
+    /// True of writes; or the reason why its figure is none of the flash.
+    write: Result<bool, &'static str>,
+}
+
+/// What U-Boot has done before it prints the time; none where no test of the flash does it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Moved {
+    bytes: f64,
+    test: Option<Test>,
 }
 
 #[derive(Default)]
 struct Reader {
     results: Results,
     block: Block,
-    unit: Option<u64>,
-    write: bool,
+    dd: Option<Dd>,
     records: Option<u64>,
+    moved: Option<Moved>,
+    state: Option<&'static str>,
     figures: usize,
 }
 
 impl Reader {
     fn line(&mut self, number: usize, text: &str) {
-        let meaning = self.meaning(without_prefix(text));
-        match meaning {
+        match self.meaning(without_prefix(text)) {
             Line::Nothing => return,
             Line::Wrong(why) => {
-                let text: String = text.trim().chars().filter(|c| !c.is_control()).take(60).collect();
-                self.results.unknown.push(Unknown { line: number, text, why: why.to_owned() });
+                // The command above was that of this figure.
+                self.dd = self.dd.filter(|_| !text.contains("copied, "));
+                return self.refuse(number, text, why);
+            }
+            Line::State(state) => {
+                self.state = Some(state);
                 return;
             }
             Line::Set(set) => {
                 if !self.block.figures.is_empty() {
                     self.close();
                 }
+                self.state = None;
                 self.block.set.extend(Some(set).filter(|set| !set.is_empty()));
             }
             Line::Count(count) => self.block.blocks = Some(count),
-            Line::Dd { unit, write } => {
-                self.unit = unit.or(self.unit.filter(|_| write.is_none()));
-                self.write = write.unwrap_or(self.write);
-            }
+            Line::Dd(dd) => self.dd = Some(dd),
             Line::Records(records) => self.records = Some(records),
-            Line::Figure(measure, figure, text) => {
-                (self.unit, self.records, self.write) = (None, None, false);
+            Line::Moved(moved) => self.moved = Some(moved),
+            Line::Figure(measurement) => {
+                (self.dd, self.records, self.moved) = (None, None, None);
+                if let Some(why) = self.is_other_state(&measurement) {
+                    return self.refuse(number, text, why);
+                }
                 self.figures += 1;
                 if self.figures > FIGURES_MAX {
-                    let why = format!("more than {FIGURES_MAX} figures");
-                    self.results.unknown.push(Unknown { line: number, text, why });
-                    return;
+                    return self.refuse(number, text, format!("more than {FIGURES_MAX} figures"));
                 }
-                self.block.figures.push(Measurement { line: number, measure, figure, text });
+                self.block.figures.push(Measurement { line: number, ..measurement });
             }
         }
         self.results.understood += 1;
+    }
+
+    fn refuse(&mut self, line: usize, text: &str, why: String) {
+        let text: String = text.trim().chars().filter(|c| !c.is_control()).take(60).collect();
+        self.results.unknown.push(Unknown { line, text, why });
+    }
+
+    /// Reason why a speed that `floatgate probe` prints is not that of written blocks, or was printed of those.
+    fn is_other_state(&self, measurement: &Measurement) -> Option<String> {
+        let is_known = self.block.figures.iter().any(|known| known.measure == measurement.measure);
+        match self.state {
+            Some("blank") => Some("blank eraseblocks, which are read otherwise than written ones".to_owned()),
+            Some(state) if state != "written" && is_known => {
+                Some(format!("eraseblocks that are {state}: the figure above is that of written ones"))
+            }
+            _ => None,
+        }
     }
 
     fn close(&mut self) {
@@ -176,37 +235,81 @@ impl Reader {
     }
 
     fn meaning(&self, text: &str) -> Line {
+        if let Some(state) = state(text) {
+            return Line::State(state);
+        }
         if says_nothing(text) {
             return Line::Nothing;
         }
         if text == "set" || text.starts_with("set ") {
             return set_line(text.trim_start_matches("set").trim());
         }
-        let readers: [fn(&Self, &str) -> Option<Line>; 7] = [
+        let readers: [fn(&Self, &str) -> Option<Line>; 9] = [
             |_, text| flash_speed(text),
             |_, text| device(text),
             |_, text| dd_command(text),
             |_, text| records(text),
             Self::dd,
             |_, text| u_boot(text),
+            |_, text| moved(text),
+            Self::u_boot_time,
             |_, text| own(text),
         ];
-        readers.iter().find_map(|read| read(self, text)).unwrap_or(Line::Wrong("no form that is known"))
+        readers
+            .iter()
+            .find_map(|read| read(self, text))
+            .unwrap_or_else(|| Line::wrong("no form that is known"))
     }
 
     /// `16777216 bytes (17 MB, 16 MiB) copied, 2.71 s, 6.2 MB/s`, and busybox's `(16.0MB) copied, 2.709654 seconds, 5.9MB/s`.
     fn dd(&self, text: &str) -> Option<Line> {
+        const LANGUAGE: &str = "dd in another language: run it with LC_ALL=C";
+        if ["copiés", "kopiert", "copiados", "copiati"].iter().any(|word| text.contains(word)) {
+            return Some(Line::wrong(LANGUAGE));
+        }
         let (bytes, rest) = text.split_once(" bytes ")?;
         let time = rest.split_once("copied, ")?.1;
         let seconds = time.split([' ', 's']).next()?;
-        let Some(((low, high), bytes)) = span(seconds).zip(number(bytes)) else {
-            return Some(Line::Wrong("no time above 0"));
+        let Some((span, bytes)) = span(seconds).zip(number(bytes)) else {
+            return Some(Line::wrong(if seconds.contains(',') { LANGUAGE } else { "no time above 0" }));
         };
         let counted = self.records.filter(|&n| n > 0).map(|n| (bytes / n as f64).ceil() as u64);
-        let unit = self.unit.or(counted).unwrap_or(u64::MAX);
-        let figure = Figure::NsPerByte(low * 1e9 / bytes, high * 1e9 / bytes);
-        Some(Line::Figure(Measure::Bytes { unit, write: self.write }, figure, format!("{seconds} s")))
+        let write = match self.dd.map_or(Ok(false), |dd| dd.write) {
+            Ok(write) => write,
+            Err(why) => return Some(Line::wrong(why)),
+        };
+        let unit = self.dd.map(|dd| dd.unit).or(counted).unwrap_or(u64::MAX);
+        let measure = Measure::Bytes { unit, write };
+        Some(Line::Figure(Measurement::of_bytes(measure, span, bytes, format!("{seconds} s"))))
     }
+
+    /// `time: 1.680 seconds`, `time: 1 minutes, 2.345 seconds` behind what U-Boot's `time` has run.
+    fn u_boot_time(&self, text: &str) -> Option<Line> {
+        let time = text.strip_prefix("time: ")?.strip_suffix(" seconds")?;
+        let (minutes, seconds) = time.split_once(" minutes, ").unwrap_or(("0", time));
+        let (Some((low, high)), Ok(minutes)) = (span(seconds), minutes.parse::<u32>()) else {
+            return Some(Line::wrong("no time above 0"));
+        };
+        let Some(Moved { bytes, test }) = self.moved else {
+            return Some(Line::wrong(
+                "no line above says how many bytes U-Boot has read or written in this time",
+            ));
+        };
+        let Some(test) = test else {
+            return Some(Line::wrong("the time of an erase, whose eraseblocks are not known"));
+        };
+        let more = 60.0 * f64::from(minutes);
+        let measurement =
+            Measurement::of_bytes(Measure::Test(test), (low + more, high + more), bytes, format!("{time} s"));
+        Some(Line::Figure(measurement))
+    }
+}
+
+/// The state of the blocks in a heading of `floatgate probe`: `# 16 eraseblocks, just written`.
+fn state(text: &str) -> Option<&'static str> {
+    let (count, state) = text.strip_prefix("# ")?.split_once(", ")?;
+    let is_heading = count.ends_with(" eraseblock") || count.ends_with(" eraseblocks");
+    ["written", "blank", "just written"].into_iter().find(|known| is_heading && *known == state.trim())
 }
 
 /// The text behind what dmesg, syslog and the tests' own names put before it.
@@ -226,8 +329,23 @@ fn without_prefix(text: &str) -> &str {
 
 /// True of blank lines, comments, rules and the progress of the tests.
 fn says_nothing(text: &str) -> bool {
-    let progress =
-        ["testing ", "scanning ", "scanned ", "finished", "not NAND", "erasing", "Testing ", "Scanning "];
+    let progress = [
+        "testing ",
+        "scanning ",
+        "scanned ",
+        "finished",
+        "not NAND",
+        "erasing",
+        "Testing ",
+        "Scanning ",
+        "device ",
+        "NAND read: ",
+        "NAND write: ",
+        "NAND erase: ",
+        "=>",
+        "time sf ",
+        "time nand ",
+    ];
     text.trim_matches(['=', '-', '*']).is_empty()
         || text.starts_with('#') && !text.contains("dd ")
         || progress.iter().any(|begin| text.starts_with(begin))
@@ -240,24 +358,48 @@ fn set_line(set: &str) -> Line {
     if is_condition {
         Line::Set(set.to_owned())
     } else {
-        Line::Wrong("write it like `set bus.clock_hz=80e6`")
+        Line::wrong("write it like `set bus.clock_hz=80e6`")
     }
 }
 
 /// `eraseblock write speed is 3542 KiB/s`, `2x multi-block erase speed is 247841 KiB/s`.
 fn flash_speed(text: &str) -> Option<Line> {
     let (name, rest) = text.split_once(" speed is ")?;
-    let (figure, unit) = rest.split_once(' ')?;
+    let rest = rest.split('(').next()?.trim();
     let name = name.replace(" multi-block", "");
     let Some(test) = Test::from_name(&name) else {
-        return Some(Line::Wrong("no test of flash_speed has this name"));
+        return Some(Line::wrong("no test of flash_speed has this name"));
     };
-    match number(figure) {
-        Some(kib_s) if unit.starts_with("KiB/s") => {
-            Some(Line::Figure(Measure::Test(test), Figure::FlashSpeed(kib_s), format!("{figure} KiB/s")))
-        }
-        _ => Some(Line::Wrong("no speed above 0 in KiB/s: measure more blocks")),
+    let Some((text, unit)) = rest.rsplit_once(' ') else {
+        return Some(Line::Wrong(format!("`{rest}` is no number with a unit")));
+    };
+    let Some(per_unit) = bytes_of(unit) else {
+        return Some(Line::Wrong(format!("`{unit}` is none of KiB/s, MiB/s, kB/s, MB/s")));
+    };
+    if text.parse::<f64>() == Ok(0.0) {
+        return Some(Line::wrong("the tests were too short for a speed above 0: measure more blocks"));
     }
+    let Some((kib_s, (low, high))) = number(text).zip(span(text)) else {
+        return Some(Line::Wrong(format!("`{text}` is no plain number above 0")));
+    };
+    let figure = if unit == "KiB/s" { Figure::FlashSpeed(kib_s) } else { per_s(low, high, per_unit) };
+    Some(Line::Figure(Measurement::new(Measure::Test(test), figure, format!("{text} {unit}"))))
+}
+
+/// Bytes of the unit of a speed.
+fn bytes_of(unit: &str) -> Option<f64> {
+    match unit {
+        "KiB/s" => Some(1024.0),
+        "MiB/s" => Some(1_048_576.0),
+        "kB/s" => Some(1e3),
+        "MB/s" => Some(1e6),
+        _ => None,
+    }
+}
+
+/// A speed between two numbers of units of so many bytes.
+fn per_s(low: f64, high: f64, bytes: f64) -> Figure {
+    Figure::NsPerByte(1e9 / (high * bytes), 1e9 / (low * bytes))
 }
 
 /// `MTD device: 4    count: 16`, `blocks 16`; the sizes of the device say nothing that the setup does not.
@@ -268,7 +410,7 @@ fn device(text: &str) -> Option<Line> {
     });
     match count.map(|count| count.trim().parse()) {
         Some(Ok(count)) if count > 0 => Some(Line::Count(count)),
-        Some(_) => Some(Line::Wrong("no number of blocks above 0")),
+        Some(_) => Some(Line::wrong("no number of blocks above 0")),
         None if text.starts_with("MTD device") => Some(Line::Nothing),
         None => None,
     }
@@ -283,9 +425,23 @@ fn dd_command(text: &str) -> Option<Line> {
         return None;
     }
     let of = |name: &str| options().find(|(key, _)| *key == name).map(|(_, value)| value);
-    let unit = of("bs").map_or(Some(512), with_suffix);
-    let write = of("of").is_some_and(|to| to.contains("mtd"));
-    Some(if unit.is_some() { Line::Dd { unit, write: Some(write) } } else { Line::Wrong("bs is no size") })
+    Some(match of("bs").map_or(Some(512), with_suffix) {
+        Some(unit) => Line::Dd(Dd { unit, write: direction(of("if"), of("of")) }),
+        None => Line::wrong("bs is no size"),
+    })
+}
+
+/// True when dd writes to the flash, false when it reads from it.
+fn direction(from: Option<&str>, to: Option<&str>) -> Result<bool, &'static str> {
+    let is_flash = |path: Option<&str>| path.is_some_and(|path| path.starts_with("/dev/mtd"));
+    let is_device = |path: &str| path.starts_with("/dev/") && !["/dev/null", "/dev/stdout"].contains(&path);
+    match (is_flash(from), is_flash(to)) {
+        (true, true) => Err("dd from flash to flash: a read and a write in one time"),
+        (false, true) => Ok(true),
+        (true, false) if to.is_some_and(is_device) => Err("dd to another device: read to /dev/null"),
+        (true, false) => Ok(false),
+        (false, false) => Err("dd neither from nor to /dev/mtd*: no figure of the flash"),
+    }
 }
 
 /// A size as dd takes it: 2048, 4k, 1M, 1MB.
@@ -307,33 +463,50 @@ fn with_suffix(text: &str) -> Option<u64> {
 fn records(text: &str) -> Option<Line> {
     let (whole, part) = text.strip_suffix(" records in")?.split_once('+')?;
     match (whole.trim().parse::<u64>(), part.parse::<u64>()) {
-        (Ok(whole), Ok(part)) => {
-            Some(whole.checked_add(part).map_or(Line::Wrong("too many records"), Line::Records))
-        }
-        _ => Some(Line::Wrong("no number of records")),
+        // Of records that are not whole the size is not known.
+        (Ok(whole), Ok(part)) => Some(if part == 0 { Line::Records(whole) } else { Line::Nothing }),
+        _ => Some(Line::wrong("no number of records")),
     }
 }
 
 /// `4194304 bytes read in 350 ms (11.4 MiB/s)`, `16777216 bytes written, 0 bytes skipped in 59.8s, speed 285975 B/s`.
 fn u_boot(text: &str) -> Option<Line> {
     let (bytes, rest) = text.split_once(" bytes ")?;
-    let (measure, low, high, time) = if let Some(rest) = rest.strip_prefix("read in ") {
+    let (measure, span, time, remark) = if let Some(rest) = rest.strip_prefix("read in ") {
         let ms = rest.split_once(" ms")?.0;
-        let count = number(ms);
-        let Some(count) = count else { return Some(Line::Wrong("no time above 0")) };
-        (Measure::Test(Test::Read(0)), count / 1e3, (count + 1.0) / 1e3, format!("{ms} ms"))
+        let Some(count) = number(ms) else { return Some(Line::wrong("no time above 0")) };
+        let remark = "U-Boot prints this of files: the filesystem's time counts as the flash's; `time sf read` and `time nand read` have none";
+        (Measure::Test(Test::Read(0)), (count / 1e3, (count + 1.0) / 1e3), format!("{ms} ms"), Some(remark))
     } else {
         let rest = rest.strip_prefix("written, ")?;
         let (skipped, rest) = rest.split_once(" bytes skipped in ")?;
         if skipped != "0" {
-            return Some(Line::Wrong("blocks were skipped: their number is not known"));
+            return Some(Line::wrong("blocks were skipped: their number is not known"));
         }
         let seconds = rest.split(['s', ' ']).next()?;
-        let Some((low, high)) = span(seconds) else { return Some(Line::Wrong("no time above 0")) };
-        (Measure::Update, low, high, format!("{seconds} s"))
+        let Some(span) = span(seconds) else { return Some(Line::wrong("no time above 0")) };
+        (Measure::Update, span, format!("{seconds} s"), None)
     };
-    let Some(bytes) = number(bytes) else { return Some(Line::Wrong("no number of bytes")) };
-    Some(Line::Figure(measure, Figure::NsPerByte(low * 1e9 / bytes, high * 1e9 / bytes), time))
+    let Some(bytes) = number(bytes) else { return Some(Line::wrong("no number of bytes")) };
+    Some(Line::Figure(Measurement { remark, ..Measurement::of_bytes(measure, span, bytes, time) }))
+}
+
+/// `SF: 4194304 bytes @ 0x0 Read: OK`, ` 4194304 bytes read: OK`: the time follows.
+fn moved(text: &str) -> Option<Line> {
+    let (bytes, rest) = text.strip_prefix("SF: ").unwrap_or(text).split_once(" bytes ")?;
+    let (what, end) = rest.rsplit_once(": ")?;
+    let what = what.rsplit(' ').next()?;
+    let test = match what.to_ascii_lowercase().as_str() {
+        "read" => Some(Test::Read(0)),
+        "written" => Some(Test::Write(0)),
+        "erased" => None,
+        _ => return None,
+    };
+    Some(match number(bytes) {
+        Some(bytes) if end == "OK" => Line::Moved(Moved { bytes, test }),
+        Some(_) => Line::wrong("U-Boot says that it has failed"),
+        None => Line::wrong("no number of bytes"),
+    })
 }
 
 /// `page read 227 us`, `eraseblock write 3.4 MiB/s`: a test of `flash_speed`, or `update`.
@@ -342,20 +515,16 @@ fn own(text: &str) -> Option<Line> {
     let [name @ .., figure, unit] = words.as_slice() else { return None };
     let name = name.join(" ");
     let measure = if name == "update" { Measure::Update } else { Measure::Test(Test::from_name(&name)?) };
-    let Some((low, high)) = span(figure) else { return Some(Line::Wrong("no figure above 0")) };
-    let per_s = |bytes: f64| Figure::NsPerByte(1e9 / (high * bytes), 1e9 / (low * bytes));
+    let Some((low, high)) = span(figure) else { return Some(Line::wrong("no figure above 0")) };
     let per_call = |ns: f64| Figure::NsPerCall(low * ns, high * ns);
-    let figure_of = match *unit {
-        "KiB/s" => per_s(1024.0),
-        "MiB/s" => per_s(1_048_576.0),
-        "kB/s" => per_s(1e3),
-        "MB/s" => per_s(1e6),
-        "us" => per_call(1e3),
-        "ms" => per_call(1e6),
-        "s" => per_call(1e9),
-        _ => return Some(Line::Wrong("the unit is none of KiB/s, MiB/s, kB/s, MB/s, us, ms, s")),
+    let figure_of = match (*unit, bytes_of(unit)) {
+        (_, Some(bytes)) => per_s(low, high, bytes),
+        ("us", _) => per_call(1e3),
+        ("ms", _) => per_call(1e6),
+        ("s", _) => per_call(1e9),
+        _ => return Some(Line::wrong("the unit is none of KiB/s, MiB/s, kB/s, MB/s, us, ms, s")),
     };
-    Some(Line::Figure(measure, figure_of, format!("{figure} {unit}")))
+    Some(Line::Figure(Measurement::new(measure, figure_of, format!("{figure} {unit}"))))
 }
 
 /// A number above 0 that a flash can have.
@@ -414,6 +583,96 @@ mod tests {
         let update = only("16777216 bytes written, 0 bytes skipped in 59.8s, speed 285975 B/s");
         assert_eq!(update.measure, Measure::Update);
         assert_eq!(only("page read 227 us").figure, Figure::NsPerCall(226.5e3, 227.5e3));
+    }
+
+    /// The one line that is not understood, and why.
+    fn refused(text: &str) -> (usize, String) {
+        let results = parse(text.as_bytes());
+        let [unknown] = &results.unknown[..] else { panic!("{text}: {results:?}") };
+        (unknown.line, unknown.why.clone())
+    }
+
+    #[test]
+    fn dd_that_does_not_measure_the_flash_is_named() {
+        let with = |command: &str| {
+            format!("# dd {command}\n8+0 records in\n8388608 bytes (8.0MB) copied, 2.71 seconds, 2.9MB/s")
+        };
+        for (command, why) in [
+            ("if=/dev/zero of=/tmp/x bs=1M", "neither"),
+            ("if=/dev/mmcblk0 of=/dev/null bs=1M", "neither"),
+            ("if=/dev/mtd0 of=/dev/mtd1 bs=1M", "flash to flash"),
+            ("if=/dev/mtd0 of=/dev/mmcblk0 bs=1M", "another device"),
+        ] {
+            let (line, reason) = refused(&with(command));
+            assert!(line == 3 && reason.contains(why), "{command}: {reason}");
+        }
+        for (command, write) in [
+            ("if=/dev/mtd0 of=/dev/null bs=1M", false),
+            ("if=/dev/mtd0 of=/tmp/x bs=1M", false),
+            ("if=/dev/mtd0 bs=1M > /dev/null", false),
+            ("if=x.bin of=/dev/mtd0 bs=1M", true),
+        ] {
+            assert_eq!(only(&with(command)).measure, Measure::Bytes { unit: 1 << 20, write }, "{command}");
+        }
+        for line in [
+            "16777216 octets (17 MB, 16 MiB) copiés, 2,71 s, 6,2 MB/s",
+            "16777216 Bytes (17 MB, 16 MiB) kopiert, 2,71 s, 6,2 MB/s",
+            "16777216 bytes (17 MB, 16 MiB) copied, 2,71 s, 6,2 MB/s",
+        ] {
+            assert!(refused(line).1.contains("LC_ALL=C"), "{line}");
+        }
+    }
+
+    #[test]
+    fn other_units_are_taken_or_named() {
+        let test = Measure::Test(Test::Read(0));
+        for (speed, low) in [("15.2 MB/s", 1e3 / 15.25), ("18.1 MiB/s", 1e9 / (18.15 * 1_048_576.0))] {
+            let found = only(&format!("eraseblock read speed is {speed}"));
+            let Figure::NsPerByte(found_low, _) = found.figure else { panic!("{found:?}") };
+            assert!(found.measure == test && (found_low - low).abs() < 1e-9, "{speed}: {found_low}");
+        }
+        for (speed, why) in [
+            ("14883 KB/s", "`KB/s`"),
+            ("1e4 KiB/s", "`1e4`"),
+            ("14 883 KiB/s", "`14 883`"),
+            ("nan KiB/s", "`nan`"),
+            ("0 KiB/s", "measure more blocks"),
+        ] {
+            let (_, reason) = refused(&format!("eraseblock read speed is {speed}"));
+            assert!(reason.contains(why), "{speed}: {reason}");
+        }
+    }
+
+    #[test]
+    fn raw_timings_of_u_boot_are_understood() {
+        for text in [
+            "=> time sf read 0x42000000 0 0x400000\ndevice 0 offset 0x0, size 0x400000\nSF: 4194304 bytes @ 0x0 Read: OK\n\ntime: 1.680 seconds",
+            "=> time nand read 0x42000000 0 0x400000\n\nNAND read: device 0 offset 0x0, size 0x400000\n 4194304 bytes read: OK\n\ntime: 1.680 seconds",
+        ] {
+            let found = only(text);
+            assert_eq!((found.measure, found.bytes), (Measure::Test(Test::Read(0)), Some(4 << 20)));
+            let Figure::NsPerByte(low, high) = found.figure else { panic!("{found:?}") };
+            assert!((low * 4.194304 - 1679.5).abs() < 1e-6 && (high * 4.194304 - 1680.5).abs() < 1e-6);
+        }
+        assert_eq!(
+            only("SF: 64 bytes @ 0x0 Written: OK\ntime: 1 minutes, 2.000 seconds").text,
+            "1 minutes, 2.000 s"
+        );
+        assert_eq!(refused("time: 1.680 seconds").0, 1);
+        assert_eq!(refused("SF: 4096 bytes @ 0x0 Erased: OK\ntime: 1.680 seconds").0, 2);
+        assert!(only("4194304 bytes read in 350 ms (11.4 MiB/s)").remark.is_some());
+    }
+
+    #[test]
+    fn speeds_of_written_blocks_are_taken_from_a_probe() {
+        let speed = "page read speed is 9000 KiB/s\n";
+        let text = format!(
+            "\n# 16 eraseblocks, written\n{speed}\n# 1 eraseblock, blank\n{speed}\n# 1 eraseblock, just written\npage write speed is 9 KiB/s\n{speed}"
+        );
+        let results = parse(text.as_bytes());
+        let lines: Vec<usize> = results.blocks[0].figures.iter().map(|figure| figure.line).collect();
+        let unknown: Vec<usize> = results.unknown.iter().map(|unknown| unknown.line).collect();
+        assert_eq!((lines, unknown), (vec![3, 9], vec![6, 10]));
     }
 
     #[test]
