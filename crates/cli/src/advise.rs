@@ -105,6 +105,8 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
     let path = args.target.as_path();
     let sets = Override::parse_all(&args.set)?;
     let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+    probe::require_node(path)?;
+    refuse_raw_flash(path)?;
     if path.exists() && !is_toml {
         if let Some(set) = args.set.first() {
             return Err(Failure::new(
@@ -119,6 +121,17 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
         return of_card(&library, args, &Known::of_card(&path.display().to_string(), &card), Some(&card));
     }
     of_flash(&library, args, &sets)
+}
+
+/// Refuses the node of an MTD: it tells neither chip nor board, and mtdblock is no card.
+fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
+    let Some(number) = floatgate_probe::mtd::number_of(path) else { return Ok(()) };
+    Err(Failure::new(
+        format!("{}: raw flash, whose node tells neither its chip nor its board", path.display()),
+        format!(
+            "name its part or setup: `floatgate advise mx30lf2g18ac`; `floatgate parts` and `floatgate setups` list them, `floatgate probe /dev/mtd{number}` measures it"
+        ),
+    ))
 }
 
 /// Largest TOML file in bytes.
@@ -263,7 +276,7 @@ fn find_existing(path: &Path, known: &mut Known) -> Result<(), Failure> {
         && let Some(existing) = find(0)
     {
         known.partitions.push(card::Partition {
-            name: "the device".to_owned(),
+            number: 0,
             start_bytes: 0,
             bytes: known.capacity_bytes,
             existing: Some(existing),

@@ -27,7 +27,8 @@ pub fn line(fields: impl Iterator<Item = String>) -> String {
     fields.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// A field: lists of plain values are joined by spaces, lists of objects are JSON, null is empty.
+/// A field: lists of numbers and words are joined by spaces, lists of texts that have spaces themselves by line feeds, lists of objects are JSON, null is
+/// empty.
 pub fn field(value: &Value) -> String {
     quoted(&plain(value))
 }
@@ -61,7 +62,9 @@ fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(list) if !list.iter().any(|value| value.is_object() || value.is_array()) => {
-            list.iter().map(plain).collect::<Vec<_>>().join(" ")
+            let all: Vec<String> = list.iter().map(plain).collect();
+            let has_spaces = all.iter().any(|text| text.contains(char::is_whitespace));
+            all.join(if has_spaces { "\n" } else { " " })
         }
         other => other.to_string(),
     }
@@ -123,6 +126,8 @@ mod tests {
         assert_eq!(table(&rows), text);
         assert_eq!(table(&json!({ "a": 1, "b": true })), "a,b\n1,true\n");
         assert_eq!(table(&json!([7])), "value\n7\n");
+        let commands = json!([{ "commands": ["mkfs.ext4 /dev/sda1", "sync"], "words": ["a", "b"] }]);
+        assert_eq!(table(&commands), "commands,words\n\"mkfs.ext4 /dev/sda1\nsync\",a b\n");
     }
 
     #[test]

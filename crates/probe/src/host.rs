@@ -549,6 +549,7 @@ mod tests {
         assert_eq!(users(4).unwrap(), ["it is mounted on /dos"]);
         // A master and its partitions are the same flash.
         let master = root.path().join("sys/class/mtd/mtd7");
+        fs::create_dir_all(master.join("mtd1/mtd1")).unwrap();
         for number in [1, 2] {
             fs::create_dir_all(master.join(format!("mtd{number}"))).unwrap();
             let link = root.path().join(format!("sys/class/mtd/mtd{number}"));

@@ -113,7 +113,7 @@ fn a_device_as_advised_is_left_as_it_is_and_another_is_not() {
     with_offset("mkfs.ext4 -b 4096 -E stride=1,stripe_width=1 /dev/mmcblk0p1");
     let other = advice(&folder, &["card.img", "--fs", "ext4", "--workload", "create"]);
     let advice = point(&other, "what is there")["advice"].as_str().unwrap().to_owned();
-    assert!(advice.contains("tune2fs -E stride="), "{advice}");
+    assert!(advice.contains("tune2fs -E stride=") && advice.contains(" /dev/mmcblk0p1`"), "{advice}");
     std::fs::remove_file(folder.join("card.img")).unwrap();
 }
 
@@ -122,10 +122,14 @@ fn what_cannot_be_advised_on_says_why() {
     let folder = fresh("advise_errors");
     std::fs::write(folder.join("list.json"), "{\"a\": [1]}").unwrap();
     std::fs::write(folder.join("broken.json"), "{\"answers\": ").unwrap();
+    let au = r#"{"capacity_bytes": 1073741824, "answers": {"erase_block": {"value": 3, "confidence": 1}}}"#;
+    std::fs::write(folder.join("au.json"), au).unwrap();
     std::fs::write(folder.join("fs.json"), "{\"flash_bytes\": 1, \"rows\": []}").unwrap();
     std::fs::write(folder.join("flash_speed.txt"), "eraseblock write speed is 2400 KiB/s\n").unwrap();
     for (words, part) in [
         (&["list.json"][..], "no answers of a probe"),
+        (&["au.json"], "answers.erase_block.value is 3"),
+        (&["/dev/mtd77"], "/dev/mtd77: there is no such device"),
         (&["broken.json"], "no JSON of a probe"),
         (&["fs.json"], "a result of `floatgate fs`, of which no advice follows"),
         (&["flash_speed.txt"], "a log of flash_speed, dd or U-Boot"),
@@ -187,4 +191,42 @@ fn jffs2_on_small_sectors_is_for_larger_ones() {
     assert!(make.contains("without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS"), "{make}");
     let large = point(&of(&["--set", "driver.erase_bytes=64KiB"]), "mkfs and mount")["advice"].to_string();
     assert!(!large.contains("CONFIG"), "{large}");
+}
+
+/// A node of raw flash has no card behind it. Who is not root cannot make nodes, and the test is skipped then.
+#[test]
+fn nodes_of_raw_flash_are_refused() {
+    let folder = fresh("advise_mtd");
+    for (name, kind, numbers) in [("flash", "c", "90 154"), ("flash-block", "b", "31 77")] {
+        let made = Command::new("sh")
+            .args(["-c", &format!("mknod {name} {kind} {numbers}")])
+            .current_dir(&folder)
+            .status()
+            .unwrap();
+        if !made.success() {
+            eprintln!("skipped: no nodes can be made here");
+            return;
+        }
+        let run = run_in(&folder, ["advise", name]);
+        assert_eq!(run.code, Some(2), "{}", run.err);
+        for part in ["raw flash", "name its part or setup", "floatgate probe /dev/mtd77"] {
+            assert!(run.err.contains(part), "{}", run.err);
+        }
+    }
+    // The kernel shows no flash of that number: what is missing is named, not the node.
+    let run = run_in(&folder, ["probe", "flash"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("/sys/class/mtd/mtd77/type: No such file"), "{}", run.err);
+    for name in ["flash", "flash-block"] {
+        std::fs::remove_file(folder.join(name)).unwrap();
+    }
+}
+
+/// Each command of a point is a line of its field, so that it can be pasted.
+#[test]
+fn commands_in_csv_are_lines() {
+    let folder = fresh("advise_csv");
+    let run = run_in(&folder, ["advise", "samsung-evo-16g", "--fs", "ext4", "--workload", "create", "--csv"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(run.out.contains("/dev/mmcblk0p1\nmount -t ext4 "), "{}", run.out);
 }

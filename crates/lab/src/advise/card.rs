@@ -15,6 +15,7 @@ use crate::card::{LoadedCard, load};
 use crate::config::{Kind, Library};
 use floatgate_card::{CardSpec, Mapping};
 use serde_json::Value;
+use std::ops::RangeInclusive;
 
 /// A number with its evidence.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,8 +47,10 @@ pub struct Known {
     pub phase_bytes: u64,
     /// Size of a page in bytes.
     pub page_bytes: Evidence,
-    /// Number of allocation units that can be open.
+    /// Number of allocation units that can be open; 0 of a card without such a limit.
     pub open_aus: Evidence,
+    /// True when anything shows what card it is: allocation unit, open units, or reads as fast as those of a card.
+    pub is_card_visible: bool,
     /// Speeds in order, MB/s: reads and writes.
     pub mb_s: [Option<f64>; 2],
     /// Partitions with their first bytes, and findings about them.
@@ -61,14 +64,24 @@ pub struct Known {
 /// A partition of the device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
-    /// Name in messages: `partition 1`.
-    pub name: String,
+    /// Number as Linux counts; 0 for the device itself.
+    pub number: u64,
     /// Position in bytes.
     pub start_bytes: u64,
     /// Length in bytes.
     pub bytes: u64,
     /// Filesystem that is on it, but FAT.
     pub existing: Option<Existing>,
+}
+
+impl Partition {
+    /// Name in messages.
+    fn name(&self) -> String {
+        match self.number {
+            0 => "the device".to_owned(),
+            number => format!("partition {number}"),
+        }
+    }
 }
 
 /// Sizes of allocation units where nothing is known, in bytes: up to 32 GiB (SDHC) and above (SDXC).
@@ -80,10 +93,15 @@ const USUAL_PAGE: u64 = 16 << 10;
 const USUAL_OPEN_AUS: u64 = 5;
 /// Confidence of a number that is only usual.
 const ASSUMED: f64 = 0.3;
-/// Largest allocation unit and page that are believed, and most open units.
-const AU_MAX: u64 = 1 << 30;
-const PAGE_MAX: u64 = 4 << 20;
-const OPEN_AUS_MAX: u64 = 1024;
+/// Allocation units, pages and numbers of open units that are believed. A phase is below its allocation unit.
+const AUS: RangeInclusive<u64> = 4096..=1 << 30;
+const PAGES: RangeInclusive<u64> = 512..=4 << 20;
+const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
+const PHASES: RangeInclusive<u64> = 0..=1 << 30;
+/// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
+const CARD_MB_S_MAX: f64 = 400.0;
+/// Questions of a probe: a report that answers none of them is none.
+const QUESTIONS: [&str; 6] = ["erase_block", "page", "open_aus_linear", "read_speed", "capacity", "fake"];
 
 impl Known {
     /// A card of the catalogue.
@@ -107,6 +125,7 @@ impl Known {
             phase_bytes: 0,
             page_bytes: sourced(spec.page_bytes, "card.page_bytes"),
             open_aus: sourced(u64::from(spec.open_aus), "card.open_aus"),
+            is_card_visible: true,
             mb_s: [None; 2],
             partitions: Vec::new(),
             findings: Vec::new(),
@@ -117,7 +136,7 @@ impl Known {
     /// A device from the JSON of `floatgate probe`: `answers`, `capacity_bytes`, and where they are there `registers` and `partition`.
     ///
     /// # Errors
-    /// It has no answers, or no size.
+    /// It has no answers, or no size, or a number that no card has.
     pub fn of_probe(target: &str, json: &Value) -> Result<Self, Error> {
         let no = |what: &str| {
             Error::asked(
@@ -125,35 +144,44 @@ impl Known {
                 "give what `floatgate probe TARGET --json` or --raw has written",
             )
         };
-        let answers = json.get("answers").filter(|answers| answers.is_object());
-        let answers = answers.ok_or_else(|| no("no answers of a probe"))?;
+        let is_probe = |answers: &&Value| QUESTIONS.iter().any(|name| answers.get(name).is_some());
+        let answers = json.get("answers").filter(is_probe).ok_or_else(|| no("no answers of a probe"))?;
+        let answers = Answers { target, answers };
         let stated = json.get("capacity_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > 0);
-        let real = evidence(answers, "capacity", u64::MAX);
+        let real = answers.count("capacity", &(1..=u64::MAX))?;
         let capacity_bytes =
             real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
         let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
-        let au_bytes = evidence(answers, "erase_block", AU_MAX)
-            .filter(|au| au.value >= 4096)
-            .or_else(|| au_of_registers(json))
-            .unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
-        let phase_bytes = evidence(answers, "phase", AU_MAX).map_or(0, |phase| phase.value % au_bytes.value);
-        let open = |name| evidence(answers, name, OPEN_AUS_MAX);
-        let speed = |name: &str| answers.get(name)?.get("value")?.as_f64().filter(|mb_s| *mb_s > 0.0);
+        let found_au = match answers.count("erase_block", &AUS)? {
+            None => au_of_registers(target, json)?,
+            measured => measured,
+        };
+        let found_open = answers.count("open_aus_linear", &OPEN_AUS)?;
+        // A probe that found none had each write close its unit: not a card without a limit.
+        let found_open = found_open.map(|open| Evidence { value: open.value.max(1), ..open });
+        let mb_s = [answers.speed("read_speed")?, answers.speed("write_speed")?];
+        let is_of_card = mb_s[0].is_some_and(|reads| reads <= CARD_MB_S_MAX);
+        let is_card_visible = found_au.is_some() || found_open.is_some() || is_of_card;
+        let au_bytes =
+            found_au.unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
+        let phase_bytes = answers.count("phase", &PHASES)?.map_or(0, |phase| phase.value % au_bytes.value);
         Ok(Self {
             target: target.to_owned(),
             title: "as probed".to_owned(),
             capacity_bytes,
             claimed_bytes: stated.filter(|stated| *stated != capacity_bytes),
             phase_bytes,
-            page_bytes: evidence(answers, "page", PAGE_MAX)
-                .filter(|page| page.value >= 512 && page.value <= au_bytes.value)
+            page_bytes: answers
+                .count("page", &PAGES)?
+                .filter(|page| page.value <= au_bytes.value)
                 .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
-            open_aus: open("open_aus_linear")
+            open_aus: found_open
                 .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured: only `probe --write` can; usual")),
-            mb_s: [speed("read_speed"), speed("write_speed")],
+            is_card_visible,
+            mb_s,
             partitions: partitions(json),
             findings: findings(json),
-            unsafe_because: untrue(answers),
+            unsafe_because: untrue(answers.answers),
             au_bytes,
         })
     }
@@ -165,9 +193,8 @@ impl Known {
             FIRST_MIN.saturating_sub(self.phase_bytes).div_ceil(au).max(u64::from(self.phase_bytes == 0));
         let start = self.phase_bytes + first * au;
         let bytes = self.capacity_bytes.saturating_sub(start) / au * au;
-        let place =
-            Place { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus: self.open_aus.value };
-        (start, place)
+        let open_aus = Some(self.open_aus.value).filter(|open| *open > 0);
+        (start, Place { bytes, au_bytes: au, page_bytes: self.page_bytes.value, open_aus })
     }
 }
 
@@ -178,35 +205,91 @@ fn assumed(value: u64, reason: &str) -> Evidence {
     Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
 }
 
-/// The answer of a name as a number from 1 to `most`.
-fn evidence(answers: &Value, name: &str, most: u64) -> Option<Evidence> {
-    let answer = answers.get(name)?;
-    let number = |of: &Value| of.get("value")?.as_u64();
-    let confidence = |of: &Value| of.get("confidence").and_then(Value::as_f64).unwrap_or(0.0).clamp(0.0, 1.0);
-    let value = number(answer).filter(|value| (1..=most).contains(value))?;
-    let others = answer.get("alternatives").and_then(Value::as_array);
-    let others = others.into_iter().flatten().filter_map(|other| Some((number(other)?, confidence(other))));
-    let reason = answer.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(Evidence { value, confidence: confidence(answer), alternatives: others.collect(), reason })
+/// Answers of a probe that anybody may have written.
+struct Answers<'a> {
+    target: &'a str,
+    answers: &'a Value,
+}
+
+impl Answers<'_> {
+    /// The value of an answer; none where it is null or not there.
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.answers.get(name)?.get("value").filter(|value| !value.is_null())
+    }
+
+    /// An answer that is a number in a range, with its evidence.
+    fn count(&self, name: &str, allowed: &RangeInclusive<u64>) -> Result<Option<Evidence>, Error> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let value = whole(self.target, &format!("answers.{name}.value"), value, allowed)?;
+        let answer = self.answers.get(name).unwrap_or(&Value::Null);
+        let others = answer.get("alternatives").and_then(Value::as_array).into_iter().flatten();
+        let alternatives = others
+            .filter_map(|other| Some((other.get("value")?.as_u64()?, other)))
+            .map(|(value, other)| Ok((value, self.confidence(&format!("{name}.alternatives"), other)?)))
+            .collect::<Result<_, Error>>()?;
+        let confidence = self.confidence(name, answer)?;
+        let reason = answer.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Ok(Some(Evidence { value, confidence, alternatives, reason }))
+    }
+
+    fn confidence(&self, name: &str, of: &Value) -> Result<f64, Error> {
+        let Some(stated) = of.get("confidence") else { return Ok(0.0) };
+        let sure = stated.as_f64().filter(|sure| (0.0..=1.0).contains(sure));
+        sure.ok_or_else(|| {
+            unfit(self.target, &format!("answers.{name}.confidence"), stated, "a number from 0 to 1")
+        })
+    }
+
+    fn speed(&self, name: &str) -> Result<Option<f64>, Error> {
+        let Some(stated) = self.value(name) else { return Ok(None) };
+        let mb_s = stated.as_f64().filter(|mb_s| *mb_s >= 0.0);
+        let mb_s = mb_s.ok_or_else(|| {
+            unfit(
+                self.target,
+                &format!("answers.{name}.value"),
+                stated,
+                "a speed in MB/s that is not negative",
+            )
+        })?;
+        Ok(Some(mb_s).filter(|mb_s| *mb_s > 0.0))
+    }
+}
+
+/// A number of a saved result.
+fn whole(target: &str, field: &str, value: &Value, allowed: &RangeInclusive<u64>) -> Result<u64, Error> {
+    let (least, most) = (allowed.start(), allowed.end());
+    let number = value.as_u64().filter(|number| allowed.contains(number));
+    number.ok_or_else(|| {
+        unfit(target, field, value, &format!("a whole number from {least} to {most}, or null"))
+    })
+}
+
+fn unfit(target: &str, field: &str, value: &Value, allowed: &str) -> Error {
+    Error::asked(
+        format!("{target}: {field} is {value}, which no probe answers"),
+        format!("it has to be {allowed}; give what `floatgate probe TARGET --json` has written, unchanged"),
+    )
 }
 
 /// The allocation unit that the card states in its SD status.
-fn au_of_registers(json: &Value) -> Option<Evidence> {
-    let value = json.pointer("/registers/status/au_bytes")?.as_u64();
-    let value = value.filter(|bytes| (4096..=AU_MAX).contains(bytes))?;
+fn au_of_registers(target: &str, json: &Value) -> Result<Option<Evidence>, Error> {
+    let stated = json.pointer("/registers/status/au_bytes").filter(|stated| !stated.is_null());
+    let Some(stated) = stated else { return Ok(None) };
+    let value = whole(target, "registers.status.au_bytes", stated, &AUS)?;
     let reason = "stated in the card's SD status, not measured".to_owned();
-    Some(Evidence { value, confidence: 0.6, alternatives: Vec::new(), reason })
+    Ok(Some(Evidence { value, confidence: 0.6, alternatives: Vec::new(), reason }))
 }
 
 fn partitions(json: &Value) -> Vec<Partition> {
     let all = json.pointer("/partition/partitions").and_then(Value::as_array);
     let one = |partition: &Value| {
         let number = |key: &str| partition.get(key).and_then(Value::as_u64);
-        let name = match number("number")? {
-            0 => "the device".to_owned(),
-            number => format!("partition {number}"),
-        };
-        Some(Partition { name, start_bytes: number("start_bytes")?, bytes: number("bytes")?, existing: None })
+        Some(Partition {
+            number: number("number")?,
+            start_bytes: number("start_bytes")?,
+            bytes: number("bytes")?,
+            existing: None,
+        })
     };
     all.into_iter().flatten().filter_map(one).collect()
 }
@@ -291,7 +374,10 @@ pub fn advise(
     points.push(filesystem_point(&matrix, fs, &likeness));
     points.push(recipe_point(known, &recipe(fs, &place), fs));
     points.extend(existing_point(known, &place));
-    points.push(speed_point(known, &matrix, fs, wish)?);
+    points.push(match known.is_card_visible {
+        true => speed_point(known, &matrix, fs, wish)?,
+        false => no_speed_point(known),
+    });
     points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
     Ok(Advice {
         target: known.target.clone(),
@@ -352,13 +438,14 @@ fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Er
     });
     let capacity = known.capacity_bytes / au * au;
     put(size(capacity), &|spec| spec.capacity_bytes = capacity);
-    Ok((
-        card,
-        format!(
-            "traces replayed on {name}, the most similar card of the catalogue, with {}",
-            found.join(", ")
-        ),
-    ))
+    let found = found.join(", ");
+    let likeness = match known.is_card_visible {
+        true => format!("traces replayed on {name}, the most similar card of the catalogue, with {found}"),
+        false => {
+            format!("nothing of a card is visible: traces replayed on {name} with what is usual, {found}")
+        }
+    };
+    Ok((card, likeness))
 }
 
 /// The filesystem that is fastest over all workloads.
@@ -394,13 +481,18 @@ fn device(known: &Known) -> &str {
     if known.target.starts_with("/dev/") { &known.target } else { "/dev/mmcblk0" }
 }
 
-/// Linux puts a `p` between a name that ends with a digit and the number.
-fn first_partition(device: &str) -> String {
-    let p = if device.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
-    format!("{device}{p}1")
+/// Node of a partition: Linux puts a `p` between a name that ends with a digit and the number.
+fn node(device: &str, number: u64) -> String {
+    match number {
+        0 => device.to_owned(),
+        _ if device.ends_with(|last: char| last.is_ascii_digit()) => format!("{device}p{number}"),
+        _ => format!("{device}{number}"),
+    }
 }
 
 const SECTOR: u64 = 512;
+/// Blocks of ext4, F2FS and NILFS2, and pages of the page cache, in bytes.
+const BLOCK: u64 = 4096;
 /// Most sectors that an MBR counts.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
@@ -421,7 +513,7 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
     if known.phase_bytes > 0 {
         point = point.rests_on(format!("its first border is at {}", size(known.phase_bytes)));
     }
-    for (value, confidence) in au.alternatives.iter().filter(|(value, _)| *value > 0 && *value <= AU_MAX) {
+    for (value, confidence) in au.alternatives.iter().filter(|(value, _)| AUS.contains(value)) {
         let other = Known { au_bytes: Evidence { value: *value, ..au.clone() }, ..known.clone() };
         let note = if start.is_multiple_of(*value) {
             "the start is right for it, too".to_owned()
@@ -481,18 +573,48 @@ fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
 }
 
 fn recipe_point(known: &Known, recipe: &Recipe, fs: BlockFs) -> Point {
-    let partition = first_partition(device(known));
+    let partition = node(device(known), 1);
     let mut point = Point::new("mkfs and mount", "make and mount it with the flash's own sizes")
         .command(format!("{} {partition}", recipe.mkfs))
         .command(format!("mount -t {} -o {} {partition} /mnt", fs.name(), recipe.mount));
     point.rests_on.extend(recipe.why.iter().cloned());
     point = point.rests_on(format!("page of {}, {}", size(known.page_bytes.value), sure(&known.page_bytes)));
     let open = &known.open_aus;
-    point = point.rests_on(format!("{} open allocation units, {}", open.value, sure(open)));
+    let limit = match open.value {
+        0 => "no limit of open allocation units".to_owned(),
+        limit => format!("{limit} open allocation units"),
+    };
+    point = point.rests_on(format!("{limit}, {}", sure(open)));
     if known.page_bytes.confidence < 0.5 {
         point = point.unless("the page is larger: stride and clusters grow with it");
     }
     point
+}
+
+/// A finding about a partition that begins beside the borders of the allocation unit that is advised on; none where the probe has judged its place, which
+/// knows where the data of a FAT are.
+fn misplaced(known: &Known, partition: &Partition) -> Option<String> {
+    let (name, au, start) = (partition.name(), &known.au_bytes, partition.start_bytes);
+    let is_judged = |finding: &String| {
+        finding.starts_with(&format!("{name} starts at "))
+            || finding.contains(&format!("file data of {name} start "))
+    };
+    let behind = (start % au.value + au.value - known.phase_bytes) % au.value;
+    if partition.number == 0 || behind == 0 || known.findings.iter().any(is_judged) {
+        return None;
+    }
+    let block = match start.is_multiple_of(BLOCK) {
+        true => "",
+        false => ", and on none of 4 KiB, so that each block of a filesystem lies on two pages",
+    };
+    Some(format!(
+        "{name} begins at sector {} ({}), {} behind the border of an allocation unit of {} ({}){block}: only a new partition changes that",
+        start / SECTOR,
+        size(start),
+        size(behind),
+        size(au.value),
+        sure(au)
+    ))
 }
 
 /// Filesystems that are there, judged.
@@ -503,7 +625,9 @@ fn existing_point(known: &Known, place: &Place) -> Option<Point> {
     let mut faults = known.findings.clone();
     for partition in &known.partitions {
         let own = Place { bytes: partition.bytes, ..*place };
-        faults.extend(partition.existing.and_then(|existing| existing.judge(&partition.name, &own)));
+        let (name, node) = (partition.name(), node(device(known), partition.number));
+        faults.extend(misplaced(known, partition));
+        faults.extend(partition.existing.and_then(|existing| existing.judge(&name, &node, &own)));
     }
     let mut point = match faults.is_empty() {
         true => {
@@ -516,12 +640,31 @@ fn existing_point(known: &Known, place: &Place) -> Option<Point> {
         let kind = if kind.is_empty() { String::new() } else { format!(", {kind}") };
         point = point.rests_on(format!(
             "{}: {} at {}{kind}",
-            partition.name,
+            partition.name(),
             size(partition.bytes),
             size(partition.start_bytes)
         ));
     }
     Some(point)
+}
+
+/// A device of which nothing tells what card it is: a model would be any card.
+fn no_speed_point(known: &Known) -> Point {
+    let point = Point::new(
+        "speed",
+        "nothing of a card is visible, neither allocation unit nor open units nor its speed: no speed is expected",
+    );
+    measured_speeds(point, known)
+        .unless("it is a card behind something that hides it: `floatgate probe --write` looks closer")
+}
+
+fn measured_speeds(mut point: Point, known: &Known) -> Point {
+    for (what, mb_s) in ["reads", "writes"].iter().zip(known.mb_s) {
+        if let Some(mb_s) = mb_s {
+            point = point.rests_on(format!("{what} in order as probed: {mb_s:.1} MB/s"));
+        }
+    }
+    point
 }
 
 fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Result<Point, Error> {
@@ -538,14 +681,9 @@ fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Resu
             .sum();
         expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
     }
-    let mut point =
+    let point =
         Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
-    for (what, mb_s) in ["reads", "writes"].iter().zip(known.mb_s) {
-        if let Some(mb_s) = mb_s {
-            point = point.rests_on(format!("{what} in order as probed: {mb_s:.1} MB/s"));
-        }
-    }
-    point = point.rests_on(format!(
+    let point = measured_speeds(point, known).rests_on(format!(
         "a card that is {} at the beginning, requests one after the other without pauses",
         wish.state.name()
     ));
@@ -684,14 +822,83 @@ mod tests {
         ] {
             assert!(Known::of_probe("x", &json).is_err(), "{json}");
         }
-        let wild = json!({ "capacity_bytes": u64::MAX, "answers": {
-            "erase_block": { "value": u64::MAX, "confidence": 7 }, "phase": { "value": -1 }, "page": { "value": 0 },
-            "open_aus_linear": { "value": "five" } } });
-        let known = Known::of_probe("x", &wild).unwrap();
-        assert_eq!(
-            (known.au_bytes.value, known.page_bytes.value, known.open_aus.value),
-            (16 << 20, 16 << 10, 5)
+        let of = |name: &str, value: Value, confidence: f64| {
+            let answers = json!({ "read_speed": { "value": 20.0 }, name: { "value": value, "confidence": confidence } });
+            Known::of_probe("x", &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }))
+        };
+        for (name, value, confidence, field, allowed) in [
+            ("erase_block", json!(3), 0.9, "erase_block.value", "from 4096 to 1073741824"),
+            ("erase_block", json!(-4096), 0.9, "erase_block.value", "from 4096 to 1073741824"),
+            ("erase_block", json!(1_000_000_000_000_000_u64), 0.9, "erase_block.value", "from 4096 to"),
+            ("erase_block", json!("4 MiB"), 0.9, "erase_block.value", "from 4096 to"),
+            ("erase_block", json!(4 << 20), 7.0, "erase_block.confidence", "from 0 to 1"),
+            ("page", json!(7), 0.9, "page.value", "from 512 to 4194304"),
+            ("open_aus_linear", json!(1_000_000_000), 0.9, "open_aus_linear.value", "from 0 to 1024"),
+            ("phase", json!(-1), 0.9, "phase.value", "from 0 to"),
+            ("read_speed", json!(-1.5), 0.9, "read_speed.value", "not negative"),
+            ("capacity", json!(0), 0.9, "capacity.value", "from 1 to"),
+        ] {
+            let error = of(name, value, confidence).unwrap_err();
+            let text = format!("{error} {:?}", error.help());
+            assert!(text.contains(&format!("answers.{field} is ")) && text.contains(allowed), "{text}");
+        }
+        let none = of("erase_block", json!(null), 0.0).unwrap();
+        assert_eq!((none.au_bytes.value, none.page_bytes.value, none.open_aus.value), (4 << 20, 16 << 10, 5));
+        none.place();
+        let stated = json!({ "answers": { "page": {} }, "capacity_bytes": 1, "registers": { "status": { "au_bytes": 5 } } });
+        assert!(
+            Known::of_probe("x", &stated).unwrap_err().to_string().contains("registers.status.au_bytes is 5")
         );
-        known.place();
+    }
+
+    /// A partition of fdisk's time, which begins at sector 63, on allocation units that are measured, stated or only usual.
+    #[test]
+    fn a_partition_beside_the_borders_does_not_fit() {
+        let known = |au: Value, start: u64, findings: Value| {
+            let partition = json!({ "partitions": [{ "number": 1, "start_bytes": start, "bytes": 1 << 30 }], "findings": findings });
+            let answers =
+                json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": 20.0 } });
+            let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers, "partition": partition });
+            Known::of_probe("/dev/sdz", &json).unwrap()
+        };
+        let advice = |known: &Known| existing_point(known, &known.place().1).unwrap().advice;
+        let usual = advice(&known(json!(null), 63 * 512, json!([])));
+        for part in
+            ["partition 1 begins at sector 63", "4 MiB (30 % sure: not visible: usual", "none of 4 KiB"]
+        {
+            assert!(usual.contains(part), "{usual}");
+        }
+        let aligned = advice(&known(json!(8 << 20), 1 << 20, json!([])));
+        assert!(aligned.contains("1 MiB behind the border of an allocation unit of 8 MiB"), "{aligned}");
+        assert!(!aligned.contains("4 KiB"), "{aligned}");
+        assert!(advice(&known(json!(1 << 20), 1 << 20, json!([]))).contains("keep partitions"));
+        let told = json!(["partition 1 starts at 63 sectors, not on an allocation unit"]);
+        assert_eq!(advice(&known(json!(4 << 20), 63 * 512, told.clone())), told[0].as_str().unwrap());
+    }
+
+    /// Reads of 3 GB/s come from memory, and nothing tells which card is below them.
+    #[test]
+    fn no_speed_is_expected_of_what_shows_no_card() {
+        let of = |mb_s: f64, au: Value| {
+            let answers =
+                json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": mb_s } });
+            Known::of_probe("x", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers })).unwrap()
+        };
+        let library = Library::built_in();
+        let chosen = traces().into_iter().filter(|t| t.workload == "create" && t.filesystem == "ext4");
+        let wish =
+            Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
+        let speed = |known: &Known| {
+            let advice = advise(&library, known, None, &wish).unwrap();
+            let (filesystem, speed) =
+                (&advice.points[1], advice.points.iter().find(|p| p.topic == "speed").unwrap());
+            (filesystem.rests_on[0].clone(), speed.advice.clone())
+        };
+        let (likeness, none) = speed(&of(3306.0, json!(null)));
+        assert!(likeness.starts_with("nothing of a card is visible"), "{likeness}");
+        assert!(none.starts_with("nothing of a card is visible") && !none.contains("expect,"), "{none}");
+        for known in [of(20.0, json!(null)), of(3306.0, json!(4 << 20))] {
+            assert!(speed(&known).1.starts_with("expect,"), "{known:?}");
+        }
     }
 }

@@ -58,8 +58,8 @@ impl Existing {
         None
     }
 
-    /// Sentence on what does not fit the flash below `place`; none when all of the filesystem does.
-    pub fn judge(&self, name: &str, place: &Place) -> Option<String> {
+    /// Sentence on what does not fit the flash below `place`; none when all of the filesystem does. `node` is the device that it is on.
+    pub fn judge(&self, name: &str, node: &str, place: &Place) -> Option<String> {
         let unit = self.unit_blocks * self.block_bytes;
         let fits = unit > 0 && (unit.is_multiple_of(place.au_bytes) || place.au_bytes.is_multiple_of(unit));
         match self.kind {
@@ -68,7 +68,7 @@ impl Existing {
                 let (stride, width) = ext4_stripe(place);
                 let scale = 4096 / self.block_bytes.clamp(1, 4096);
                 Some(format!(
-                    "{name} is an ext4 with a stripe of {}, not of an allocation unit of {}: `tune2fs -E stride={},stripe_width={}` changes that and keeps all files",
+                    "{name} is an ext4 with a stripe of {}, not of an allocation unit of {}: `tune2fs -E stride={},stripe_width={} {node}` changes that and keeps all files",
                     size(unit),
                     size(place.au_bytes),
                     stride * scale,
@@ -99,17 +99,17 @@ mod tests {
         head
     }
 
-    const PLACE: Place = Place { bytes: 4 << 30, au_bytes: 4 << 20, page_bytes: 16 << 10, open_aus: 5 };
+    const PLACE: Place = Place { bytes: 4 << 30, au_bytes: 4 << 20, page_bytes: 16 << 10, open_aus: Some(5) };
 
     #[test]
     fn an_ext4_without_a_stripe_is_told_how_to_get_one() {
         let ext4 = head(&[(56, &[0x53, 0xEF]), (24, &[2])]);
         let found = Existing::parse(&ext4).unwrap();
         assert_eq!((found.kind, found.unit_blocks, found.block_bytes), (BlockFs::Ext4, 0, 4096));
-        let finding = found.judge("partition 1", &PLACE).unwrap();
-        assert!(finding.contains("tune2fs -E stride=4,stripe_width=1024"), "{finding}");
+        let finding = found.judge("partition 1", "/dev/sdz1", &PLACE).unwrap();
+        assert!(finding.contains("`tune2fs -E stride=4,stripe_width=1024 /dev/sdz1`"), "{finding}");
         let right = head(&[(56, &[0x53, 0xEF]), (24, &[2]), (368, &[0, 4])]);
-        assert_eq!(Existing::parse(&right).unwrap().judge("x", &PLACE), None);
+        assert_eq!(Existing::parse(&right).unwrap().judge("x", "/dev/sdz1", &PLACE), None);
     }
 
     #[test]

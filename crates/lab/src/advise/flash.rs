@@ -1,7 +1,7 @@
 //! Advice on a chip on a board: the fastest mode, the filesystem by partition size, how it is made, the code that corrects its bits, and how often UBI
 //! must read all of it.
 
-use super::ecc::{self, Chip, Use};
+use super::ecc::{self, Chip, Use, Verdict};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::age;
@@ -12,6 +12,7 @@ use crate::partition;
 use crate::rig::{self, RigOptions};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
+use floatgate_ecc::Code;
 use floatgate_mtd::{FlashKind, Geometry};
 use rayon::prelude::*;
 use std::path::Path;
@@ -133,7 +134,7 @@ pub fn advise(
     }
     if chip.kind().is_nand() {
         progress("ECC");
-        points.extend(ecc_point(library, board, wish));
+        points.extend(ecc_point(&config, &geometry, wish));
     }
     if let Some(kind) = kind.filter(|_| chip.kind().is_nand()) {
         progress("years");
@@ -448,17 +449,46 @@ fn write_point(
     ))
 }
 
-fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
-    let config = board.config(library, &[]).ok()?;
-    let chip = Chip::of_config(&config).ok()?;
+/// Name of the ECC that the setup has: the code that it states, the chip's own, or as strong a one as its driver has chosen.
+fn own_ecc(config: &Config, chip: &Chip, geometry: &Geometry) -> Option<String> {
+    let (strength, step_bytes) = (geometry.ecc_strength, geometry.ecc_step_bytes);
+    let stated = config.extract::<String>("ecc.code").ok();
+    stated.or_else(|| match strength {
+        _ if chip.on_die => Some(format!("on-die {}/{}", chip.strength, chip.step_bytes)),
+        0 => None,
+        1 => Some(Code::Hamming { step_bytes }.to_string()),
+        _ => Some(Code::Bch { strength, step_bytes }.to_string()),
+    })
+}
+
+/// The verdict on a code: also on one that is not on offer.
+fn verdict_on(code: &str, advice: &ecc::Advice) -> Option<Verdict> {
+    let is_it = |verdict: &&Verdict| verdict.code == code;
+    advice.codes.iter().find(is_it).cloned().or_else(|| {
+        let own = ecc::advise(advice.chip.clone(), advice.use_, &[code.parse::<Code>().ok()?]);
+        own.codes.iter().find(is_it).cloned()
+    })
+}
+
+fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point> {
+    let chip = Chip::of_config(config).ok()?;
+    let own = own_ecc(config, &chip, geometry);
     let use_ = Use { years: wish.years, temperature_c: wish.temperature_c, ..Use::default() };
     let advice = ecc::advise(chip, use_, &[]);
     let chip = &advice.chip;
-    let text = match &advice.needs {
-        Some(code) => format!("{code} is the weakest code that holds for {} cycles", chip.endurance_cycles),
-        None => "no code that fits the OOB holds for the rated cycles: refresh the data".to_owned(),
+    let rated = chip.endurance_cycles;
+    let verdict = own.as_deref().and_then(|own| verdict_on(own, &advice));
+    let mut text = match &advice.needs {
+        Some(code) => format!("{code} is the weakest code that holds for {rated} cycles"),
+        None => format!(
+            "no code that fits the OOB holds for {} years after all {rated} rated cycles: with fewer cycles the data last, otherwise refresh them",
+            use_.years
+        ),
     };
-    let used = config.extract::<String>("ecc.code").ok();
+    if let Some(own) = verdict.as_ref().filter(|own| !own.enough) {
+        let weaker = if advice.needs.is_some() { "is weaker: it " } else { "" };
+        text += &format!("; the setup's own {} {weaker}holds for {} cycles", own.code, own.cycles);
+    }
     let mut point = Point::new("ECC", text)
         .rests_on(format!(
             "{} years at {} C between program and read, {:.0} reads of a block",
@@ -470,8 +500,8 @@ fn ecc_point(library: &Library, board: &Board, wish: &Wish) -> Option<Point> {
             chip.step_bytes,
             chip.origin_of_errors()
         ));
-    if let Some(used) = used {
-        point = point.rests_on(format!("the setup has {used}"));
+    if let Some(own) = own {
+        point = point.rests_on(format!("the setup has {own}"));
     }
     Some(
         point.unless(
@@ -497,6 +527,8 @@ fn scrub_point(
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
     let config = board.on_partition(library, bytes)?;
     let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
+    let chip = Chip::of_config(&config)?;
+    let ecc = own_ecc(&config, &chip, geometry).unwrap_or_else(|| "the setup's ECC".to_owned());
     let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
     let mut point = Point::new("scrub", "");
     for scrub_days in periods {
@@ -524,11 +556,18 @@ fn scrub_point(
             report.survived, wish.years, wish.temperature_c
         ));
         if report.survived == LIVES {
+            let most = report.lives.iter().map(|life| life.cycles.most).max().unwrap_or(0);
+            point = point.rests_on(format!(
+                "{ecc} corrects, and {} a day wear a block by {most} cycles at most, of {} rated",
+                size(wish.write_bytes_per_day),
+                chip.endurance_cycles
+            ));
             point.advice = match scrub_days {
                 None => format!(
-                    "{} needs no reading pass for {} years: charge is lost too slowly",
+                    "{} needs no reading pass for {} years at {} a day: with so few cycles charge is lost too slowly",
                     name(kind),
-                    wish.years
+                    wish.years,
+                    size(wish.write_bytes_per_day)
                 ),
                 Some(days) => format!(
                     "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
@@ -551,6 +590,42 @@ fn scrub_point(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The ECC of the setup is judged as well, and scrubbing rests on the same ECC and says the wear.
+    #[test]
+    fn ecc_and_scrubbing_say_what_they_rest_on() {
+        let library = Library::built_in();
+        let wish = Wish {
+            partition_bytes: None,
+            years: 10.0,
+            temperature_c: 40.0,
+            write_bytes_per_day: BYTES_PER_DAY,
+            seed: 0,
+        };
+        let wired = |name: &str| {
+            let board = Board::named(&library, Path::new(name), &[]).unwrap();
+            let config = board.config(&library, &[]).unwrap();
+            let options = RigOptions { stores: false, ..RigOptions::default() };
+            let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
+            let ecc = ecc_point(&config, &geometry, &wish).unwrap();
+            (board, geometry, ecc)
+        };
+        let (_, _, weak) = wired("imx6-mx30lf2g18ac");
+        assert!(weak.advice.contains("bch8/512 is the weakest code"), "{weak:?}");
+        assert!(weak.advice.contains("the setup's own bch4/512 is weaker: it holds for "), "{weak:?}");
+        let (board, geometry, none) = wired("mx35lf2ge4ad");
+        assert!(
+            none.advice.starts_with("no code that fits the OOB holds for 10 years after all "),
+            "{none:?}"
+        );
+        assert!(none.advice.contains("; the setup's own on-die "), "{none:?}");
+        let scrub = scrub_point(&library, &board, &geometry, FilesystemKind::Ubifs, &wish).unwrap();
+        assert!(
+            scrub.rests_on.iter().any(|on| on.starts_with("on-die ") && on.ends_with(" rated")),
+            "{scrub:?}"
+        );
+        assert!(scrub.advice.contains("at 10 MiB a day"), "{scrub:?}");
+    }
 
     #[test]
     fn filesystems_are_compared_where_ubifs_has_room() {

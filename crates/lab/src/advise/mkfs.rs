@@ -59,8 +59,8 @@ pub struct Place {
     pub au_bytes: u64,
     /// Size of a page in bytes: what the card programs at once.
     pub page_bytes: u64,
-    /// Number of allocation units that the card keeps open.
-    pub open_aus: u64,
+    /// Number of allocation units that the card keeps open; none where it has no limit.
+    pub open_aus: Option<u64>,
 }
 
 /// Commands that make and mount a filesystem.
@@ -138,14 +138,28 @@ const fn f2fs_logs(open_aus: u64) -> u64 {
     }
 }
 
+/// The option that limits the logs, and why; a card without a limit gets what F2FS does by itself.
+fn f2fs_logs_option(open_aus: Option<u64>) -> (String, String) {
+    match open_aus {
+        Some(open) => (
+            format!(",active_logs={}", f2fs_logs(open)),
+            format!("active_logs: the card keeps {open} allocation units open"),
+        ),
+        None => (
+            String::new(),
+            "no `active_logs`: F2FS writes six logs in turn, and the card does not limit that".to_owned(),
+        ),
+    }
+}
+
 fn f2fs(place: &Place) -> Recipe {
     let segments = f2fs_segments(place);
-    let logs = f2fs_logs(place.open_aus);
+    let (logs, why_logs) = f2fs_logs_option(place.open_aus);
     let section = segments * F2FS_SEGMENT;
     let fits = section.is_multiple_of(place.au_bytes);
     Recipe {
         mkfs: format!("mkfs.f2fs -s {segments}"),
-        mount: format!("noatime,active_logs={logs}"),
+        mount: format!("noatime{logs}"),
         why: vec![
             match fits {
                 true => format!(
@@ -159,7 +173,7 @@ fn f2fs(place: &Place) -> Recipe {
                     size(place.au_bytes)
                 ),
             },
-            format!("active_logs: the card keeps {} allocation units open", place.open_aus),
+            why_logs,
         ],
     }
 }
@@ -317,7 +331,7 @@ mod tests {
     use super::*;
 
     const fn place(bytes: u64, au_bytes: u64) -> Place {
-        Place { bytes, au_bytes, page_bytes: 16 << 10, open_aus: 5 }
+        Place { bytes, au_bytes, page_bytes: 16 << 10, open_aus: Some(5) }
     }
 
     #[test]
@@ -329,6 +343,16 @@ mod tests {
         assert_eq!(f2fs_segments(&place(8 << 30, 1 << 20)), 1);
         // Too large for the partition: sections that divide it.
         assert_eq!(f2fs_segments(&place(2 << 30, 128 << 20)), 16);
+    }
+
+    #[test]
+    fn logs_of_f2fs_are_limited_where_the_card_limits_them() {
+        let mount = |open_aus| recipe(BlockFs::F2fs, &Place { open_aus, ..place(8 << 30, 4 << 20) });
+        assert_eq!(mount(Some(1)).mount, "noatime,active_logs=2");
+        assert_eq!(mount(Some(5)).mount, "noatime,active_logs=4");
+        let free = mount(None);
+        assert_eq!(free.mount, "noatime");
+        assert!(free.why.iter().any(|why| why.starts_with("no `active_logs`")), "{:?}", free.why);
     }
 
     #[test]
@@ -363,7 +387,7 @@ mod tests {
             for au_bytes in [512, 1 << 20, 1 << 40] {
                 for page_bytes in [512, 1 << 22] {
                     for fs in BlockFs::ALL {
-                        recipe(fs, &Place { bytes, au_bytes, page_bytes, open_aus: 0 });
+                        recipe(fs, &Place { bytes, au_bytes, page_bytes, open_aus: None });
                     }
                 }
             }

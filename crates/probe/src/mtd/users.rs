@@ -42,8 +42,12 @@ pub(crate) fn family(root: &Path, number: u32) -> Vec<String> {
     let above = real.ancestors().skip(1).map_while(|path| path.file_name()?.to_str());
     let above: Vec<String> = above.take_while(|name| is_name(name)).map(str::to_owned).collect();
     let mut all = vec![name];
-    all.extend(partitions(&real));
-    all.extend(above);
+    // A folder of nvmem below an MTD has the name of that.
+    for other in partitions(&real).into_iter().chain(above) {
+        if !all.contains(&other) {
+            all.push(other);
+        }
+    }
     all
 }
 
