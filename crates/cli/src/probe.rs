@@ -56,7 +56,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "writing")]
     yes: bool,
 
-    /// Write back what a probe has kept that was killed, or could not restore; nothing is measured
+    /// Give the device back what a probe has kept that was killed or could not restore; nothing is measured
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
     restore: Option<PathBuf>,
 

@@ -28,7 +28,7 @@ const REFIT: Effort = Effort { rounds: 6, enough: 1e-4 };
 /// Weight of the place where a refit starts: it decides what the figures do not.
 const PULL: f64 = 0.02;
 
-/// How far within what a figure allows a refit aims, as a share of its width.
+/// Distance from the ends of what a figure allows at which a refit aims, as a share of its width.
 const INSIDE: f64 = 0.05;
 
 /// Rounds of searches, each from what the one before has found.

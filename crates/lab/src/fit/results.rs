@@ -148,7 +148,7 @@ struct Dd {
     write: Result<bool, &'static str>,
 }
 
-/// What U-Boot has done before it prints the time; none where no test of the flash does it.
+/// Operation that U-Boot prints the time of; none where no test of the flash does it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Moved {
     bytes: f64,
