@@ -143,7 +143,9 @@ fn show(path: &Path, report: &FitReport) -> String {
         );
     }
     text.push('\n');
-    text += &report.predictions.iter().filter(|p| is_undecided(p)).map(undecided).collect::<String>();
+    // Costs that do not explain the figures say nothing of others.
+    let predictions = if report.unexplained.is_empty() { &report.predictions[..] } else { &[] };
+    text += &predictions.iter().filter(|p| is_undecided(p)).map(undecided).collect::<String>();
     text += &report.hypotheses.iter().map(hypothesis).collect::<String>();
     if !report.usable {
         text += &format!("{UNUSABLE}: the fitted ones are of no use\n");
@@ -161,7 +163,7 @@ fn is_undecided(p: &Prediction) -> bool {
 
 fn undecided(p: &Prediction) -> String {
     format!(
-        "not decided by these figures: {} {:.0} to {:.0} KiB/s agrees with all of them\n",
+        "not decided by these figures: {} may be {:.0} to {:.0} KiB/s, before flash_speed rounds its time\n",
         p.name, p.slowest_kib_s, p.fastest_kib_s
     )
 }

@@ -235,7 +235,9 @@ fn figures_that_no_cost_explains_make_no_setup() {
     let shown = run_in(&folder, ["fit", "imx6-mx30lf2g18ac", "absurd.txt"]);
     assert_eq!(shown.code, Some(1), "{}", shown.err);
     assert!(
-        shown.out.contains("worst residual -") && shown.out.contains("no costs explain"),
+        shown.out.contains("worst residual -")
+            && shown.out.contains("no costs explain")
+            && !shown.out.contains("not decided"),
         "{}",
         shown.out
     );
@@ -253,4 +255,5 @@ fn figures_come_from_standard_input() {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.contains("1 line understood"), "{text}");
+    assert!(text.contains("page read may be ") && text.contains("before flash_speed rounds"), "{text}");
 }
