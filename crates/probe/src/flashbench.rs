@@ -96,8 +96,7 @@ impl Log {
     }
 
     /// Each alignment counts with the median of all tables, twice when there are several: they read the same positions again, so that what a position
-    /// has of its own does not go away with more tables.
-    /// Rows with a step may differ by `of_step` of it.
+    /// has of its own does not go away with more tables. Rows with a step may differ by `of_step` of it.
     fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64], of_step: f64) -> Fit {
         let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for (align, diff, _) in self.borders.iter().filter(|(align, ..)| rows.contains(align)) {

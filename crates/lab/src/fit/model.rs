@@ -31,7 +31,7 @@ struct Target {
 
 /// Setup under which figures were measured.
 struct Condition {
-    /// As the input says it.
+    /// Values of the lines `set` of the input.
     set: Vec<String>,
     /// Its paths: costs that it states are held.
     held: Vec<String>,
