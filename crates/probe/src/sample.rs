@@ -37,6 +37,14 @@ pub enum Test {
     Inside,
     /// Sectors of other allocation units, written to close what `Inside` opened.
     Close,
+    /// Two sectors in one or two allocation units, and those of others that close them; `about` is the number of the pass.
+    Pair,
+    /// Few allocation units behind a cache written in turn, each backwards; `about` is the number of the pass.
+    TurnRandom,
+    /// Allocation units of the FAT area, written again after others.
+    TurnFat,
+    /// Writes to a range that stays in a cache, and sectors where there is no query; `about` is the number of the pass.
+    Loop,
     /// Writes that bring the card into a state before a test.
     WarmUp,
     /// Writes in order that bring what was written before out of a cache.
@@ -74,7 +82,7 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 33] = [
+const NAMES: [(Test, &str); 37] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
@@ -91,6 +99,10 @@ const NAMES: [(Test, &str); 33] = [
     (Test::Refill, "refill"),
     (Test::Inside, "inside"),
     (Test::Close, "close"),
+    (Test::Pair, "pair"),
+    (Test::TurnRandom, "turn-random"),
+    (Test::TurnFat, "turn-fat"),
+    (Test::Loop, "loop"),
     (Test::WarmUp, "warm-up"),
     (Test::Push, "push"),
     (Test::OpenLinear, "open-linear"),

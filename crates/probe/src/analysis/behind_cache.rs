@@ -17,7 +17,7 @@ pub(crate) const FAT_BLOCKS: u64 = 5;
 /// Blocks after the last unit of a test whose pauses may have some of it yet.
 const SETTLED: usize = 2;
 /// Blocks that a cache may be longer than it is taken for: it may have been filled in part when that was measured.
-const LATE: u64 = 3;
+pub(crate) const LATE: u64 = 3;
 
 /// Writes in order after which nothing written before is in the cache, and some usual pauses follow for comparison.
 pub(crate) const fn push_writes(cache: &Cache) -> u64 {
@@ -29,7 +29,7 @@ pub(crate) const CACHE_MAX: u64 = 128 << 20;
 /// The same where the allocation unit is a guess, which is not worth as many writes, B.
 const CACHE_MAX_OF_GUESS: u64 = 64 << 20;
 /// Confidence in an allocation unit below which it is a guess.
-const GUESS: f64 = 0.6;
+pub(crate) const GUESS: f64 = 0.6;
 
 /// True for a cache that is too large to look for open allocation units behind it.
 pub(crate) fn is_too_large(cache: &Cache, erase_block: &Answer) -> bool {
@@ -102,8 +102,13 @@ struct Blocks<'a> {
 impl<'a> Blocks<'a> {
     fn of(samples: &'a Samples) -> Option<Self> {
         let cache = hiding_cache(samples)?;
-        let first = samples.all.iter().position(|sample| sample.test == Test::Push)?;
-        let turns = samples.all[first..].iter().filter(|sample| is_turn(sample));
+        // Queries that other tests brought behind the cache before, or do so later, have blocks of their own.
+        let opened = samples.all.iter().position(|sample| sample.test == Test::OpenLinear)?;
+        let is_loop = |sample: &Sample| sample.test == Test::Loop;
+        let before = samples.all[..opened].iter().rposition(is_loop).unwrap_or(0);
+        let end = samples.all[opened..].iter().position(is_loop).map_or(samples.all.len(), |at| opened + at);
+        let first = before + samples.all[before..].iter().position(|sample| sample.test == Test::Push)?;
+        let turns = samples.all[first..end].iter().filter(|sample| is_turn(sample));
         let single = turns.clone().filter(|sample| sample.bytes == TURN_BYTES);
         let quiet = quantile(single.map(|sample| sample.ns as f64), QUIET);
         let block = cache.block_bytes as f64;

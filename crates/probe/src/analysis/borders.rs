@@ -2,6 +2,7 @@
 
 use super::caches::{Cache, cache};
 use super::closing;
+use super::pairs;
 use super::period::{Fit, Point, candidates, fit, prior};
 use super::us;
 use crate::answer::{Answer, Value, size};
@@ -147,9 +148,40 @@ fn slowest(points: &[Point]) -> Vec<u64> {
     slow.into_iter().map(|point| point.at).collect()
 }
 
+/// An allocation unit and one of its borders, to the sector, as closing units shows them.
+struct Closed {
+    period: u64,
+    border: u64,
+    confidence: f64,
+    /// Writes that show it, in words.
+    writes: &'static str,
+}
+
+fn closed(samples: &Samples) -> Option<Closed> {
+    if let Some((period, border)) = closing::unit(samples) {
+        let writes = "writes of a sector, each with others that make the card close what it opened, take longer for contents";
+        return Some(Closed { period, border, confidence: CLOSING, writes });
+    }
+    let cache = cache(samples).filter(|cache| cache.block_bytes > 0)?;
+    let (period, border) = pairs::unit(samples, &cache)?;
+    let writes = "the cache pauses longer for two sectors that are not";
+    Some(Closed { period, border, confidence: PAIRS, writes })
+}
+
+impl Closed {
+    /// The allocation unit and its phase.
+    fn answers(&self) -> (Answer, Answer) {
+        let Self { period, border, confidence, writes } = *self;
+        let reason = format!("{writes} between borders that are {} apart", size(period));
+        let block = Answer::found(Value::Count(period), "B", confidence, reason);
+        let reason = format!("one of these borders is at byte {border}");
+        (block, Answer::found(Value::Count(border % period), "B", confidence, reason))
+    }
+}
+
 /// A border of an allocation unit, to the sector, as far as it is known.
 pub(crate) fn origin(samples: &Samples) -> Option<u64> {
-    if let Some((period, border)) = closing::unit(samples) {
+    if let Some(Closed { period, border, .. }) = closed(samples) {
         return Some(border % period);
     }
     let reads = read_fit(samples);
@@ -169,6 +201,8 @@ const READS: f64 = 0.97;
 const WRITES: f64 = 0.9;
 /// As `READS`, where writes found three borders to the sector.
 const CLOSING: f64 = 0.95;
+/// As `CLOSING`, behind a cache, where pauses depend on what was opened long before.
+const PAIRS: f64 = 0.85;
 /// Jump in deviations from which on noise, whose tails are longer than those of a normal distribution, does not look like borders.
 const CLEAR_STEP: f64 = 8.0;
 /// Confidence in what the blocks of a cache tell.
@@ -180,8 +214,8 @@ const BITS: [u64; 2] = [2, 3];
 
 /// The allocation unit and its phase.
 pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
-    if let Some((period, border)) = closing::unit(samples) {
-        return from_closing(period, border);
+    if let Some(closed) = closed(samples) {
+        return closed.answers();
     }
     let reads = read_fit(samples);
     let from_reads = visible(&reads).filter(|(_, confidence)| *confidence > 0.3);
@@ -237,19 +271,8 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     (block, Answer::unknown("B", 0.0, why))
 }
 
-/// The allocation unit and its phase where closing one shows borders.
-fn from_closing(period: u64, border: u64) -> (Answer, Answer) {
-    let reason = format!(
-        "writes of a sector, each with others that make the card close what it opened, take longer for contents between borders that are {} apart",
-        size(period)
-    );
-    let block = Answer::found(Value::Count(period), "B", CLOSING, reason);
-    let reason = format!("one of these borders is at byte {border}");
-    (block, Answer::found(Value::Count(border % period), "B", CLOSING, reason))
-}
-
-/// The allocation unit behind a cache: as many of the cache's blocks, which hold one bit a cell, as its own cells have bits.
-fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
+/// Allocation units that a cache's blocks let expect, the most usual one first: with one bit a cell, they hold a half or a third of it.
+pub(crate) fn units_behind(samples: &Samples, cache: &Cache) -> Vec<u64> {
     let candidates = au_candidates(samples.capacity);
     let near = |bits: u64| {
         let bytes = (bits * cache.block_bytes) as f64;
@@ -257,6 +280,12 @@ fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
     };
     let mut units: Vec<u64> = BITS.into_iter().filter_map(near).collect();
     units.sort_by(|a, b| prior(*b).total_cmp(&prior(*a)));
+    units
+}
+
+/// The allocation unit behind a cache: as many of the cache's blocks, which hold one bit a cell, as its own cells have bits.
+fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
+    let units = units_behind(samples, cache);
     let Some(unit) = units.first() else { return Answer::unknown("B", 0.0, invisible) };
     let reason = format!(
         "{invisible}; the cache makes room {} at a time, with one bit a cell; others hold two or three",

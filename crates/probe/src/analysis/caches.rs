@@ -148,9 +148,13 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
         gaps.iter().filter(|length| is_near(**length, 1.0)).map(|length| *length as f64).collect();
     // A block may end inside a write.
     let mean_gap = regular.iter().sum::<f64>() / regular.len().max(1) as f64;
-    // A block of which nothing is left needs no pause.
-    let is_first = |length: usize| is_near(length, 1.0) || is_near(length, 2.0);
-    let first = *pauses.iter().zip(&gaps).find(|(_, length)| is_first(**length))?.0;
+    // A block of which nothing is left needs no pause: an allocation unit that is closed, for which a card pauses longer, takes along up to three.
+    let usual = quantile(pauses.iter().map(|at| times[*at].1), 0.5);
+    let is_first = |(at, length): &(&usize, &usize)| {
+        let blocks = if times[**at].1 > 2.0 * usual { 3 } else { 2 };
+        (1..=blocks).any(|blocks| is_near(**length, f64::from(blocks)))
+    };
+    let first = *pauses.iter().zip(&gaps).find(is_first)?.0;
     let covered = regular.len() as f64 * gap;
     let is_train = pauses.len() >= PAUSES_MIN
         && slow > 1.2 * middle

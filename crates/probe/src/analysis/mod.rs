@@ -7,7 +7,10 @@ pub(crate) mod capacity;
 pub(crate) mod class;
 pub(crate) mod closing;
 pub(crate) mod open_aus;
+pub(crate) mod pairs;
 pub(crate) mod period;
+pub(crate) mod train;
+pub(crate) mod turns;
 
 use crate::answer::{Answer, Answers, Value};
 use crate::sample::{Kind, Sample, Samples, Test};

@@ -1,7 +1,9 @@
 //! Open allocation units: up to some number they can be written in turn; with one more, each write closes one.
 
 use super::behind_cache::{self, Reopened, hiding_cache, is_too_large};
-use super::caches::cache;
+use super::borders::origin;
+use super::caches::{Cache, cache};
+use super::turns;
 use super::us;
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Samples, Test};
@@ -180,9 +182,9 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
     };
     let odd = odd_aus(samples);
     let (mut answer, mut random, mut kept) = match hiding_cache(samples) {
-        Some(_) => {
+        Some(cache) => {
             let (linear, random) = behind_cache(samples);
-            (linear, random, behind_cache::kept_aus(samples))
+            (linear, random, kept_behind_cache(samples, &cache, au))
         }
         None => {
             let linear = Search::new(samples, Test::OpenLinear);
@@ -269,8 +271,36 @@ fn behind_cache(samples: &Samples) -> (Answer, Answer) {
         random.reason =
             format!("{}; one more is open in order meanwhile, which may be one of them", random.reason);
         random = random.or([(found, 1.0 - ONE_OF_TWO)]);
+        let in_turn = hiding_cache(samples).and_then(|cache| turns::in_turn(samples, &cache));
+        if let Some((units, is_open)) = in_turn.filter(|(units, _)| *units == all) {
+            let (units, stay) = if is_open { (units, "stay open") } else { (found, "do not all stay open") };
+            let reason =
+                format!("behind the cache, {all} allocation units written in turn in random order {stay}");
+            random = Answer::found(Value::Count(units), "AUs", BEHIND_CACHE, reason);
+        }
     }
     (linear, random)
+}
+
+/// The number of units that can be open in order behind a cache, those kept for FAT not counted.
+pub(crate) fn open_in_order(samples: &Samples) -> Option<u64> {
+    behind_cache(samples).0.count()
+}
+
+/// True when the number in any order behind a cache is one of two.
+pub(crate) fn is_one_of_two(samples: &Samples) -> bool {
+    !behind_cache(samples).1.alternatives.is_empty()
+}
+
+/// Units of the FAT area that stay open behind a cache, as both tests of them find.
+fn kept_behind_cache(samples: &Samples, cache: &Cache, au: u64) -> Vec<u64> {
+    let from = origin(samples).unwrap_or(0);
+    let tested = turns::fat(samples, cache);
+    let is_closed =
+        |kept: &u64| tested.iter().any(|(at, is_open)| !is_open && at.saturating_sub(from) / au == *kept);
+    let mut kept = behind_cache::kept_aus(samples);
+    kept.retain(|au| !is_closed(au));
+    kept
 }
 
 /// Part of the alternation in order from which on the one in any order is like it.

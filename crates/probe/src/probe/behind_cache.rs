@@ -31,6 +31,7 @@ impl<T: Target> Probe<'_, T> {
         cache: Cache,
     ) -> Result<(), ProbeError> {
         let fat: Vec<u64> = self.fat_aus(layout).into_iter().take(FAT_MOST).collect();
+        let filled = *layout;
         let (layout, mut pool) = layout.behind_cache(self.usable, cache.bytes);
         if pool.all < UNITS_MIN {
             return Ok(());
@@ -63,7 +64,7 @@ impl<T: Target> Probe<'_, T> {
             }
             self.push_out(&mut order)?;
         }
-        Ok(())
+        self.measure_turns(&filled, &cache, &fat)
     }
 
     /// Writes in order until nothing of what was written before is in the cache, up to the end of an allocation unit: none is left open.

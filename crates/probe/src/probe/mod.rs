@@ -4,7 +4,10 @@ mod behind_cache;
 mod capacity;
 mod classes;
 mod closing;
+mod pairs;
 mod reads;
+mod train;
+mod turns;
 mod writes;
 
 use crate::answer::size;

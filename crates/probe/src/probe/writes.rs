@@ -3,7 +3,7 @@
 use super::behind_cache::InOrder;
 use super::capacity::PASSES;
 use super::{Probe, ProbeError};
-use crate::analysis::behind_cache::{CACHE_MAX, hiding_cache, is_too_large};
+use crate::analysis::behind_cache::{CACHE_MAX, GUESS, hiding_cache, is_too_large};
 use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, write_fit};
 use crate::analysis::caches::cache;
 use crate::analysis::closing;
@@ -184,6 +184,7 @@ impl<T: Target> Probe<'_, T> {
             + Self::closing_bytes()
             + turns.min(self.usable * TESTS)
             + behind_cache
+            + 2 * self.train_bytes()
             + PASSES * end
             + Self::pieces_bytes()
             + Self::classes_bytes(fill);
@@ -310,6 +311,11 @@ impl<T: Target> Probe<'_, T> {
             self.push_out(&mut InOrder::new(&layout.behind(self.usable), cache, u64::MAX))?;
         }
         if let Some(cache) = hiding_cache(&self.samples) {
+            if unit.confidence < GUESS {
+                self.measure_pairs(&layout, &cache)?;
+                self.push_out(&mut InOrder::new(&layout.behind(self.usable), cache, u64::MAX))?;
+            }
+            let layout = Layout::of(&self.samples, self.usable);
             return self.measure_open_behind_cache(&layout, cache);
         }
         let fat = self.fat_aus(&layout);

@@ -227,10 +227,41 @@ fn a_cache_that_is_not_understood_leaves_doubt() {
 #[test]
 fn open_units_are_no_surer_than_the_allocation_unit() {
     let Answers { erase_block, open_aus_linear, open_aus_random, .. } =
-        probe(&Unknown::new(1_070_668_510_477));
+        probe(&Unknown::new(1_795_703_000_086));
     assert!(erase_block.value.is_some() && erase_block.confidence < 0.6, "{erase_block:?}");
     for open in [open_aus_linear, open_aus_random] {
         assert!(open.confidence <= erase_block.confidence, "{open:?}");
+    }
+}
+
+/// Reads show no border of these cards behind a cache, whose pauses for pairs of sectors do, to the sector. One has a single die and any order, one has two
+/// units in order only, and the cache of one has four blocks.
+#[test]
+fn pairs_of_sectors_show_borders_behind_a_cache() {
+    for seed in [1_795_703_000_164, 1_795_703_000_193, 1_795_703_000_231] {
+        let card = Unknown::new(seed);
+        let Answers { erase_block, phase, open_aus_linear, open_aus_random, .. } = probe(&card);
+        let (au, (linear, random)) = (card.spec.au_bytes, card.open_aus());
+        assert!(erase_block.reason.contains("two sectors"), "card {seed}: {erase_block:?}");
+        assert_eq!(erase_block.count(), Some(au));
+        assert_eq!(phase.count(), Some((au - card.hidden_sectors * 512 % au) % au));
+        assert_eq!((open_aus_linear.count(), open_aus_random.count()), (Some(linear), Some(random)));
+    }
+}
+
+/// Of two or three units that can be open in order, one less can be so in any order: where nothing else is open, turns tell. And the first unit of one of
+/// these cards seemed to be kept for FAT.
+#[test]
+fn turns_tell_what_a_unit_that_is_open_meanwhile_hides() {
+    for seed in [1_795_703_000_138, 1_795_703_000_162, 1_795_703_000_247] {
+        let card = Unknown::new(seed);
+        let Answers { open_aus_linear, open_aus_random, .. } = probe(&card);
+        let (linear, random) = card.open_aus();
+        assert_eq!(
+            (open_aus_linear.count(), open_aus_random.count()),
+            (Some(linear), Some(random)),
+            "{seed}"
+        );
     }
 }
 

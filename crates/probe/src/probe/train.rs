@@ -1,0 +1,194 @@
+//! Queries behind a cache in flash: writes of which each has a pause of its own ([`crate::analysis::train`]).
+
+use super::{Probe, ProbeError};
+use crate::analysis::caches::Cache;
+use crate::analysis::open_aus::TURN_BYTES;
+use crate::analysis::train::{MARKS, distance, loop_bytes, pause_ns, settled_bytes, staying_bytes};
+use crate::sample::Test;
+use crate::target::Target;
+
+const SECTOR: u64 = 512;
+/// Part of a block before a query.
+const INSIDE: u64 = 3;
+/// Most bytes that the queries of a train write, and the part of a limit that they may take.
+const BYTES_MAX: u64 = 4 << 30;
+const LIMIT_PART: u64 = 4;
+/// Units at the end of the range that are not written: a place may be one behind its own, and a query goes on into the next.
+const BEHIND: u64 = 4;
+/// Times the length of a cache that is written at most to find a range that stays in it.
+const RANGES: u64 = 8;
+
+/// Writes with which a cache is filled up.
+struct FillUp {
+    /// First byte and length.
+    range: (u64, u64),
+    /// Writes so far.
+    writes: u64,
+    /// Pass that they are part of.
+    pass: u64,
+    /// Time of a write above which the cache begins a block, ns, and bytes since it last did.
+    pause_ns: u64,
+    since: u64,
+}
+
+/// Queries, and sectors where there are none, in one allocation unit after the other.
+pub(super) struct Train {
+    fill_up: FillUp,
+    cache: Cache,
+    /// Bytes that the probe has written when the train ends.
+    until: u64,
+    /// Allocation unit, B.
+    pub(super) au: u64,
+    /// Range whose units have contents.
+    pub(super) filled: (u64, u64),
+    /// Next unit, and units to the one after it: a query may go on into the next.
+    unit: u64,
+    pub(super) step: u64,
+    /// Place in a unit of a sector that is no query, B.
+    pub(super) rest: u64,
+}
+
+impl Train {
+    /// The same for queries that go on into the next unit.
+    pub(super) const fn with_au(self, au: u64) -> Self {
+        Self { au, unit: 0, step: 2, rest: 0, ..self }
+    }
+
+    /// Number of the pass.
+    pub(super) const fn pass(&self) -> u64 {
+        self.fill_up.pass
+    }
+
+    /// Units that can be written.
+    pub(super) const fn units(&self) -> u64 {
+        (self.filled.1 / self.au).saturating_sub(BEHIND)
+    }
+
+    /// First byte of the next unit, in turn.
+    pub(super) const fn next(&mut self) -> u64 {
+        let unit = self.unit;
+        self.unit = (unit + self.step) % (self.units() / self.step * self.step);
+        self.filled.0 + unit * self.au
+    }
+
+    /// Bytes that a pass of so many queries writes at most.
+    const fn pass_bytes(&self, queries: u64) -> u64 {
+        (queries + MARKS.len() as u64 + 1) * distance(&self.cache) * 5 / 4
+            + settled_bytes(&self.cache) * 5 / 4
+    }
+}
+
+impl<T: Target> Probe<'_, T> {
+    /// Most bytes that a train writes.
+    pub(super) fn train_bytes(&self) -> u64 {
+        self.limits.map_or(BYTES_MAX, |limits| BYTES_MAX.min(limits.bytes / LIMIT_PART))
+    }
+
+    /// True when a pass of so many queries can be written yet.
+    pub(super) const fn has_room(&self, train: &Train, queries: u64) -> bool {
+        self.target.cost.written_bytes + train.pass_bytes(queries) <= train.until
+    }
+
+    /// A range of at least a block of the cache behind `filled` that stays in the cache, if there is one.
+    pub(super) fn begin_train(
+        &mut self,
+        filled: (u64, u64),
+        cache: Cache,
+        au: u64,
+    ) -> Result<Option<Train>, ProbeError> {
+        let start = (filled.0 + filled.1).next_multiple_of(SECTOR);
+        let until = self.target.cost.written_bytes + self.train_bytes();
+        let has_units = filled.1 / au >= BEHIND + MARKS.iter().sum::<u64>();
+        if !has_units || self.train_bytes() < RANGES * cache.bytes {
+            return Ok(None);
+        }
+        let mut fill_up =
+            FillUp { range: (start, loop_bytes(&cache)), writes: 0, pass: 0, pause_ns: u64::MAX, since: 0 };
+        loop {
+            let bytes = fill_up.range.1;
+            if bytes < cache.block_bytes.max(TURN_BYTES) || start + bytes > self.usable {
+                return Ok(None);
+            }
+            self.fill_up(&mut fill_up, 2 * bytes + cache.block_bytes)?;
+            if let Some(bytes) = staying_bytes(&self.samples, &cache, bytes) {
+                fill_up.range.1 = bytes;
+                fill_up.pause_ns = pause_ns(&self.samples, &cache);
+                return Ok(Some(Train { fill_up, cache, until, au, filled, unit: 0, step: 1, rest: 0 }));
+            }
+            fill_up.range.1 = bytes * 3 / 4 / TURN_BYTES * TURN_BYTES;
+        }
+    }
+
+    /// Begins a pass with its marks.
+    pub(super) fn begin_pass(&mut self, train: &mut Train) -> Result<(), ProbeError> {
+        train.fill_up.pass += 1;
+        for units in MARKS {
+            for _ in 0..units {
+                let position = train.next() + train.rest;
+                self.part_of_query(Test::Loop, train, position, SECTOR)?;
+            }
+            self.end_query(train)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn part_of_query(
+        &mut self,
+        test: Test,
+        train: &Train,
+        position: u64,
+        bytes: u64,
+    ) -> Result<(), ProbeError> {
+        self.target.keep(position, bytes)?;
+        self.write(test, train.fill_up.pass, position, bytes).map(drop)
+    }
+
+    /// Writes about two blocks of the cache, so that the next query is inside of a block: one that is in two would have two pauses.
+    pub(super) fn end_query(&mut self, train: &mut Train) -> Result<(), ProbeError> {
+        self.target.flush()?;
+        let block = train.cache.block_bytes;
+        for writes in 1..=(5 * block / 2).div_ceil(TURN_BYTES) {
+            self.fill_up(&mut train.fill_up, TURN_BYTES)?;
+            let inside = train.fill_up.since % block;
+            let is_place = inside >= block / INSIDE && inside < block / INSIDE + TURN_BYTES;
+            if is_place && 2 * writes * TURN_BYTES >= 3 * block {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A sector at a position where there is no query.
+    pub(super) fn fill_in(&mut self, train: &mut Train, position: u64) -> Result<(), ProbeError> {
+        self.part_of_query(Test::Loop, train, position, SECTOR)?;
+        self.end_query(train)
+    }
+
+    /// Brings all queries out of the cache: with single sectors at the same distance, as a cache keeps each block that has something else than the range.
+    pub(super) fn settle(&mut self, train: &mut Train) -> Result<(), ProbeError> {
+        for _ in 0..settled_bytes(&train.cache) / distance(&train.cache) {
+            let position = train.next() + train.rest;
+            self.fill_in(train, position)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the range that stays in the cache. A card that writes whole pages would pad each write that it must flush.
+    fn fill_up(&mut self, fill_up: &mut FillUp, bytes: u64) -> Result<(), ProbeError> {
+        let (start, length) = fill_up.range;
+        for _ in 0..bytes.div_ceil(TURN_BYTES) {
+            let write = fill_up.writes % (length / TURN_BYTES);
+            fill_up.writes += 1;
+            let position = start + write * TURN_BYTES;
+            let ns = if write == 0 {
+                // What RAM has of the range is replaced there.
+                self.write_through(Test::Loop, fill_up.pass, position, TURN_BYTES)?
+            } else {
+                self.target.keep(position, TURN_BYTES)?;
+                self.write(Test::Loop, fill_up.pass, position, TURN_BYTES)?
+            };
+            fill_up.since = if ns > fill_up.pause_ns { 0 } else { fill_up.since + TURN_BYTES };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! Few open allocation units behind a cache in flash, exactly: they are written in turn, and nothing else comes out of the cache.
+
+use super::train::Train;
+use super::writes::Layout;
+use super::{Probe, ProbeError};
+use crate::analysis::behind_cache::kept_aus;
+use crate::analysis::caches::Cache;
+use crate::analysis::open_aus::{TURN_BYTES, is_one_of_two, open_in_order};
+use crate::analysis::turns::{TURNS_MOST, turns};
+use crate::sample::Test;
+use crate::target::Target;
+
+const SECTOR: u64 = 512;
+
+impl<T: Target> Probe<'_, T> {
+    /// Tests what the tests before leave open: whether as many units as can be open in order can be so in any order, where that is one of two numbers,
+    /// and whether units of the FAT area that seem to be kept open are. The range that was filled begins with a border.
+    pub(super) fn measure_turns(
+        &mut self,
+        layout: &Layout,
+        cache: &Cache,
+        fat: &[u64],
+    ) -> Result<(), ProbeError> {
+        let Some(linear) = open_in_order(&self.samples) else { return Ok(()) };
+        // Those beside one that is kept are written, too, for comparison.
+        let fat = if kept_aus(&self.samples).is_empty() { &[] } else { fat };
+        let is_one_of_two = is_one_of_two(&self.samples) && linear <= TURNS_MOST;
+        if fat.is_empty() && !is_one_of_two {
+            return Ok(());
+        }
+        let Some(mut train) = self.begin_train(layout.fill, *cache, layout.au)? else { return Ok(()) };
+        train.rest = layout.au / 2;
+        self.settle(&mut train)?;
+        let fat_queries = 2 * fat.len() as u64 + linear;
+        if !fat.is_empty() && fat_queries <= train.units() && self.has_room(&train, 2 * fat_queries) {
+            self.fat_pass(&mut train, layout, fat, linear)?;
+        }
+        let queries = turns(cache, linear);
+        if is_one_of_two && linear <= train.units() && self.has_room(&train, queries) {
+            self.turn_pass(&mut train, linear, queries)?;
+        }
+        Ok(())
+    }
+
+    /// Writes units in turn, each backwards.
+    fn turn_pass(&mut self, train: &mut Train, units: u64, queries: u64) -> Result<(), ProbeError> {
+        self.begin_pass(train)?;
+        let units: Vec<u64> = (0..units).map(|_| train.next()).collect();
+        let places = (0..train.au / TURN_BYTES)
+            .rev()
+            .flat_map(|place| units.iter().map(move |unit| unit + place * TURN_BYTES));
+        for position in places.take(queries as usize) {
+            self.part_of_query(Test::TurnRandom, train, position, TURN_BYTES)?;
+            self.end_query(train)?;
+        }
+        self.settle(train)
+    }
+
+    /// Writes units of the FAT area, others, and those of the FAT area again. `open` is the number of units that can be open.
+    fn fat_pass(
+        &mut self,
+        train: &mut Train,
+        layout: &Layout,
+        fat: &[u64],
+        open: u64,
+    ) -> Result<(), ProbeError> {
+        let middle = layout.au / TURN_BYTES / 2;
+        for au in fat {
+            self.fill_in(train, layout.position(*au, middle))?;
+        }
+        for _ in 0..=open {
+            let position = train.next() + train.rest;
+            self.fill_in(train, position)?;
+        }
+        // A unit that is closed takes along what the cache has of it.
+        self.settle(train)?;
+        self.begin_pass(train)?;
+        for au in fat {
+            self.part_of_query(Test::TurnFat, train, layout.position(*au, middle + 1), SECTOR)?;
+            // A FAT area may not be cached, and each query must be.
+            let position = train.next() + train.rest;
+            self.part_of_query(Test::TurnFat, train, position, SECTOR)?;
+            self.end_query(train)?;
+        }
+        self.settle(train)
+    }
+}
