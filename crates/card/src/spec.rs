@@ -421,7 +421,7 @@ impl CardSpec {
         ]
     }
 
-    fn counts(&self) -> [(bool, &'static str, &'static str); 11] {
+    fn counts(&self) -> [(bool, &'static str, &'static str); 12] {
         let block_mapped = self.mapping != Mapping::Page;
         let fat_end = u64::from(self.fat.first_au) + u64::from(self.fat.aus);
         let has_fat = self.fat.kind != FatKind::None;
@@ -436,6 +436,11 @@ impl CardSpec {
             ),
             (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
             (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
+            (
+                self.slc.blocks == 0 || (self.slc.t_r_us > Nanos::ZERO && self.slc.t_prog_us > Nanos::ZERO),
+                "slc.blocks",
+                "with `slc.t_r_us` and `slc.t_prog_us` above 0, or a cache costs no time",
+            ),
             (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
             (self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0, "fat.spare_blocks", "at least 1"),
             (

@@ -8,6 +8,9 @@
 )]
 
 use floatgate_card::{BusMode, FatKind, Mapping};
+use floatgate_lab::card::compare::{NamedCard, compare};
+use floatgate_lab::card::powercut::{self, CutOptions};
+use floatgate_lab::card::shipped::traces;
 use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardState, measure};
 use floatgate_lab::card::{LoadedCard, load, load_on_host};
 use floatgate_lab::config::{About, Kind, Library, Override, Part};
@@ -216,5 +219,52 @@ fn power_cuts_of_every_card_lose_nothing() {
         assert!(report.cuts >= 20 || report.worn_out > 0, "{name}: {report:?}");
         let again = replay(&card, &options, CutId { seed: 1, number: 2 }).unwrap();
         assert!(again.runs == 1 && again.requests > 0, "{name}");
+    }
+}
+
+/// A cache without times would be one of infinite speed.
+#[test]
+fn a_cache_has_times_of_its_own() {
+    let sets = Override::parse_all(&["card.slc.blocks=10"]).unwrap();
+    let refused = load(&Library::built_in(), "kingston-class-10", &sets).unwrap_err();
+    assert!(refused.one_line().contains("slc.t_prog_us"), "{}", refused.one_line());
+    card("kingston-class-10", &["card.slc.blocks=10", "card.slc.t_r_us=25", "card.slc.t_prog_us=200"]);
+}
+
+/// What changes contents without a cut is no part of these tests, which would find that nothing is lost.
+#[test]
+fn cuts_of_a_card_that_changes_contents_are_refused() {
+    let options = CutOptions {
+        cuts: 4,
+        is_exhaustive: false,
+        seed: 0,
+        recovery_cuts: 0,
+        has_faults: false,
+        is_whole: false,
+    };
+    let cut = |name: &str| powercut::cut(&card(name, &[]), &options, &|_| ());
+    let refused = cut("evil-8g").unwrap_err();
+    assert!(refused.to_string().contains("changes contents"), "{refused}");
+    assert!(cut("class-4-8g").unwrap().failures.is_empty());
+}
+
+/// A comparison says what the traces are not, and which cards are not to be used at all.
+#[test]
+fn a_comparison_says_on_what_it_rests() {
+    let named = |name: &str| NamedCard { name: name.to_owned(), card: card(name, &[]) };
+    let of = |name: &str, filesystem: &str| {
+        let traces: Vec<_> = traces()
+            .into_iter()
+            .filter(|trace| trace.name() == format!("{filesystem}-kernel-build"))
+            .collect();
+        compare(&[named(name)], &traces, CardState::Empty, 0).unwrap()
+    };
+    let fake = of("fake-limbo-32g", "ext4");
+    assert!(fake.cards[0].advice.contains("do not use this card"), "{}", fake.cards[0].advice);
+    assert!(!fake.remarks.iter().any(|remark| remark.contains("cleaner")));
+    let sound = of("kingston-class-10", "nilfs2");
+    assert!(!sound.cards[0].advice.contains("do not use"), "{}", sound.cards[0].advice);
+    for word in ["behind mkfs", "8 MiB", "cleaner"] {
+        assert!(sound.remarks.iter().any(|remark| remark.contains(word)), "{word}");
     }
 }

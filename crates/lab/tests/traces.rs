@@ -64,6 +64,17 @@ fn blktrace_in_both_byte_orders_is_what_blkparse_prints_of_it() {
     assert_eq!(read("good-be.blktrace"), text);
 }
 
+/// Devices above others, such as dm, queue and complete requests; their driver issues none.
+#[test]
+fn a_trace_without_the_issue_of_a_request_is_told() {
+    let line = |action: &str| format!("8,0 1 1 0.001234567 697 {action} WS 223488 + 8 [dd]\n");
+    let queued = [line("Q"), line("C")].concat();
+    let text = found(queued.as_bytes());
+    assert!(text.contains("no event is the issue of a request"), "{text}");
+    let issued = found([line("Q"), line("D"), line("C")].concat().as_bytes());
+    assert!(!issued.contains("no event"), "{issued}");
+}
+
 fn written(requests: &[Request], format: Format) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), format).unwrap();
     requests.iter().for_each(|request| writer.write(request).unwrap());

@@ -22,7 +22,8 @@ use std::path::PathBuf;
 Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `card run` has recorded, without think times: \
 the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
 row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. The traces \
-were recorded on a card of 3 GiB with allocation units of 8 MiB: on a card with other ones the partition may not be aligned.")]
+were recorded on a card of 3 GiB with allocation units of 8 MiB, behind mkfs: on a card with other ones the partition may not be aligned. Those of \
+NILFS2 are without its cleaner.")]
 pub(crate) struct Args {
     /// Cards' names (see `floatgate parts`), or paths of TOML files
     cards: Vec<PathBuf>,
@@ -145,7 +146,8 @@ fn sorted<'a>(matrix: &'a Matrix, card: &str) -> Vec<&'a Cell> {
 fn text(matrix: &Matrix) -> String {
     let table = if matrix.cards.len() == 1 { figures(matrix) } else { means(matrix) };
     let advice = matrix.cards.iter().map(|card| format!("{}: {}\n", card.card, card.advice));
-    format!("{table}\n\n{}", advice.collect::<String>())
+    let remarks = matrix.remarks.iter().map(|remark| format!("{remark}\n"));
+    format!("{table}\n\n{}\n{}", advice.collect::<String>(), remarks.collect::<String>())
 }
 
 /// All figures, a row for each filesystem and workload.

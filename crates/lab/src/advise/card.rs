@@ -545,6 +545,9 @@ fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
             cell.relative_time
         ));
     }
+    for remark in &matrix.remarks {
+        point = point.rests_on(remark.clone());
+    }
     for (workload, other) in winners(matrix, fs) {
         point = point.unless(format!("the work is mostly like {workload}: {other} is faster there"));
     }

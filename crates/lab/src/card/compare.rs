@@ -5,11 +5,12 @@
 
 use super::replay::{ThinkTime, WritePlaces, replay};
 use super::serve::NewCard;
-use super::shipped::ShippedTrace;
+use super::shipped::{AU_BYTES, ShippedTrace};
 use super::state::CardState;
 use super::trace::Request;
 use super::{CardOptions, LoadedCard};
 use crate::Error;
+use floatgate_mtd::size::text as size;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -78,6 +79,8 @@ pub struct Matrix {
     pub cells: Vec<Cell>,
     /// In the order of the cards.
     pub cards: Vec<CardAdvice>,
+    /// Sentences about what the traces are not: other conditions may have another order.
+    pub remarks: Vec<String>,
 }
 
 /// Replays each trace on each card, which is in `state` at the beginning.
@@ -101,8 +104,34 @@ pub fn compare(
     });
     let mut cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
     relate(&mut cells);
-    let cards = cards.iter().map(|card| advise(&card.name, &cells)).collect();
-    Ok(Matrix { cells, cards })
+    let remarks = remarks(cards, traces);
+    let cards = cards.iter().map(|card| advise(&card.name, card.card.is_sound(), &cells)).collect();
+    Ok(Matrix { cells, cards, remarks })
+}
+
+fn remarks(cards: &[NamedCard], traces: &[ShippedTrace]) -> Vec<String> {
+    let mut remarks =
+        vec!["Replays begin behind mkfs, without what that wrote: `card run` has both, and may have another order.".to_owned()];
+    let other: Vec<&str> = cards
+        .iter()
+        .filter(|card| card.card.spec.au_bytes != AU_BYTES)
+        .map(|card| card.name.as_str())
+        .collect();
+    if !other.is_empty() {
+        remarks.push(format!(
+            "Filesystems of the traces were made for allocation units of {}, which {} of the cards {} not: a FAT, or a segment, is elsewhere there.",
+            size(AU_BYTES),
+            other.len(),
+            if other.len() == 1 { "has" } else { "have" }
+        ));
+    }
+    if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
+        remarks.push(
+            "NILFS2 ran without its cleaner, which writes more once the card is full: `card run --nilfs-cleaner` tells how much."
+                .to_owned(),
+        );
+    }
+    remarks
 }
 
 fn cell(
@@ -172,7 +201,7 @@ fn scores(cells: &[&Cell]) -> Vec<Score> {
 /// Times that differ by less than this part are called equal.
 const EQUAL: f64 = 0.05;
 
-fn advise(card: &str, cells: &[Cell]) -> CardAdvice {
+fn advise(card: &str, is_sound: bool, cells: &[Cell]) -> CardAdvice {
     let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card).collect();
     let filesystems = scores(&own);
     let failed: u64 = own.iter().map(|cell| cell.failed).sum();
@@ -183,6 +212,9 @@ fn advise(card: &str, cells: &[Cell]) -> CardAdvice {
     };
     if failed > 0 {
         advice += &format!(" The card failed in {failed} requests.");
+    }
+    if !is_sound {
+        advice += " But do not use this card: it is smaller than it says, is about to die, or changes what it stores.";
     }
     CardAdvice { card: card.to_owned(), filesystems, advice }
 }
@@ -244,7 +276,7 @@ mod tests {
         let advice = |times: &[(&str, &str, f64)]| {
             let mut cells: Vec<Cell> = times.iter().map(|(fs, load, time)| cell(fs, load, *time)).collect();
             relate(&mut cells);
-            advise("card", &cells).advice
+            advise("card", true, &cells).advice
         };
         let clear = [("a", "x", 100.0), ("b", "x", 400.0), ("a", "y", 10.0), ("b", "y", 10.0)];
         assert_eq!(advice(&clear), "Use a. Time of the others relative to it: b 2.0.");

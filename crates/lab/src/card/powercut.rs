@@ -173,6 +173,12 @@ fn empty(card: &LoadedCard, spec: &CardSpec) -> CutReport {
 
 /// The card in the size asked for, with faults if there are to be some.
 fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
+    if card.spec.evil.is_some() {
+        return Err(Error::asked(
+            "the firmware of this card changes contents without any cut, which these tests do not have",
+            "cut another card; `floatgate probe` and `card run` show what this one does",
+        ));
+    }
     let mut spec = if options.is_whole { card.spec.clone() } else { card.spec.in_small() };
     // A host that gives up does not know what the card has done.
     spec.host = floatgate_card::HostSpec::default();

@@ -11,6 +11,9 @@ use libdeflater::Decompressor;
 
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../traces");
 
+/// Allocation unit of the card on which the traces were recorded, B.
+pub const AU_BYTES: u64 = 8 << 20;
+
 /// Most bytes of a trace that is unpacked.
 const UNPACKED_BYTES_MAX: u32 = 256 << 20;
 

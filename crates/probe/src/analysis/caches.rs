@@ -1,6 +1,6 @@
 //! Memory in front of the flash, and the speed behind it.
 
-use super::{tenths, us};
+use super::{tenths, unwritten, us};
 use crate::answer::{Answer, Value, size};
 use crate::sample::{Sample, Samples, Test};
 use crate::stats::{median, quantile, trimmed_mean};
@@ -63,7 +63,7 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
         .filter_map(|pause| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause)))
         .collect();
     if pauses.is_empty() {
-        return Answer::unknown("B", 0.0, "writes need permission");
+        return Answer::unknown("B", 0.0, unwritten(samples));
     }
     if knees.len() * 2 <= pauses.len() {
         return Answer::unknown("B", 0.7, "the first writes after a pause are as slow as later ones");
@@ -179,7 +179,7 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
 /// Writes that are faster than those that follow.
 pub(crate) fn slc_cache(samples: &Samples) -> Answer {
     if samples.of(Test::Fill).next().is_none() {
-        return Answer::unknown("B", 0.0, "writes need permission");
+        return Answer::unknown("B", 0.0, unwritten(samples));
     }
     match cache(samples) {
         None => Answer::unknown("B", 0.8, "writes in order do not become slower"),
@@ -199,7 +199,7 @@ pub(crate) fn write_speed(samples: &Samples) -> Answer {
     let rest = last.filter(|sample| sample.position >= first + cached);
     let (bytes, ns) = rest.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     if bytes == 0 {
-        return Answer::unknown("MB/s", 0.0, "writes need permission");
+        return Answer::unknown("MB/s", 0.0, unwritten(samples));
     }
     let reason = format!("mean of {} written in order", size(bytes));
     Answer::found(Value::Measure(tenths(bytes as f64 * 1e3 / ns.max(1) as f64)), "MB/s", 0.9, reason)
@@ -217,7 +217,7 @@ pub(crate) fn steady_state(samples: &Samples) -> Answer {
         bytes as f64 * 1e3 / trimmed_mean(inside.map(|sample| sample.ns as f64)).max(1.0)
     };
     let Some(before) = rounds.len().checked_sub(WINDOW) else {
-        return Answer::unknown("MB/s", 0.0, "writes need permission");
+        return Answer::unknown("MB/s", 0.0, unwritten(samples));
     };
     let window: Vec<f64> = rounds.iter().skip(before).map(|round| speed(*round)).collect();
     let mean = window.iter().sum::<f64>() / WINDOW as f64;

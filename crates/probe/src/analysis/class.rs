@@ -6,7 +6,7 @@
 //! 256 MiB that were written in order before. A MB has 1 000 000 bytes.
 
 use super::caches::write_speed;
-use super::tenths;
+use super::{tenths, unwritten};
 use crate::answer::{Answer, Value, size};
 use crate::registers::Status;
 use crate::sample::{Sample, Samples, Test};
@@ -152,7 +152,7 @@ fn confidence(shares: impl Iterator<Item = f64>) -> f64 {
 pub(crate) fn class(samples: &Samples) -> Answer {
     let measured = Measured::of(samples);
     if measured.writes.is_empty() {
-        return Answer::unknown("", 0.0, "not measured: writes need permission");
+        return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     }
     let reached = SPEEDS.iter().rev().find(|class| measured.speed(**class).is_some_and(|share| share >= 1.0));
     let name = reached.map_or("none", |class| class.0);
@@ -184,7 +184,7 @@ fn writes_in_words(measured: &Measured) -> String {
 pub(crate) fn app_class(samples: &Samples) -> Answer {
     let measured = Measured::of(samples);
     let Some(reason) = iops_in_words(&measured) else {
-        return Answer::unknown("", 0.0, "not measured: writes need permission");
+        return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     };
     let reached = APPS.iter().rev().find(|class| measured.app(**class).is_some_and(|share| share >= 1.0));
     let name = reached.map_or("none", |class| class.0);

@@ -51,6 +51,12 @@ fn throughput(samples: &Samples) -> Option<f64> {
     if speeds.is_empty() { None } else { Some(median(&mut speeds)) }
 }
 
+/// Reason for which something that takes writes was not measured.
+fn unwritten(samples: &Samples) -> &'static str {
+    let has_written = samples.of(Test::Burst).next().is_some();
+    if has_written { "the probe ended before" } else { "writes need permission" }
+}
+
 fn of_times(samples: &Samples) -> Answers {
     let (erase_block, phase) = borders::erase_block(samples);
     let open = open_aus::conclude(samples, &erase_block, &phase);
@@ -156,4 +162,33 @@ fn read_speed(samples: &Samples) -> Answer {
         },
     );
     Answer::found(Value::Measure(tenths(speed)), "MB/s", 0.9, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A probe that had permission to write, and ended early, does not ask for it.
+    #[test]
+    fn what_a_probe_did_not_come_to_is_said_to_be_so() {
+        let burst = Sample {
+            test: Test::Burst,
+            about: 0,
+            kind: Kind::Write,
+            position: 0,
+            bytes: 16 << 10,
+            ns: 1_000_000,
+            found: None,
+        };
+        let written = Samples { capacity: 1 << 30, all: vec![burst], ..Samples::default() };
+        let read_only = Samples { capacity: 1 << 30, ..Samples::default() };
+        for (samples, reason) in
+            [(&written, "the probe ended before"), (&read_only, "writes need permission")]
+        {
+            let answers = conclude(samples);
+            for answer in [&answers.steady_state, &answers.class, &answers.slc_cache] {
+                assert!(answer.reason.contains(reason), "{}", answer.reason);
+            }
+        }
+    }
 }

@@ -172,8 +172,10 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
     let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
         let why = if cache(samples).is_some_and(|cache| is_too_large(&cache, erase_block)) {
             "not measured: the cache in front of them is too large to be written through several times"
-        } else if samples.of(Test::Fill).next().is_some() {
+        } else if samples.of(Test::Fill).next().is_some() && erase_block.value.is_none() {
             "not measured: the allocation unit is not known"
+        } else if samples.of(Test::Fill).next().is_some() {
+            "not measured: the probe ended before, or the device has no room for the test"
         } else {
             "not visible in reads: writes need permission"
         };

@@ -155,6 +155,11 @@ pub enum TraceFault {
     /// A record is cut short.
     #[error("the last record is cut short")]
     CutShort,
+    /// Nothing in the trace is the issue of a request.
+    #[error(
+        "no event is the issue of a request to a driver (D): a device above others, such as dm or md, has none; record the one below it"
+    )]
+    NoIssue,
     /// A record does not begin as it must.
     #[error("a record begins with {0:#010x}, which is not blktrace version 7")]
     Magic(u32),
@@ -201,6 +206,7 @@ fn whole_sectors(field: &'static str, bytes: u64) -> Result<u64, TraceFault> {
 pub struct Reader<R> {
     format: Source<R>,
     has_failed: bool,
+    is_empty: bool,
 }
 
 enum Source<R> {
@@ -231,7 +237,7 @@ impl<R: BufRead> Reader<R> {
         } else {
             return Err(TraceFault::Unknown.at(Place::Offset(0)));
         };
-        Ok(Self { format, has_failed: false })
+        Ok(Self { format, has_failed: false, is_empty: true })
     }
 }
 
@@ -249,7 +255,13 @@ impl<R: BufRead> Iterator for Reader<R> {
             Source::Blktrace(reader) => reader.next(),
             Source::Msr(reader) => reader.next(),
         };
+        let has_events = matches!(self.format, Source::Blkparse(_) | Source::Blktrace(_));
+        let next = match next {
+            Ok(None) if has_events && self.is_empty => Err(TraceFault::NoIssue.at(Place::Offset(0))),
+            next => next,
+        };
         self.has_failed = next.is_err();
+        self.is_empty = false;
         next.transpose()
     }
 }
