@@ -425,6 +425,13 @@ impl Help for MountError {
     fn help(&self) -> String {
         match self {
             Self::Image(error) => error.help(),
+            Self::NotEmpty(_) => "name an empty folder".to_owned(),
+            Self::MountPoint(directory) | Self::Dead(directory) => {
+                let folder = directory.display();
+                format!(
+                    "name another folder, or unmount it: `umount {folder}`, without root `fusermount3 -u {folder}`"
+                )
+            }
             Self::Host { .. } => {
                 "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 \
                                   (package fuse3)"

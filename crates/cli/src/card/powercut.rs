@@ -1,7 +1,7 @@
 //! `floatgate card powercut`.
 
 use super::speed::time;
-use crate::common::{Failure, Outcome, grouped, size};
+use crate::common::{Failure, Outcome, grouped, grouped_count, size};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::card::powercut::{CutId, CutOptions, CutReport, cut, replay};
 use floatgate_lab::card::{LoadedCard, load};
@@ -120,18 +120,19 @@ fn progress_bar(args: &Args) -> ProgressBar {
 
 fn text(args: &Args, report: &CutReport) -> String {
     let mut text = format!(
-        "{} of {}: {} cuts in {} runs, {} more amid recoveries\n{} requests, {} flushes\n",
+        "{} of {}: {} in {}, {} more amid recoveries\n{}, {} flushes\n",
         report.card,
         size(report.capacity_bytes),
-        grouped(report.cuts),
-        grouped(report.runs),
+        grouped_count(report.cuts, "cut"),
+        grouped_count(report.runs, "run"),
         grouped(report.recovery_cuts),
-        grouped(report.requests),
+        grouped_count(report.requests, "request"),
         grouped(report.flushes)
     );
-    if args.faults {
-        let (failed, worn) = (grouped(report.failed_blocks), grouped(report.worn_out));
-        text += &format!("{failed} blocks failed; {worn} runs ended with a card that was worn out\n");
+    if args.faults || report.worn_out > 0 {
+        let failed = grouped_count(report.failed_blocks, "block");
+        let worn = grouped_count(report.worn_out, "run");
+        text += &format!("{failed} failed; {worn} ended with a card that was worn out\n");
     }
     text += &format!(
         "the map was ready within {}; the bound is {}\n",

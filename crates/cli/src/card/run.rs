@@ -30,13 +30,15 @@ use std::{env, fs};
   floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
 Boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
-each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. \
+each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. They differ by some \
+percent from run to run, also with the same seed: the guest's kernel orders its requests by its own clock. \
 The account is that of the workload up to the end of umount; mkfs, mount and filling stand as prepare, fsck as check. A workload that ends in \
-.fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. A workload that finds no space left ends \
+.fio is a job file of fio, any other file a shell script; both run in the root of the filesystem. Run only scripts that you trust: in User Mode Linux \
+they can change the host's files with the rights of whoever runs floatgate. A workload that finds no space left ends \
 as full. NILFS2 runs without its cleaner, as if that had died, and fills up; --nilfs-cleaner starts it. NILFS2 is \
 checked by mounting it again and reading everything. \
 With --cuts the power goes away at flushes of the workload, and between them: the filesystem has to recover with its own fsck (without one, when it is mounted) on a drive \
-that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
+that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create, which makes 100 files then, not 300, that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
@@ -159,7 +161,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let cuts = args.cuts.map(|cuts| Cuts { number: cuts.0, tears_units: args.tear });
     let options = CardOptions { seed: args.seed, stores: true };
     let bench = Workbench::new(card, options, cuts, observers)?;
-    let folder = tempfile::tempdir().map_err(|error| host(&env::temp_dir(), &error))?;
+    let folder = tempfile::Builder::new().prefix("floatgate-").tempdir();
+    let folder = folder.map_err(|error| host(&env::temp_dir(), &error))?;
     let input = orders(args, &jobs, folder.path(), bench.marks())?;
     let is_real_time = args.nilfs_cleaner.iter().any(|cleaner| cleaner.0.is_some());
     let guest = Guest {
@@ -170,9 +173,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         is_interrupted: Arc::default(),
     };
     let (runs, has_ended) = guest.boot(machine, endings, bench)?;
-    recordings.finish(&runs)?;
+    let recorded = recordings.finish(&runs);
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
+    // The results are printed also where there is no room for the traces.
     args.format.print(&runs, "", || text(&runs))?;
+    recorded?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -325,34 +330,42 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     Ok(input)
 }
 
+/// Traces that are being written, each with its name.
+type OpenTraces = Arc<Mutex<Vec<(String, Result<Recording, Failure>)>>>;
+
 /// The traces of all runs, in a folder.
 struct Recordings {
     folder: Option<PathBuf>,
-    open: Arc<Mutex<Vec<Result<Recording, Failure>>>>,
+    open: OpenTraces,
 }
 
 fn recordings(folder: Option<&Path>) -> Result<(Recordings, Observers), Failure> {
-    let open = Arc::<Mutex<Vec<Result<Recording, Failure>>>>::default();
+    let open = OpenTraces::default();
     let recordings = Recordings { folder: folder.map(Path::to_owned), open: Arc::clone(&open) };
     let Some(folder) = folder.map(Path::to_owned) else { return Ok((recordings, Box::new(|_| None))) };
     fs::create_dir_all(&folder).map_err(|error| host(&folder, &error))?;
     let observers: Observers = Box::new(move |run| {
-        let recording = Recording::new(&folder.join(format!("{}.csv", run.trace_name())));
+        let name = run.trace_name();
+        let recording = Recording::new(&folder.join(format!("{name}.csv")));
         let observer = recording.as_ref().ok().map(Recording::observer);
-        open.lock().ok()?.push(recording);
+        open.lock().ok()?.push((name, recording));
         observer
     });
     Ok((recordings, observers))
 }
 
 impl Recordings {
+    /// Gives the traces their names. That of an unfinished run is not whole, and is dropped.
     fn finish(self, runs: &[CardRun]) -> Result<(), Failure> {
         let Some(folder) = self.folder else { return Ok(()) };
         let open = self.open.lock().map(|mut open| std::mem::take(&mut *open)).unwrap_or_default();
-        for recording in open {
-            recording?.finish()?;
+        let is_whole = |run: &&CardRun| run.verdict != "unfinished";
+        for (name, recording) in open {
+            if runs.iter().filter(is_whole).any(|run| run.trace_name() == name) {
+                recording?.finish()?;
+            }
         }
-        let lines = runs.iter().map(|run| {
+        let lines = runs.iter().filter(is_whole).map(|run| {
             let files = run.files.map(|files| files.to_string()).unwrap_or_default();
             format!("{},{files}\n", run.trace_name())
         });

@@ -13,7 +13,6 @@ use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
 use serde::Serialize;
-use std::fs::File;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -55,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Content::None, conflicts_with = "image")]
     format: Content,
 
-    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse
+    /// Write a trace of all requests: CSV, fio's iolog if the name ends in .iolog, blkparse's text if in .blkparse. The file appears at the end, when it is complete
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 
@@ -108,24 +107,21 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let endings = Endings::block()?;
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let mut new = NewCard::new(&card, CardOptions { seed: args.seed, stores: true })?;
     if args.format == Content::Factory {
         new.format(&card)?;
     }
     if let Some(path) = &args.image {
-        let failed =
-            |error| Failure::new(format!("{}: {error}", path.display()), "name a file that can be read");
-        new.fill(&mut File::open(path).map_err(failed)?)?;
+        new.fill(path)?;
     }
+    // Until here a signal ends the process at once: an image may be large, or a pipe that nobody writes to.
+    let endings = Endings::block()?;
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
     let clock = clock(new.now(), args.time_scale);
     let at_work = new.meet(recording.as_ref().map(Recording::observer));
     let (at_work, punctuality) = args.serve(&card.name(), at_work, clock, endings)?;
-    if let Some(recording) = recording {
-        recording.finish()?;
-    }
+    let recorded = recording.map_or(Ok(()), Recording::finish);
     let Punctuality { requests, late_requests, late_sum, late_max } = punctuality;
     let report = Report {
         account: at_work.account(&card),
@@ -134,7 +130,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         late_mean_us: late_sum.as_us_f64() / requests.max(1) as f64,
         late_max_us: late_max.as_us_f64(),
     };
-    args.report.finish(&report, "", || text(&report))
+    // The account is printed also where there is no room for the trace.
+    let outcome = args.report.finish(&report, "", || text(&report));
+    recorded.and(outcome)
 }
 
 impl Args {

@@ -114,15 +114,11 @@ impl Guest<'_> {
             ),
             _ => {
                 let said = self.said();
-                let lines: Vec<&str> = said.lines().collect();
-                let last = lines[lines.len().saturating_sub(12)..].join("\n");
-                let help = match said.contains("set fp regs failed") {
-                    true => {
-                        "this User Mode Linux does not know all registers of this processor (AMX): use `--vm qemu`"
-                    }
-                    false => "the lines above say what is missing",
-                };
-                (format!("the guest has not ended as it should, during {phase}\n{last}"), help)
+                let last = last_lines(&said);
+                (
+                    format!("the guest has not ended as it should, during {phase}{last}"),
+                    help_after(&said, &last),
+                )
             }
         };
         if runs.is_empty() {
@@ -191,8 +187,10 @@ impl Guest<'_> {
         let mut linux = Command::new("linux");
         linux.args("mem=512M root=/dev/root rootfstype=hostfs rootflags=/ ro quiet panic=-1".split(' '));
         linux.args("con=null con0=null,fd:1 ssl=null".split(' '));
-        linux.arg(format!("virtio_uml.device={}:2", socket.display()));
-        linux.arg(format!("init={}", init.display()));
+        // Relative to the folder: the kernel's command line ends a word at a space, and the socket's name at a colon. Without `uml_dir` it would need
+        // a HOME that can be written, and leave a folder there.
+        linux.current_dir(self.folder).args(["virtio_uml.device=card.sock:2", "uml_dir=uml"]);
+        linux.arg(format!("init=\"{}\"", init.display()));
         let child = self.start(linux, endings)?;
         let patience = Duration::from_secs(self.patience_s.into());
         let ended = std::thread::spawn(move || {
@@ -241,6 +239,26 @@ impl Guest<'_> {
             .env("JUDGE_CARD", self.folder.join("card/card"))
             .env("JUDGE_SECONDS", self.patience_s.to_string());
         Ok(judge)
+    }
+}
+
+/// Number of lines of a guest that are shown.
+const SHOWN_LINES: usize = 12;
+
+/// What a guest said last, each line after a line feed, without the addresses of a panic.
+fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().filter(|line| !line.contains("[<") && !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().map(|line| format!("\n{line}")).collect()
+}
+
+/// Advice after a failure of a guest, by all that it said and the lines that are shown.
+fn help_after(said: &str, shown: &str) -> &'static str {
+    if said.contains("set fp regs failed") {
+        "this User Mode Linux does not know all registers of this processor (AMX): use `--vm qemu`"
+    } else if shown.is_empty() {
+        "the guest has said nothing: name a folder with room for its memory, 512 MiB, in TMPDIR"
+    } else {
+        "the lines above say what is missing"
     }
 }
 
@@ -302,6 +320,15 @@ fn unmount(mut unmounter: Unmounter) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guest_that_failed_is_shown_without_addresses_and_a_silent_one_with_advice_of_its_own() {
+        let said = "VFS: no init\n [<606931e5>] panic+0x197/0x376\n\nKernel panic\n";
+        let last = last_lines(said);
+        assert_eq!(last, "\nVFS: no init\nKernel panic");
+        assert_eq!(help_after(said, &last), "the lines above say what is missing");
+        assert!(help_after("", &last_lines("")).contains("TMPDIR"));
+    }
 
     /// A shell in a process group of its own that starts `sleep` and goes on; what is left of it when it has been waited for.
     fn left_of(script: &str, patience: Duration) -> (ExitStatus, bool) {

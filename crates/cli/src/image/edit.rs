@@ -269,7 +269,7 @@ impl Source {
         }
         let name = path.file_name().filter(|name| *name != "-").unwrap_or("stdin".as_ref());
         let kept = || {
-            let folder = tempfile::tempdir()?;
+            let folder = tempfile::Builder::new().prefix("floatgate-").tempdir()?;
             let file = folder.path().join(name);
             let stdin = Path::new("/dev/stdin");
             let mut from = File::open(if path.as_os_str() == "-" { stdin } else { &path })?;

@@ -94,6 +94,57 @@ fn a_card_is_a_file_of_sectors() {
     }
 }
 
+const SMALL: [&str; 5] = ["emmc-16g", "--set", "card.capacity_bytes=64MiB", "--time-scale", "0"];
+
+#[test]
+fn a_folder_that_is_used_is_refused() {
+    let Some((folder, mut mount)) = serve("served-twice", &SMALL) else { return };
+    let again = [&["card", "serve"], &SMALL[..], &["--fuse", "mnt"]].concat();
+    let refused = run_in(&folder, again.clone());
+    assert!(refused.err.contains("mnt is a mount point already"), "{}", refused.err);
+    assert!(mount.directory.join("card").exists());
+    mount.child.kill().unwrap();
+    mount.child.wait().unwrap();
+    let refused = run_in(&folder, again.clone());
+    assert!(refused.err.contains("program that was killed"), "{}", refused.err);
+    assert!(refused.err.contains("`umount mnt`"), "{}", refused.err);
+    drop(mount);
+    std::fs::write(folder.join("mnt/file"), "").unwrap();
+    let refused = run_in(&folder, again);
+    assert!(refused.err.contains("mnt is not empty"), "{}", refused.err);
+}
+
+#[test]
+fn an_image_that_is_too_large_or_never_comes_does_not_hold_the_command() {
+    let folder = fresh("served-large");
+    File::create(folder.join("disk.img")).unwrap().set_len(1 << 42).unwrap();
+    let large = [&["card", "serve"], &SMALL[..], &["--vhost-user", "s", "--image"]].concat();
+    let refused = run_in(&folder, [&large[..], &["disk.img"]].concat());
+    assert!(refused.err.contains("the image is larger than the card"), "{}", refused.err);
+    let refused = run_in(&folder, [&large[..], &["."]].concat());
+    assert!(refused.err.contains(".: Is a directory"), "{}", refused.err);
+    assert!(Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap().success());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+    let mut child = command.args(large).arg("pipe").current_dir(&folder).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(15));
+}
+
+#[test]
+fn the_account_is_printed_also_without_room_for_the_trace() {
+    let Some((_, mut mount)) = serve("served-full", &[&SMALL[..], &["--record", "/dev/full"]].concat())
+    else {
+        return;
+    };
+    std::fs::read(mount.directory.join("card")).unwrap();
+    mount.signal("-INT");
+    assert_eq!(mount.child.wait().unwrap().code(), Some(2));
+    let account: Value = serde_json::from_reader(mount.child.stdout.take().unwrap()).unwrap();
+    assert!(account["read"]["requests"].as_u64().unwrap() > 0);
+}
+
 #[test]
 fn a_filesystem_on_a_card_is_an_image_for_the_next() {
     if !has("mkfs.ext4") || !has("e2fsck") {

@@ -156,7 +156,7 @@ fn what_cannot_be_made_says_why_and_a_guest_out_of_patience_where_it_was() {
 
 /// Processes of User Mode Linux whose card is in a folder.
 fn guests_in(folder: &Path) -> usize {
-    let mark = format!("virtio_uml.device={}", folder.display());
+    let mark = format!("init=\"{}", folder.display());
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(&mark)).count()
@@ -207,6 +207,50 @@ fn a_guest_that_is_ended_leaves_no_process() {
     let ended = interrupted.wait_with_output().unwrap();
     assert!(!ended.status.success());
     wait_for(folder.path(), false);
+}
+
+/// A script on 256 MiB of ext4, in User Mode Linux.
+fn scripted(folder: &Path, script: &str, arguments: &[&str]) -> Output {
+    let path = folder.join("work.sh");
+    std::fs::write(&path, script).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+    command.args(["card", "run", "a1-32g", "--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--json"]);
+    command.args(["--fs", "ext4", "--workload"]).arg(path).args(arguments);
+    command.env("TMPDIR", folder).env_remove("HOME").output().unwrap()
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn user_mode_linux_needs_no_home_and_takes_any_folder() {
+    if !has_uml() {
+        return;
+    }
+    let folder = tempfile::Builder::new().prefix("a b:c,d ").tempdir().unwrap();
+    let run = scripted(folder.path(), "exit 3\n", &[]);
+    let said = String::from_utf8_lossy(&run.stderr);
+    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{said}"));
+    assert_eq!(of(&runs, "verdict"), ["failed workload"]);
+    assert_eq!(of(&runs, "message"), ["ended with status 3"]);
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["work.sh"], "nothing but the script is left");
+}
+
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn the_trace_of_an_unfinished_run_is_not_kept() {
+    if !has_uml() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("traces");
+    let endless = "dd if=/dev/zero of=data bs=4096 count=1 conv=fsync\nwhile :; do :; done\n";
+    let run = scripted(folder.path(), endless, &["--patience", "20", "--record", record.to_str().unwrap()]);
+    assert_eq!(run.status.code(), Some(1));
+    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(of(&runs, "verdict"), ["unfinished"]);
+    let files = std::fs::read_dir(&record).unwrap().flatten().map(|entry| entry.file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["traces.csv"]);
+    assert_eq!(std::fs::read_to_string(record.join("traces.csv")).unwrap(), "trace,files\n");
 }
 
 /// Power goes away at flushes and between them: the filesystem recovers, and what was synced is there.

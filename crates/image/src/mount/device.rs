@@ -17,7 +17,7 @@ use fuser::{
     ReplyOpen, ReplyWrite, Request, Session, TimeOrNow, WriteFlags,
 };
 
-use super::{MountError, Unmounter, host_options};
+use super::{MountError, Unmounter, check_directory, host_options};
 
 /// Time of the host, as the virtual time of a device.
 pub trait Clock: Send {
@@ -54,9 +54,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     /// The host does not let us.
     pub fn new(device: D, clock: Box<dyn Clock>, name: &str, directory: &Path) -> Result<Self, MountError> {
         let failed = |error| MountError::Host { directory: directory.to_owned(), error };
-        if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
-            return Err(failed(io::ErrorKind::NotADirectory.into()));
-        }
+        check_directory(directory)?;
         let size = device.capacity() * SECTOR_BYTES as u64;
         let served = Arc::new(Mutex::new(Served::new(device, clock)));
         let file = OneFile { served: Arc::clone(&served), name: name.to_owned(), size };

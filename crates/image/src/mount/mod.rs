@@ -28,6 +28,8 @@ use floatgate_stack::fs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
 use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
+use rustix::io::Errno;
 
 use super::edit::Paths;
 use super::extract::Loss;
@@ -61,6 +63,15 @@ pub enum MountError {
     /// The image.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The folder is a mount point. To end two mounts on one folder may end the wrong one.
+    #[error("{} is a mount point already", .0.display())]
+    MountPoint(PathBuf),
+    /// The folder has files, which the mount would hide.
+    #[error("{} is not empty: a mount would hide its files", .0.display())]
+    NotEmpty(PathBuf),
+    /// The program behind the folder was killed, and left its mount (`ENOTCONN`).
+    #[error("{} is the mount of a program that was killed", .0.display())]
+    Dead(PathBuf),
     /// The host does not mount it.
     #[error("{}: {error}", .directory.display())]
     Host {
@@ -94,9 +105,7 @@ impl Mounted {
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
         let failed = |error| MountError::Host { directory: directory.to_owned(), error };
         // Before the image is touched.
-        if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
-            return Err(failed(std::io::ErrorKind::NotADirectory.into()));
-        }
+        check_directory(directory)?;
         let (served, lock, losses) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
@@ -140,6 +149,25 @@ impl Unmounter {
         let Err(_) = self.session.unmount() else { return Ok(true) };
         rustix::mount::unmount(&self.directory, rustix::mount::UnmountFlags::DETACH)?;
         Ok(false)
+    }
+}
+
+/// Checks that a folder can be mounted on: it exists, is empty, and nothing is mounted there.
+fn check_directory(directory: &Path) -> Result<(), MountError> {
+    let failed = |error: std::io::Error| match error.raw_os_error() {
+        Some(code) if code == Errno::NOTCONN.raw_os_error() => MountError::Dead(directory.to_owned()),
+        _ => MountError::Host { directory: directory.to_owned(), error },
+    };
+    // What is not a folder is refused here. Of a dead mount the kernel may still know the status.
+    let mut entries = std::fs::read_dir(directory).map_err(failed)?;
+    let status = rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::TYPE)
+        .map_err(|error| failed(error.into()))?;
+    if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+        return Err(MountError::MountPoint(directory.to_owned()));
+    }
+    match entries.next() {
+        None => Ok(()),
+        Some(_) => Err(MountError::NotEmpty(directory.to_owned())),
     }
 }
 

@@ -11,7 +11,9 @@ use floatgate_card::{Card, CardOptions, CardStats, Fake};
 use floatgate_device::cells::random::Stream;
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
 use serde::Serialize;
+use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 /// A card before the host comes.
 pub struct NewCard {
@@ -60,17 +62,22 @@ impl NewCard {
         self.flush()
     }
 
-    /// Writes an image onto the card from its beginning on. Pieces of zeros stay unwritten.
+    /// Writes an image file onto the card from its beginning on. Pieces of zeros stay unwritten.
     ///
     /// # Errors
     /// The image cannot be read, or is larger than the card claims to be; the card fails.
-    pub fn fill(&mut self, image: &mut dyn Read) -> Result<(), Error> {
+    pub fn fill(&mut self, path: &Path) -> Result<(), Error> {
+        let failed = |error: std::io::Error| {
+            Error::asked(format!("{}: {error}", path.display()), "name a file that can be read")
+        };
+        let mut image = File::open(path).map_err(failed)?;
+        // A file that is too large is refused before any of it is read; of a pipe or a device the length is 0.
+        self.check_room(image.metadata().map_err(failed)?.len())?;
         let mut piece = Vec::with_capacity(FILL_BYTES);
         let mut lba = 0;
         loop {
             piece.clear();
-            let read = image.take(FILL_BYTES as u64).read_to_end(&mut piece);
-            read.map_err(|error| Error::asked(error.to_string(), "name a file that can be read"))?;
+            image.by_ref().take(FILL_BYTES as u64).read_to_end(&mut piece).map_err(failed)?;
             if piece.is_empty() {
                 return self.flush();
             }
@@ -80,15 +87,20 @@ impl NewCard {
         }
     }
 
+    fn check_room(&self, image_bytes: u64) -> Result<(), Error> {
+        let bytes = self.card.capacity() * SECTOR_BYTES as u64;
+        if image_bytes <= bytes {
+            return Ok(());
+        }
+        Err(Error::asked(
+            format!("the image is larger than the card, which has {bytes} bytes"),
+            "choose a larger card, or override `card.capacity_bytes`",
+        ))
+    }
+
     /// Writes sectors that are not all zeros.
     fn lay(&mut self, lba: u64, piece: &[u8]) -> Result<(), Error> {
-        if lba + (piece.len() / SECTOR_BYTES) as u64 > self.card.capacity() {
-            let bytes = self.card.capacity() * SECTOR_BYTES as u64;
-            return Err(Error::asked(
-                format!("the image is larger than the card, which has {bytes} bytes"),
-                "choose a larger card, or override `card.capacity_bytes`",
-            ));
-        }
+        self.check_room(lba * SECTOR_BYTES as u64 + piece.len() as u64)?;
         if piece.iter().any(|byte| *byte != 0) {
             self.card.write(self.now(), lba, piece).map_err(failed)?;
         }

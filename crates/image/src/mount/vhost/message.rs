@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use super::ready;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 /// Version of the protocol, in each message's flags.
@@ -53,9 +54,23 @@ pub(super) fn bad(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
+/// Reads until a buffer is full. False when the front end closes the connection, or `stopped` is closed, before.
+fn fill(socket: &mut UnixStream, stopped: &UnixStream, mut buffer: &mut [u8]) -> io::Result<bool> {
+    while !buffer.is_empty() {
+        if ready(stopped, &[socket.as_fd()])?.is_none() {
+            return Ok(false);
+        }
+        match io::Read::read(socket, buffer)? {
+            0 => return Ok(false),
+            bytes => buffer = &mut buffer[bytes..],
+        }
+    }
+    Ok(true)
+}
+
 impl Message {
-    /// Waits for a message. None when the front end has closed the connection.
-    pub(super) fn receive(socket: &mut UnixStream) -> io::Result<Option<Self>> {
+    /// Receives a message of which the first byte is there. None when the front end closes the connection, or `stopped` is closed, before it is complete.
+    pub(super) fn receive(socket: &mut UnixStream, stopped: &UnixStream) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -71,7 +86,9 @@ impl Message {
                 fds.extend(rights);
             }
         }
-        io::Read::read_exact(socket, &mut header[received.bytes..])?;
+        if !fill(socket, stopped, &mut header[received.bytes..])? {
+            return Ok(None);
+        }
         let word =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let (request, flags, size) = (word(0), word(4), word(8) as usize);
@@ -81,7 +98,9 @@ impl Message {
             )));
         }
         let mut payload = vec![0; size];
-        io::Read::read_exact(socket, &mut payload)?;
+        if !fill(socket, stopped, &mut payload)? {
+            return Ok(None);
+        }
         Ok(Some(Self { request, flags, payload, fds }))
     }
 

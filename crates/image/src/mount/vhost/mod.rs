@@ -156,7 +156,7 @@ impl<D: BlockDevice> Session<D> {
             match ready(stopped, &fds)? {
                 None => return Ok(()),
                 Some(0) if has_kick => self.kicked()?,
-                Some(_) => match Message::receive(&mut socket)? {
+                Some(_) => match Message::receive(&mut socket, stopped)? {
                     Some(message) => self.message(message, &mut socket)?,
                     None => return Ok(()),
                 },

@@ -260,6 +260,14 @@ fn a_front_end_that_is_wrong_ends_the_session_with_a_reason() {
 }
 
 #[test]
+fn a_device_can_be_stopped_amid_a_message() {
+    let mut end = FrontEnd::connected();
+    end.socket.write_all(&[1, 0, 0]).unwrap();
+    drop(end.stopper);
+    assert!(end.served.join().unwrap().is_ok());
+}
+
+#[test]
 fn a_device_nobody_connects_to_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("card.sock");

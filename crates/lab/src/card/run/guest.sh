@@ -257,7 +257,7 @@ one() {
   failure=
   watch_space &
   watcher=$!
-  work "$2" 2>/tmp/said || failure=workload
+  work "$2" 2>/tmp/said || { echo "ended with status $?" >>/tmp/said; failure=workload; }
   : >/tmp/watched
   wait $watcher
   if [ -n "$failure" ] && is_full; then failure=full; fi

@@ -5,7 +5,7 @@ work=$(dirname "$0")
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc none /proc
 mount -t sysfs none /sys
-mount -t devtmpfs none /dev
+grep -q ' /dev devtmpfs ' /proc/mounts || mount -t devtmpfs none /dev
 mount -t tmpfs none /run
 mkdir /run/work
 mount -t hostfs -o "$work" none /run/work
