@@ -123,9 +123,7 @@ fn example_of(error: &ConfigError) -> Option<String> {
     }
     let help = match error.report().path.split('.').next() {
         Some("chip") => "`floatgate parts NAME` tells which parts have it",
-        Some("card") => {
-            "`floatgate parts NAME --toml` prints a card that has it, `floatgate parts --kind sd-card` lists them"
-        }
+        Some("card") => "`floatgate parts NAME` tells which cards have it",
         Some("paper" | "table" | "fit" | "prediction") => {
             "the files in papers/ of floatgate's sources have it"
         }

@@ -201,7 +201,7 @@ fn every_card_states_registers_that_the_probe_reads() {
 
 #[test]
 fn power_cuts_of_every_card_lose_nothing() {
-    use floatgate_lab::card::powercut::{CutId, CutOptions, cut, replay};
+    use floatgate_lab::card::powercut::{CutId, cut, replay};
     let library = Library::built_in();
     let options = CutOptions {
         cuts: 20,
@@ -212,7 +212,9 @@ fn power_cuts_of_every_card_lose_nothing() {
         is_whole: false,
     };
     for name in names(&library) {
-        let card = card(&name, &[]);
+        let mut card = card(&name, &[]);
+        // Refused otherwise: what its firmware changes is no part of these tests.
+        card.spec.evil = None;
         let report = cut(&card, &options, &|_| {}).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(report.failures, [], "{name}");
         // The weakest blocks of a dying card are soon used up.

@@ -245,7 +245,7 @@ impl Guest<'_> {
 /// Number of lines of a guest that are shown.
 const SHOWN_LINES: usize = 12;
 
-/// What a guest said last, each line after a line feed, without the addresses of a panic.
+/// The last lines of a guest, each after a line feed, without the addresses of a panic.
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().filter(|line| !line.contains("[<") && !line.is_empty()).collect();
     lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().map(|line| format!("\n{line}")).collect()

@@ -73,10 +73,11 @@ fn the_only_ubifs_is_meant_and_another_content_is_named_with_what_serves() {
     std::fs::write(folder.join("noise.ini"), ini).unwrap();
     std::fs::write(folder.join("noise"), images::noise(300_000)).unwrap();
     words(&folder, "image ubinize noise.ini -o noise.ubi --part mt29f2g08aad", 0);
+    std::fs::create_dir(folder.join("empty")).unwrap();
     for line in [
         "image ls noise.ubi",
         "image diff noise.ubi board.ubi",
-        "image mount noise.ubi tree",
+        "image mount noise.ubi empty",
         "image cat noise.ubi /a",
     ] {
         let noise = words(&folder, line, 2).err;

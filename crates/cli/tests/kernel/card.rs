@@ -211,11 +211,11 @@ fn a_guest_that_is_ended_leaves_no_process() {
 
 /// A script on 256 MiB of ext4, in User Mode Linux.
 fn scripted(folder: &Path, script: &str, arguments: &[&str]) -> Output {
-    let path = folder.join("work.sh");
-    std::fs::write(&path, script).unwrap();
+    std::fs::write(folder.join("work.sh"), script).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
     command.args(["card", "run", "a1-32g", "--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--json"]);
-    command.args(["--fs", "ext4", "--workload"]).arg(path).args(arguments);
+    // Relative: a comma in a path would end it in the list of workloads.
+    command.args(["--fs", "ext4", "--workload", "work.sh"]).args(arguments).current_dir(folder);
     command.env("TMPDIR", folder).env_remove("HOME").output().unwrap()
 }
 

@@ -127,7 +127,7 @@ fn remarks(cards: &[NamedCard], traces: &[ShippedTrace]) -> Vec<String> {
     }
     if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
         remarks.push(
-            "NILFS2 ran without its cleaner, which writes more once the card is full: `card run --nilfs-cleaner` tells how much."
+            "NILFS2 ran without its cleaner, which writes more once the card is full: `card run` can start it."
                 .to_owned(),
         );
     }
