@@ -233,7 +233,7 @@ fn a_cache_has_times_of_its_own() {
     card("kingston-class-10", &["card.slc.blocks=10", "card.slc.t_r_us=25", "card.slc.t_prog_us=200"]);
 }
 
-/// What changes contents without a cut is no part of these tests, which would find that nothing is lost.
+/// Cuts of a card whose firmware changes contents would find that nothing is lost: they have no such firmware.
 #[test]
 fn cuts_of_a_card_that_changes_contents_are_refused() {
     let options = CutOptions {

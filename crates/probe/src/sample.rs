@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+/// Bytes of a sector.
+pub(crate) const SECTOR: u64 = 512;
+
 /// The question to which a request belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Test {

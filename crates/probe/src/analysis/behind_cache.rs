@@ -41,15 +41,15 @@ pub(crate) fn is_too_large(cache: &Cache, erase_block: &Answer) -> bool {
 pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0 && cache.bytes <= CACHE_MAX)?;
     let times = || samples.of(Test::Push).map(|sample| sample.ns);
-    let limit = pause_ns(samples, &cache);
+    let limit = pause_ns(samples, &cache, Test::Push);
     let pauses = times().filter(|ns| *ns > limit).count() as u64 * cache.block_bytes;
     let written = times().count() as u64 * TURN_BYTES;
     (written > 0 && (written * 3 / 5..=2 * written).contains(&pauses)).then_some(cache)
 }
 
-/// Time of a write in order above which the cache makes room, ns.
-pub(crate) fn pause_ns(samples: &Samples, cache: &Cache) -> u64 {
-    (quantile(samples.of(Test::Push).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
+/// Time of a write of a test above which the cache makes room, ns.
+pub(crate) fn pause_ns(samples: &Samples, cache: &Cache, test: Test) -> u64 {
+    (quantile(samples.of(test).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
 }
 
 /// Findings about units that were written again.

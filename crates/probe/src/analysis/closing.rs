@@ -6,7 +6,7 @@
 
 use super::borders::au_candidates;
 use super::open_aus::MOST;
-use crate::sample::{Sample, Samples, Test};
+use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::{deviation, quantile};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,6 @@ pub(crate) const CONTENT_MAX: u64 = 8 << 20;
 pub(crate) const TRIES: usize = 2;
 /// Most borders that are looked for: two tell the allocation unit, the third must be where it tells, or is the second of two again.
 pub(crate) const BORDERS: usize = 8;
-const SECTOR: u64 = 512;
 /// Positions after which it is known whether contents are visible.
 const POSITIONS_MIN: usize = 4;
 /// Least time that contents must add, in deviations of a time without, and as a share of it.

@@ -260,7 +260,7 @@ const ONE_OF_TWO: f64 = 0.65;
 
 /// The numbers behind a cache in order and in any order. One allocation unit more is open in order meanwhile. Where no more units fit beside it, it
 /// cannot be told whether the last one could be written in any order; cards for which all units are alike are more usual.
-fn behind_cache(samples: &Samples) -> (Answer, Answer) {
+pub(crate) fn behind_cache(samples: &Samples) -> (Answer, Answer) {
     let [linear, random] = behind_cache::reopened(samples);
     let alternations = [&linear, &random].map(|of| of.as_ref().map_or(0.0, |of| of.alternation));
     let (linear, mut random) = (reopened(linear, "in order", 1), reopened(random, "in random order", 0));
@@ -282,16 +282,6 @@ fn behind_cache(samples: &Samples) -> (Answer, Answer) {
         }
     }
     (linear, random)
-}
-
-/// The number of units that can be open in order behind a cache, those kept for FAT not counted.
-pub(crate) fn open_in_order(samples: &Samples) -> Option<u64> {
-    behind_cache(samples).0.count()
-}
-
-/// True when the number in any order behind a cache is one of two.
-pub(crate) fn is_one_of_two(samples: &Samples) -> bool {
-    !behind_cache(samples).1.alternatives.is_empty()
 }
 
 /// Units of the FAT area that stay open behind a cache, as both tests of them find.

@@ -5,10 +5,9 @@
 use super::borders::units_behind;
 use super::caches::Cache;
 use super::train::{Pass, last_pass};
-use crate::sample::{Sample, Samples, Test};
+use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::quantile;
 
-const SECTOR: u64 = 512;
 /// Parts of a range in which a border is looked for.
 pub(crate) const PARTS: u64 = 16;
 /// Fewest of them.

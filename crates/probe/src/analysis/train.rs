@@ -8,10 +8,9 @@
 use super::behind_cache::LATE;
 use super::caches::Cache;
 use super::open_aus::TURN_BYTES;
-use crate::sample::{Sample, Samples, Test};
+use crate::sample::{SECTOR, Sample, Samples, Test};
 use crate::stats::quantile;
 
-const SECTOR: u64 = 512;
 /// Units that a mark opens, more than a query; and those that are opened one after the other at the beginning of a pass, which no queries do.
 const MARK: u64 = 4;
 /// A card may take the time of a long pause for one in which it has nothing to do, and give out what comes next, which is no query then.
@@ -24,6 +23,8 @@ const APART_WEIGHT: f64 = 4.0;
 const MARGIN: u64 = 2;
 /// Part of the blocks whose pauses tell that a range does not stay in the cache.
 const PAUSES_PART: u64 = 3;
+/// Most queries times delays that are tried.
+const TRIED_MAX: u64 = 1 << 23;
 /// Powers of two: units that a card may map, B: each sector takes one of the cache.
 const MAPPED: std::ops::RangeInclusive<u32> = 12..=17;
 
@@ -48,11 +49,6 @@ pub(crate) fn staying_bytes(samples: &Samples, cache: &Cache, bytes: u64) -> Opt
     let is_silent = pauses * cache.block_bytes * PAUSES_PART < bytes;
     is_silent
         .then_some(bytes.saturating_sub(MARGIN * cache.block_bytes).max(bytes / 2) / TURN_BYTES * TURN_BYTES)
-}
-
-/// Time of such a write above which the cache pauses, ns.
-pub(crate) fn pause_ns(samples: &Samples, cache: &Cache) -> u64 {
-    (quantile(samples.of(Test::Loop).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
 }
 
 /// Bytes after which nothing written before is in the cache.
@@ -123,6 +119,11 @@ impl<'a> Pass<'a> {
 fn costs(parts: &[(Part, &Sample)], quiet: f64, cache: &Cache) -> Vec<f64> {
     let quarter = (cache.block_bytes / 4).max(1);
     let delays = 4 * (2 * cache.bytes / cache.block_bytes.max(1) + LATE);
+    let queries = parts.iter().filter(|(part, _)| *part == Part::Query).count() as u64;
+    // No probe has as many: samples that somebody wrote are not worth the time.
+    if queries.saturating_mul(delays) > TRIED_MAX {
+        return Vec::new();
+    }
     let likely = MAPPED.flat_map(|bits| {
         let (pauses, places) = by_bytes(parts, quiet, 1 << bits);
         (0..delays).map(move |delay| split(&pauses, &places, delay * quarter, distance(cache)))
@@ -233,5 +234,14 @@ pub(crate) mod tests {
         assert_eq!(found.unit_cost(), UNIT as f64);
         assert_eq!(found.costs, units.map(|units| (units * UNIT) as f64));
         assert_eq!(found.queries.len(), units.len());
+    }
+
+    /// A file of samples that somebody wrote may have a cache of any length.
+    #[test]
+    fn pauses_behind_an_impossible_cache_are_not_looked_for() {
+        let mut samples = Samples::default();
+        pass(&mut samples, 1, Test::Pair, &[(&[512, 1024][..], 1); 8]);
+        let found = Pass::of(&samples, &Cache { bytes: 1 << 40, ..CACHE }, 1);
+        assert!(found.costs.is_empty());
     }
 }

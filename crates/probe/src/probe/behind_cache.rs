@@ -42,7 +42,7 @@ impl<T: Target> Probe<'_, T> {
         self.measure_fat_alone(&layout, &mut pool, &fat)?;
         let aus = pool.take(pool.all);
         let parts = layout.au / TURN_BYTES;
-        let mut order = InOrder::new(&layout, cache, pause_ns(&self.samples, &cache));
+        let mut order = InOrder::new(&layout, cache, pause_ns(&self.samples, &cache, Test::Push));
         for (test, places) in [(Test::OpenLinear, [0, 1]), (Test::OpenRandom, [parts - 1, parts - 2])] {
             let fat = if test == Test::OpenLinear { &fat[..] } else { &[] };
             self.begin_block(&mut order)?;

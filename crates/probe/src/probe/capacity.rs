@@ -2,11 +2,10 @@
 
 use super::{Probe, ProbeError, REQUEST_MAX};
 use crate::analysis::capacity::{bounds, wrap};
-use crate::sample::{Kind, Sample, Test};
+use crate::sample::{Kind, SECTOR, Sample, Test};
 use crate::target::Target;
 use floatgate_device::cells::random::hash;
 
-const SECTOR: u64 = 512;
 /// Length of the end of the device that is filled with addresses, B.
 const END_BYTES: u64 = REQUEST_MAX as u64;
 /// Data written between a sector and its reading, B. Fakes keep up to 4 MiB of what is behind their end (f3 issue 50).

@@ -6,10 +6,9 @@ use crate::analysis::closing::{
     self as analysis, BORDERS, CONTENT_MAX, CONTENT_MIN, End, TRIES, borders, clearness, unit,
 };
 use crate::analysis::open_aus::MOST;
-use crate::sample::Test;
+use crate::sample::{SECTOR, Test};
 use crate::target::Target;
 
-const SECTOR: u64 = 512;
 /// Largest allocation unit that is searched, B.
 const AU_MAX: u64 = 128 << 20;
 /// Largest allocation units in which the borders and the position behind all of them are, and before the other units.

@@ -6,10 +6,9 @@ use super::{Probe, ProbeError};
 use crate::analysis::borders::units_behind;
 use crate::analysis::caches::Cache;
 use crate::analysis::pairs::{PARTS, PARTS_MIN, checks, narrowed, pairs, unit};
-use crate::sample::Test;
+use crate::sample::{SECTOR, Test};
 use crate::target::Target;
 
-const SECTOR: u64 = 512;
 /// Times that a pass is tried.
 const TRIES: u64 = 3;
 

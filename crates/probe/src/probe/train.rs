@@ -1,13 +1,13 @@
 //! Queries behind a cache in flash: writes of which each has a pause of its own ([`crate::analysis::train`]).
 
 use super::{Probe, ProbeError};
+use crate::analysis::behind_cache::pause_ns;
 use crate::analysis::caches::Cache;
 use crate::analysis::open_aus::TURN_BYTES;
-use crate::analysis::train::{MARKS, distance, loop_bytes, pause_ns, settled_bytes, staying_bytes};
-use crate::sample::Test;
+use crate::analysis::train::{MARKS, distance, loop_bytes, settled_bytes, staying_bytes};
+use crate::sample::{SECTOR, Test};
 use crate::target::Target;
 
-const SECTOR: u64 = 512;
 /// Part of a block before a query.
 const INSIDE: u64 = 3;
 /// Most bytes that the queries of a train write, and the part of a limit that they may take.
@@ -40,10 +40,10 @@ pub(super) struct Train {
     /// Allocation unit, B.
     pub(super) au: u64,
     /// Range whose units have contents.
-    pub(super) filled: (u64, u64),
+    filled: (u64, u64),
     /// Next unit, and units to the one after it: a query may go on into the next.
     unit: u64,
-    pub(super) step: u64,
+    step: u64,
     /// Place in a unit of a sector that is no query, B.
     pub(super) rest: u64,
 }
@@ -106,13 +106,13 @@ impl<T: Target> Probe<'_, T> {
             FillUp { range: (start, loop_bytes(&cache)), writes: 0, pass: 0, pause_ns: u64::MAX, since: 0 };
         loop {
             let bytes = fill_up.range.1;
-            if bytes < cache.block_bytes.max(TURN_BYTES) || start + bytes > self.usable {
+            if bytes < cache.block_bytes.max(2 * TURN_BYTES) || start + bytes > self.usable {
                 return Ok(None);
             }
             self.fill_up(&mut fill_up, 2 * bytes + cache.block_bytes)?;
             if let Some(bytes) = staying_bytes(&self.samples, &cache, bytes) {
                 fill_up.range.1 = bytes;
-                fill_up.pause_ns = pause_ns(&self.samples, &cache);
+                fill_up.pause_ns = pause_ns(&self.samples, &cache, Test::Loop);
                 return Ok(Some(Train { fill_up, cache, until, au, filled, unit: 0, step: 1, rest: 0 }));
             }
             fill_up.range.1 = bytes * 3 / 4 / TURN_BYTES * TURN_BYTES;

@@ -5,12 +5,10 @@ use super::writes::Layout;
 use super::{Probe, ProbeError};
 use crate::analysis::behind_cache::kept_aus;
 use crate::analysis::caches::Cache;
-use crate::analysis::open_aus::{TURN_BYTES, is_one_of_two, open_in_order};
+use crate::analysis::open_aus::{TURN_BYTES, behind_cache};
 use crate::analysis::turns::{TURNS_MOST, turns};
-use crate::sample::Test;
+use crate::sample::{SECTOR, Test};
 use crate::target::Target;
-
-const SECTOR: u64 = 512;
 
 impl<T: Target> Probe<'_, T> {
     /// Tests what the tests before leave open: whether as many units as can be open in order can be so in any order, where that is one of two numbers,
@@ -21,10 +19,11 @@ impl<T: Target> Probe<'_, T> {
         cache: &Cache,
         fat: &[u64],
     ) -> Result<(), ProbeError> {
-        let Some(linear) = open_in_order(&self.samples) else { return Ok(()) };
+        let (in_order, any_order) = behind_cache(&self.samples);
+        let Some(linear) = in_order.count() else { return Ok(()) };
         // Those beside one that is kept are written, too, for comparison.
         let fat = if kept_aus(&self.samples).is_empty() { &[] } else { fat };
-        let is_one_of_two = is_one_of_two(&self.samples) && linear <= TURNS_MOST;
+        let is_one_of_two = !any_order.alternatives.is_empty() && linear <= TURNS_MOST;
         if fat.is_empty() && !is_one_of_two {
             return Ok(());
         }

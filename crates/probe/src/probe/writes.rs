@@ -9,7 +9,7 @@ use crate::analysis::caches::cache;
 use crate::analysis::closing;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
 use crate::answer::{Answer, size};
-use crate::sample::{Samples, Test};
+use crate::sample::{SECTOR, Samples, Test};
 use crate::target::Target;
 
 /// Most bytes that are written in order. A slow card gets fewer: no more after this time in ns, when these are written.
@@ -20,7 +20,6 @@ const FILL_MIN: u64 = 64 << 20;
 const THROUGH_BYTES: u64 = 48 << 20;
 /// Part of the device behind which tests write.
 const FILL_PART: u64 = 8;
-const SECTOR: u64 = 512;
 /// Writes of a burst, B, how many, and after how many pauses.
 const BURST_BYTES: u64 = 16 << 10;
 const BURST_WRITES: u64 = 256;
