@@ -82,6 +82,9 @@ const CURRENT_MAX: u32 = 1_000_000;
 /// Factor by which a limit may stretch an operation: longer ones would not add up in 64 bits.
 const STRETCH_MAX: u32 = 1000;
 
+/// Longest time of a hold-up or of waking up.
+const LONGEST: Nanos = Nanos::from_ms(10_000);
+
 impl PowerSpec {
     /// Current of controller and interface, which no limit can take away, uA.
     const fn base_ua(&self) -> u32 {
@@ -107,9 +110,8 @@ impl PowerSpec {
         self.read_ua.max(self.program_ua).max(self.erase_ua)
     }
 
-    pub(crate) fn rules(&self) -> [(bool, &'static str, &'static str); 5] {
+    pub(crate) fn rules(&self) -> [(bool, &'static str, &'static str); 6] {
         let currents = [self.sleep_ua, self.idle_ua, self.controller_ua, self.bus_ua, self.array_ua()];
-        let longest = self.hold_up_us.max(self.wake_us);
         [
             ((1..=20_000).contains(&self.supply_mv), "power.supply_mv", "from 1 to 20000 mV"),
             (currents.iter().all(|ua| *ua <= CURRENT_MAX), "power", "at most 1 A each"),
@@ -123,7 +125,8 @@ impl PowerSpec {
                 "power.limit_ua",
                 "leaves less than a thousandth of what an operation of the array needs",
             ),
-            (longest <= Nanos::from_ms(10_000), "power.wake_us", "at most 10 s, as `power.hold_up_us`"),
+            (self.hold_up_us <= LONGEST, "power.hold_up_us", "at most 10 s"),
+            (self.wake_us <= LONGEST, "power.wake_us", "at most 10 s"),
         ]
     }
 

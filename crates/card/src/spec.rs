@@ -387,14 +387,17 @@ impl CardSpec {
         broken.map_or(Ok(()), |(_, key, problem)| Err(BadSpec { key, problem }))
     }
 
-    fn sizes(&self) -> [(bool, &'static str, &'static str); 12] {
+    fn sizes(&self) -> [(bool, &'static str, &'static str); 13] {
         let unit = self.unit_bytes();
         let whole = |a: u64, b: u64| b > 0 && a >= b && a.is_multiple_of(b);
         let in_order = self.mapping != Mapping::Page;
         let units = self.blocks().saturating_mul(self.au_bytes / unit.max(1));
+        // The map unit is a page where it is absent.
+        let unit_key = if self.map_unit_bytes == 0 { "page_bytes" } else { "map_unit_bytes" };
         [
-            (whole(unit, SECTOR_BYTES as u64), "map_unit_bytes", "must be a multiple of 512 bytes"),
-            (unit <= 1 << 20, "map_unit_bytes", "at most 1 MiB (of the page, where it is absent)"),
+            (u64::from(self.spare_blocks) <= MAX_BLOCKS, "spare_blocks", "at most 2^19"),
+            (whole(unit, SECTOR_BYTES as u64), unit_key, "must be a multiple of 512 bytes, and not 0"),
+            (unit <= 1 << 20, unit_key, "at most 1 MiB, where `map_unit_bytes` is not another"),
             (
                 whole(self.page_bytes, unit) && (self.page_bytes / unit).is_power_of_two(),
                 "page_bytes",
@@ -407,13 +410,17 @@ impl CardSpec {
                 "planes",
                 "from 1 to 16, each with whole sectors of the page",
             ),
-            (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page"),
+            (whole(self.au_bytes, self.page_bytes), "au_bytes", "must be a multiple of the page, and not 0"),
             (
                 !in_order || unit == self.page_bytes,
                 "map_unit_bytes",
                 "must be a page where blocks are in order",
             ),
-            (whole(self.capacity_bytes, unit), "capacity_bytes", "must be a multiple of the map unit"),
+            (
+                whole(self.capacity_bytes, unit),
+                "capacity_bytes",
+                "must be a multiple of the map unit, and not 0",
+            ),
             (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
             (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^19 blocks"),
             (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),

@@ -1,6 +1,6 @@
 //! `floatgate probe`.
 
-use crate::common::{self, Failure, Outcome, read_text};
+use crate::common::{self, Failure, Outcome, grouped_count, read_text};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe_mtd;
@@ -308,13 +308,13 @@ fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
 
 /// A file or block device, restored at the end.
 fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
+    let mut host = open(path, args.write)?;
     if args.write && !args.yes && !io::stdin().is_terminal() {
         return Err(Failure::new(
             format!("{}: nobody can be asked, as stdin is no terminal", path.display()),
             "--yes agrees in advance; nothing was read or written",
         ));
     }
-    let mut host = open(path, args.write)?;
     if let Some(reason) = host.memory() {
         tell(&format!(
             "{}: {reason}: its times say nothing of a card, and only its contents are tested",
@@ -395,6 +395,8 @@ fn write_back(args: &Args, path: &Path, kept: &Path) -> Outcome {
         ask(path, &ending)?;
     }
     restore(path, &mut host, 0.0)?;
+    // All that it had is where it came from.
+    std::fs::remove_file(kept).map_err(|error| bad(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -523,10 +525,10 @@ fn announce(
     kept: Option<&Path>,
 ) -> Result<(), ProbeError> {
     tell(&format!(
-        "{}: overwrites {}; all is restored at the end, after about {} minutes at most",
+        "{}: overwrites {}; all is restored at the end, after about {} at most",
         path.display(),
         plan.announcement(),
-        args.minutes.unwrap_or(MINUTES)
+        grouped_count(args.minutes.unwrap_or(MINUTES), "minute")
     ));
     if let Some(kept) = kept {
         tell(&format!(

@@ -71,6 +71,9 @@ fn a_trace_without_the_issue_of_a_request_is_told() {
     let queued = [line("Q"), line("C")].concat();
     let text = found(queued.as_bytes());
     assert!(text.contains("no event is the issue of a request"), "{text}");
+    // What the driver sent back is issued once more.
+    let again = found([line("D"), line("R"), line("D"), line("C")].concat().as_bytes());
+    assert_eq!(again.lines().count(), 1, "{again}");
     let issued = found([line("Q"), line("D"), line("C")].concat().as_bytes());
     assert!(!issued.contains("no event"), "{issued}");
 }

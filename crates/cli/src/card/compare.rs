@@ -21,9 +21,9 @@ use std::path::PathBuf;
 
 Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `card run` has recorded, without think times: \
 the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
-row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. The traces \
-were recorded on a card of 3 GiB with allocation units of 8 MiB, behind mkfs: on a card with other ones the partition may not be aligned. Those of \
-NILFS2 are without its cleaner.")]
+row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. Each replay \
+begins on a card that has been through mkfs and mounting of a partition of 3 GiB behind its first allocation unit; `card run` makes it as large as the \
+card. The traces of NILFS2 are without its cleaner.")]
 pub(crate) struct Args {
     /// Cards' names (see `floatgate parts`), or paths of TOML files
     cards: Vec<PathBuf>,

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Number of cuts amid requests
+    /// Number of cuts amid requests, in whole runs of four
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     cuts: u64,
 

@@ -5,16 +5,16 @@ use super::recorded::Recording;
 use super::speed::time;
 use crate::common::{self, Failure, Outcome, grouped_count};
 use crate::output::ReportFormat;
-use floatgate_lab::card::replay::{Replay, ThinkTime, replay};
+use floatgate_lab::card::replay::{Replay, ThinkTime, prepare, replay};
 use floatgate_lab::card::serve::NewCard;
-use floatgate_lab::card::shipped::{ShippedTrace, find};
+use floatgate_lab::card::shipped::{CardRequests, ShippedTrace, find};
 use floatgate_lab::card::state::CardState;
-use floatgate_lab::card::trace::Reader;
+use floatgate_lab::card::trace::{Reader, Request, TraceError};
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::{Error, plot};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Cursor};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -23,18 +23,24 @@ use std::path::{Path, PathBuf};
   floatgate card replay samsung-evo-16g trace.csv --state full --think-time none
   floatgate card replay kingston-class-10 ext4-postmark
   floatgate card replay a1-32g trace.csv --plot addresses.svg --json
+  floatgate card replay a1-32g trace.csv --after before.csv
   floatgate card replay a1-32g ext4-create --beside f2fs-create,nilfs2-create,vfat-create --plot create.svg
 
 Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
 issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
-dbench, kernel-build): vfat-create. A file of that name comes first. Without contents only the times count.")]
+dbench, kernel-build): vfat-create. A file of that name comes first. They begin on a card that has been through mkfs and mounting, and their \
+partition begins where `card run` lays it. Without contents only the times count.")]
 pub(crate) struct Args {
     /// A card's name (see `floatgate parts`), or the path of a TOML file
     card: PathBuf,
 
-    /// The trace, a file whose format is found by its beginning, or one that the project ships: ext4-postmark
+    /// The trace: a file whose format is found by its beginning, - for the standard input, or one that the project ships, as ext4-postmark
     trace: PathBuf,
+
+    /// Another trace that comes first, without think times, and does not count: FS-WORKLOAD.before.csv of `card run --record`, for example
+    #[arg(long, value_name = "TRACE")]
+    after: Option<PathBuf>,
 
     /// Time between a completion and the next request: as in the trace, or none
     #[arg(long, value_enum, default_value_t = Think::Keep)]
@@ -114,22 +120,56 @@ fn played(
     card: &LoadedCard,
     recording: Option<&Recording>,
 ) -> Result<Replay, Failure> {
-    let name = trace.display();
-    let failed = |error| Failure::new(format!("{name}: {error}"), "name a file that can be read");
-    let from: Box<dyn BufRead> = match shipped(trace) {
-        Some(trace) => Box::new(Cursor::new(trace.csv()?)),
-        None => Box::new(BufReader::new(File::open(trace).map_err(failed)?)),
-    };
-    let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
-    let trace = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
+    let Played { before, trace: requests } = opened(args, trace, card)?;
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
     new.reach(args.state.of_card(), card, args.seed)?;
-    let at_work = new.meet(recording.map(Recording::observer));
+    let mut at_work = new.meet(None);
+    prepare(&mut at_work, before, recording.map(Recording::observer))
+        .map_err(|error| error.within(format!("before {}", trace.display())))?;
     let think_time = match args.think_time {
         Think::Keep => ThinkTime::Keep,
         Think::None => ThinkTime::None,
     };
-    replay(card, at_work, trace, think_time).map_err(|error: Error| error.within(name.to_string()).into())
+    replay(card, at_work, requests, think_time)
+        .map_err(|error: Error| error.within(trace.display().to_string()).into())
+}
+
+type Requests = Box<dyn Iterator<Item = Result<Request, TraceError>>>;
+
+/// A trace, and what comes before it.
+struct Played {
+    before: Requests,
+    trace: Requests,
+}
+
+fn opened(args: &Args, trace: &Path, card: &LoadedCard) -> Result<Played, Failure> {
+    let of_list = |list: Vec<Request>| Box::new(list.into_iter().map(Ok)) as Requests;
+    let (own, trace) = match shipped(trace) {
+        Some(shipped) => {
+            let CardRequests { before, workload } = shipped.requests(card.spec.au_bytes)?;
+            (before, of_list(workload))
+        }
+        None => (Vec::new(), read(trace)?),
+    };
+    let before = match &args.after {
+        Some(after) => Box::new(read(after)?.chain(own.into_iter().map(Ok))) as Requests,
+        None => of_list(own),
+    };
+    Ok(Played { before, trace })
+}
+
+fn read(path: &Path) -> Result<Requests, Failure> {
+    let name = path.display();
+    let failed = |error| {
+        Failure::new(format!("{name}: {error}"), "name a file that can be read, or - for the standard input")
+    };
+    let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
+    let from: Box<dyn BufRead> = match path.to_str() {
+        Some("-") => Box::new(BufReader::new(std::io::stdin())),
+        _ => Box::new(BufReader::new(File::open(path).map_err(failed)?)),
+    };
+    let reader = Reader::new(from).map_err(|error| Failure::new(format!("{name}: {error}"), unknown))?;
+    Ok(Box::new(reader))
 }
 
 /// The trace of this name that the project ships, where no file has it.

@@ -8,7 +8,7 @@ use crate::output::ReportFormat;
 use crate::signals::Endings;
 use crate::table::Table;
 use floatgate_lab::card::run::{
-    CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, WORKLOADS, Workbench,
+    CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::config::{Library, Override};
@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Folder for a trace of each workload, FS-WORKLOAD.csv, and traces.csv with the number of files that each made
+    /// Folder for a trace of each workload, FS-WORKLOAD.csv, of what comes before it, FS-WORKLOAD.before.csv, and traces.csv with the number of files that each made
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 
@@ -330,8 +330,8 @@ fn orders(args: &Args, jobs: &[Job], folder: &Path, marks: u64) -> Result<PathBu
     Ok(input)
 }
 
-/// Traces that are being written, each with its name.
-type OpenTraces = Arc<Mutex<Vec<(String, Result<Recording, Failure>)>>>;
+/// Traces that are being written, each with the name of its run and its part.
+type OpenTraces = Arc<Mutex<Vec<(String, TracePart, Result<Recording, Failure>)>>>;
 
 /// The traces of all runs, in a folder.
 struct Recordings {
@@ -342,25 +342,34 @@ struct Recordings {
 fn recordings(folder: Option<&Path>) -> Result<(Recordings, Observers), Failure> {
     let open = OpenTraces::default();
     let recordings = Recordings { folder: folder.map(Path::to_owned), open: Arc::clone(&open) };
-    let Some(folder) = folder.map(Path::to_owned) else { return Ok((recordings, Box::new(|_| None))) };
+    let Some(folder) = folder.map(Path::to_owned) else { return Ok((recordings, Box::new(|_, _| None))) };
     fs::create_dir_all(&folder).map_err(|error| host(&folder, &error))?;
-    let observers: Observers = Box::new(move |run| {
+    let observers: Observers = Box::new(move |run, part| {
         let name = run.trace_name();
-        let recording = Recording::new(&folder.join(format!("{name}.csv")));
+        let ending = match part {
+            TracePart::Before => ".before.csv",
+            TracePart::Workload => ".csv",
+        };
+        let recording = Recording::new(&folder.join(format!("{name}{ending}")));
         let observer = recording.as_ref().ok().map(Recording::observer);
-        open.lock().ok()?.push((name, recording));
+        open.lock().ok()?.push((name, part, recording));
         observer
     });
     Ok((recordings, observers))
 }
 
 impl Recordings {
-    /// Gives the traces their names. That of an unfinished run is not whole, and is dropped.
+    /// Gives the traces their names. Those of a run that was not finished, or did not come to its workload, are not whole, and are dropped.
     fn finish(self, runs: &[CardRun]) -> Result<(), Failure> {
         let Some(folder) = self.folder else { return Ok(()) };
         let open = self.open.lock().map(|mut open| std::mem::take(&mut *open)).unwrap_or_default();
-        let is_whole = |run: &&CardRun| run.verdict != "unfinished";
-        for (name, recording) in open {
+        let worked: Vec<String> = open
+            .iter()
+            .filter(|(_, part, _)| *part == TracePart::Workload)
+            .map(|(name, ..)| name.clone())
+            .collect();
+        let is_whole = |run: &&CardRun| run.verdict != "unfinished" && worked.contains(&run.trace_name());
+        for (name, _, recording) in open {
             if runs.iter().filter(is_whole).any(|run| run.trace_name() == name) {
                 recording?.finish()?;
             }

@@ -24,7 +24,9 @@ fn user_folder() -> PathBuf {
     std::fs::write(folder.join("my-measurements.toml"), paper(11_000.0)).unwrap();
     crate::support::dump_files(&folder);
     std::fs::write(folder.join("flash_speed.txt"), crate::support::FIGURES).unwrap();
-    std::fs::write(folder.join("trace.csv"), crate::support::REQUESTS).unwrap();
+    for name in ["trace.csv", "before.csv"] {
+        std::fs::write(folder.join(name), crate::support::REQUESTS).unwrap();
+    }
     std::fs::write(folder.join("my-card.toml"), stdout("parts kingston-class-10 --toml")).unwrap();
     folder
 }

@@ -253,6 +253,26 @@ fn the_trace_of_an_unfinished_run_is_not_kept() {
     assert_eq!(std::fs::read_to_string(record.join("traces.csv")).unwrap(), "trace,files\n");
 }
 
+/// Behind what came before the workload, partitioning and mkfs included, a replay takes the time of the run.
+#[test]
+#[ignore = "boots a kernel: see main.rs"]
+fn a_recorded_run_is_replayed_in_its_own_time() {
+    if !has_uml() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().to_str().unwrap();
+    let runs = runs("kingston-class-10", &["--fs", "vfat,f2fs", "--workload", "create", "--record", record]);
+    for run in runs {
+        let file = |ending: &str| format!("{record}/{}-create{ending}", run["filesystem"].as_str().unwrap());
+        let mut replay = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+        replay.args(["card", "replay", "kingston-class-10", &file(".csv")]);
+        let replay = replay.args(["--after", &file(".before.csv"), "--json"]).output().unwrap();
+        let replay: Value = serde_json::from_slice(&replay.stdout).unwrap();
+        assert_eq!(replay["time_us"], run["time_us"], "{run}");
+    }
+}
+
 /// Power goes away at flushes and between them: the filesystem recovers, and what was synced is there.
 fn survives_losses_of_power(filesystems: &str, cuts: &str) -> Vec<Value> {
     let card = ["--set", "card.capacity_bytes=256MiB", "--fs", filesystems, "--workload", "create"];

@@ -8,7 +8,7 @@ use super::mkfs::{BlockFs, Place, Recipe, recipe};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
-use crate::card::shipped::ShippedTrace;
+use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
 use crate::card::trace::RequestKind;
 use crate::card::{LoadedCard, load};
@@ -375,7 +375,7 @@ pub fn advise(
     points.push(recipe_point(known, &recipe(fs, &place), fs));
     points.extend(existing_point(known, &place));
     points.push(match known.is_card_visible {
-        true => speed_point(known, &matrix, fs, wish)?,
+        true => speed_point(known, &matrix, fs, &model, wish)?,
         false => no_speed_point(known),
     });
     points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
@@ -387,13 +387,11 @@ pub fn advise(
     })
 }
 
-/// Size of the card on which the traces were recorded, and of the free space that they need, in bytes.
-const TRACES_BYTES: u64 = 3 << 30;
-
 /// The card, made large enough for the traces: their times do not depend on the size otherwise.
 fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
-    if card.spec.capacity_bytes < TRACES_BYTES {
-        card.spec.capacity_bytes = TRACES_BYTES.next_multiple_of(card.spec.au_bytes.max(1));
+    let least = capacity_bytes_min(card.spec.au_bytes);
+    if card.spec.capacity_bytes < least {
+        card.spec.capacity_bytes = least.next_multiple_of(card.spec.au_bytes.max(1));
     }
     card
 }
@@ -670,14 +668,21 @@ fn measured_speeds(mut point: Point, known: &Known) -> Point {
     point
 }
 
-fn speed_point(known: &Known, matrix: &Matrix, fs: BlockFs, wish: &Wish) -> Result<Point, Error> {
+fn speed_point(
+    known: &Known,
+    matrix: &Matrix,
+    fs: BlockFs,
+    model: &LoadedCard,
+    wish: &Wish,
+) -> Result<Point, Error> {
     let mut expected = Vec::new();
     for cell in cells(matrix, fs) {
         let trace =
             wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
         let Some(trace) = trace else { continue };
-        let requests = trace.requests()?;
-        let written: u64 = requests
+        let written: u64 = trace
+            .requests(model.spec.au_bytes)?
+            .workload
             .iter()
             .filter(|request| request.kind == RequestKind::Write)
             .map(|request| request.sectors * SECTOR)

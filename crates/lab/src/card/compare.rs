@@ -1,16 +1,14 @@
 //! Cards, filesystems and workloads, compared by the traces that the project ships.
 //!
-//! Each cell is a replay without think times on a card of its own, so that the times are the card's alone; the cells do not depend on the number
-//! of threads.
+//! Each cell is a replay without think times on a card of its own, which has been through mkfs and mounting, so that the times are the card's
+//! alone; the cells do not depend on the number of threads.
 
-use super::replay::{ThinkTime, WritePlaces, replay};
+use super::replay::{ThinkTime, WritePlaces, prepare, replay};
 use super::serve::NewCard;
-use super::shipped::{AU_BYTES, ShippedTrace};
+use super::shipped::{CardRequests, ShippedTrace};
 use super::state::CardState;
-use super::trace::Request;
 use super::{CardOptions, LoadedCard};
 use crate::Error;
-use floatgate_mtd::size::text as size;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -93,38 +91,23 @@ pub fn compare(
     state: CardState,
     seed: u64,
 ) -> Result<Matrix, Error> {
-    let requests: Vec<Vec<Request>> =
-        traces.par_iter().map(ShippedTrace::requests).collect::<Result<_, _>>()?;
-    let pairs: Vec<_> = cards
-        .iter()
-        .flat_map(|card| traces.iter().zip(&requests).map(move |(trace, list)| (card, trace, list)))
-        .collect();
-    let cells = pairs.into_par_iter().map(|(card, trace, list)| {
-        cell(card, trace, list, state, seed).map_err(|error| error.within(card.name.clone()))
+    let pairs: Vec<_> = cards.iter().flat_map(|card| traces.iter().map(move |trace| (card, trace))).collect();
+    let cells = pairs.into_par_iter().map(|(card, trace)| {
+        cell(card, trace, state, seed)
+            .map_err(|error| error.within(format!("{} on {}", trace.name(), card.name)))
     });
     let mut cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
     relate(&mut cells);
-    let remarks = remarks(cards, traces);
+    let remarks = remarks(traces);
     let cards = cards.iter().map(|card| advise(&card.name, card.card.is_sound(), &cells)).collect();
     Ok(Matrix { cells, cards, remarks })
 }
 
-fn remarks(cards: &[NamedCard], traces: &[ShippedTrace]) -> Vec<String> {
-    let mut remarks =
-        vec!["Replays begin behind mkfs, without what that wrote: `card run` has both, and may have another order.".to_owned()];
-    let other: Vec<&str> = cards
-        .iter()
-        .filter(|card| card.card.spec.au_bytes != AU_BYTES)
-        .map(|card| card.name.as_str())
-        .collect();
-    if !other.is_empty() {
-        remarks.push(format!(
-            "Filesystems of the traces were made for allocation units of {}, which {} of the cards {} not: a FAT, or a segment, is elsewhere there.",
-            size(AU_BYTES),
-            other.len(),
-            if other.len() == 1 { "has" } else { "have" }
-        ));
-    }
+fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
+    let mut remarks = vec![
+        "The traces are of partitions of 3 GiB and of one run of each: `card run` makes the filesystem on the whole card, where its times may differ by a third, and by more of ext4 with fsync, so that filesystems that are close may change places."
+            .to_owned(),
+    ];
     if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
         remarks.push(
             "NILFS2 ran without its cleaner, which writes more once the card is full: `card run` can start it."
@@ -134,16 +117,13 @@ fn remarks(cards: &[NamedCard], traces: &[ShippedTrace]) -> Vec<String> {
     remarks
 }
 
-fn cell(
-    card: &NamedCard,
-    trace: &ShippedTrace,
-    requests: &[Request],
-    state: CardState,
-    seed: u64,
-) -> Result<Cell, Error> {
+fn cell(card: &NamedCard, trace: &ShippedTrace, state: CardState, seed: u64) -> Result<Cell, Error> {
+    let CardRequests { before, workload } = trace.requests(card.card.spec.au_bytes)?;
     let mut new = NewCard::new(&card.card, CardOptions { seed, stores: false })?;
     new.reach(state, &card.card, seed)?;
-    let played = replay(&card.card, new.meet(None), requests.iter().copied().map(Ok), ThinkTime::None)?;
+    let mut at_work = new.meet(None);
+    prepare(&mut at_work, before.into_iter().map(Ok), None)?;
+    let played = replay(&card.card, at_work, workload.into_iter().map(Ok), ThinkTime::None)?;
     Ok(Cell {
         card: card.name.clone(),
         filesystem: trace.filesystem.to_owned(),

@@ -57,6 +57,15 @@ impl LoadedCard {
     }
 }
 
+/// The overrides, where none is of the key that is wrong: it does not go together with one of them.
+fn others(key: &str, sets: &[Override]) -> String {
+    let others: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    if others.is_empty() || others.iter().any(|set| set.split('=').next() == Some(key)) {
+        return String::new();
+    }
+    format!("; it does not go together with {}", others.join(", "))
+}
+
 /// Cycles below which a card is dying.
 const ENDURANCE_CYCLES_MIN: u32 = 100;
 
@@ -93,7 +102,10 @@ pub fn load_on_host(
 ) -> Result<LoadedCard, ConfigError> {
     let config = library.card_on_host(name, host, sets)?;
     let spec: CardSpec = config.extract("card")?;
-    spec.check().map_err(|bad| config.wrong(&format!("card.{}", bad.key), bad.problem))?;
+    spec.check().map_err(|bad| {
+        let key = format!("card.{}", bad.key);
+        config.wrong(&key, format!("{}{}", bad.problem, others(&key, sets)))
+    })?;
     let host = host.map(|host| host.display().to_string());
     Ok(LoadedCard { part: config.part().clone(), spec, host })
 }

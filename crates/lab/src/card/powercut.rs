@@ -179,6 +179,12 @@ fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
             "cut another card; `floatgate probe` and `card run` show what this one does",
         ));
     }
+    if card.spec.fake.is_some() {
+        return Err(Error::asked(
+            "this card loses what is written behind its end without any cut, and these tests do not write there",
+            "cut another card; `floatgate probe` and `card serve` show what this one does",
+        ));
+    }
     let mut spec = if options.is_whole { card.spec.clone() } else { card.spec.in_small() };
     // A host that gives up does not know what the card has done.
     spec.host = floatgate_card::HostSpec::default();

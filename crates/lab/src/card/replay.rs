@@ -1,7 +1,7 @@
 //! The requests of a trace on a card: one at a time, with the think times of whoever made them or without.
 
 use super::LoadedCard;
-use super::serve::{CardAccount, CardAtWork};
+use super::serve::{CardAccount, CardAtWork, Observer};
 use super::speed::REQUEST_BYTES_MAX;
 use super::trace::{Request, RequestKind, TraceError};
 use crate::Error;
@@ -51,6 +51,28 @@ pub struct WritePlaces {
     pub au_changes: u64,
 }
 
+/// Does the requests that come before a trace, such as mkfs, without think times. The account begins behind them.
+///
+/// # Errors
+/// Those of [`replay`].
+pub fn prepare(
+    at_work: &mut CardAtWork,
+    before: impl Iterator<Item = Result<Request, TraceError>>,
+    observer: Option<Observer>,
+) -> Result<(), Error> {
+    let mut player = Player::new(at_work, ThinkTime::None);
+    for request in before {
+        player.play(&request.map_err(wrong)?)?;
+    }
+    at_work.begin_account(observer);
+    Ok(())
+}
+
+fn wrong(error: TraceError) -> Error {
+    let hint = "name a trace as `card serve` or `card replay` record it, or of fio, blkparse, blktrace or MSR Cambridge";
+    Error::asked(error.to_string(), hint)
+}
+
 /// Replays a trace on a card.
 ///
 /// # Errors
@@ -65,8 +87,7 @@ pub fn replay(
     let mut open_aus = OpenAuCounter::new(card.spec.au_bytes);
     let mut addresses = Addresses::default();
     for request in trace {
-        let wrong = "name a trace as `card serve` or `card replay` record it, or of fio, blkparse, blktrace or MSR Cambridge";
-        let request = request.map_err(|error| Error::asked(error.to_string(), wrong))?;
+        let request = request.map_err(wrong)?;
         let issued = player.play(&request)?;
         if matches!(request.kind, RequestKind::Read | RequestKind::Write) {
             let is_write = request.kind == RequestKind::Write;

@@ -52,16 +52,6 @@ impl NewCard {
         self.flush()
     }
 
-    /// Gives the card a partition table with one partition of Linux, from the second allocation unit to the end.
-    ///
-    /// # Errors
-    /// The card has no room for it; it fails.
-    pub fn partition(&mut self, card: &LoadedCard) -> Result<(), Error> {
-        let Content { lba, bytes } = factory::one_partition(self.card.capacity(), card.spec.au_bytes)?;
-        self.card.write(self.now(), lba, &bytes).map_err(failed)?;
-        self.flush()
-    }
-
     /// Writes an image file onto the card from its beginning on. Pieces of zeros stay unwritten.
     ///
     /// # Errors
@@ -174,6 +164,16 @@ impl CardAtWork {
     /// Virtual time at which the card is ready for the next request.
     pub const fn now(&self) -> Instant {
         self.card.device().now()
+    }
+
+    /// Gives the card a partition table with one partition of Linux, from the second allocation unit to the end.
+    ///
+    /// # Errors
+    /// The card has no room for it; it fails.
+    pub(super) fn partition(&mut self, card: &LoadedCard) -> Result<(), Error> {
+        let Content { lba, bytes } = factory::one_partition(self.card.capacity(), card.spec.au_bytes)?;
+        let written = self.write(self.now(), lba, &bytes).map_err(failed)?;
+        self.flush(written).map(drop).map_err(failed)
     }
 
     /// Begins the account anew, with another observer.

@@ -1,18 +1,29 @@
 //! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under four workloads, as `card run` recorded them on a card of
 //! 3 GiB with allocation units of 8 MiB.
 //!
-//! `traces/README.md` has the command that makes them. Each is a CSV of floatgate, packed by gzip; `traces/traces.csv` has the number of files
-//! that each workload made.
+//! `traces/README.md` has the command that makes them. Each is two CSVs of floatgate, packed by gzip: what comes before the workload (partitioning,
+//! mkfs and mounting), and the workload. `traces/traces.csv` has the number of files that each workload made.
+//!
+//! Requests to the partition are moved to where it begins on the card of the replay: behind the first allocation unit, as `card run` lays it.
 
 use super::trace::{Reader, Request};
 use crate::Error;
+use floatgate_mtd::SECTOR_BYTES;
 use include_dir::{Dir, include_dir};
 use libdeflater::Decompressor;
 
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../traces");
 
-/// Allocation unit of the card on which the traces were recorded, B.
+/// Allocation unit of the card on which the traces were recorded, B: the partition begins behind it.
 pub const AU_BYTES: u64 = 8 << 20;
+
+/// Capacity of that card, B.
+const CAPACITY_BYTES: u64 = 3 << 30;
+
+/// Least capacity of a card with allocation units of `au_bytes` on which the traces can be replayed, B.
+pub const fn capacity_bytes_min(au_bytes: u64) -> u64 {
+    CAPACITY_BYTES - AU_BYTES + au_bytes
+}
 
 /// Most bytes of a trace that is unpacked.
 const UNPACKED_BYTES_MAX: u32 = 256 << 20;
@@ -26,7 +37,17 @@ pub struct ShippedTrace {
     pub workload: &'static str,
     /// Files that the workload made, where that is known.
     pub files: Option<u64>,
+    before: &'static [u8],
     packed: &'static [u8],
+}
+
+/// Requests of a trace as a card gets them.
+#[derive(Clone, Debug)]
+pub struct CardRequests {
+    /// Requests before the workload: of partitioning, mkfs and mounting.
+    pub before: Vec<Request>,
+    /// Requests of the workload, up to the end of unmounting.
+    pub workload: Vec<Request>,
 }
 
 /// All traces, in the order of `traces.csv`.
@@ -43,8 +64,9 @@ pub fn find(name: &str) -> Option<ShippedTrace> {
 fn of_line(line: &'static str) -> Option<ShippedTrace> {
     let (name, files) = line.split_once(',')?;
     let (filesystem, workload) = name.split_once('-')?;
-    let packed = TRACES.get_file(format!("{name}.csv.gz"))?.contents();
-    Some(ShippedTrace { filesystem, workload, files: files.parse().ok(), packed })
+    let of = |ending: &str| Some(TRACES.get_file(format!("{name}{ending}"))?.contents());
+    let (before, packed) = (of(".before.csv.gz")?, of(".csv.gz")?);
+    Some(ShippedTrace { filesystem, workload, files: files.parse().ok(), before, packed })
 }
 
 impl ShippedTrace {
@@ -53,36 +75,49 @@ impl ShippedTrace {
         format!("{}-{}", self.filesystem, self.workload)
     }
 
-    /// The CSV.
+    /// All requests for a card with allocation units of `au_bytes`.
     ///
     /// # Errors
     /// The trace is damaged, which only happens when its file was changed before the build.
-    pub fn csv(&self) -> Result<Vec<u8>, Error> {
-        let damaged = || {
-            Error::asked("it is no gzip file of a trace", "restore it from the project").within(self.name())
-        };
-        // The last four bytes are the length of the content (RFC 1952).
-        let length = self.packed.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or_else(damaged)?;
-        if length > UNPACKED_BYTES_MAX {
-            return Err(damaged());
-        }
-        let mut csv = vec![0; length as usize];
-        let unpacked = Decompressor::new().gzip_decompress(self.packed, &mut csv).map_err(|_| damaged())?;
-        csv.truncate(unpacked);
-        Ok(csv)
+    pub fn requests(&self, au_bytes: u64) -> Result<CardRequests, Error> {
+        let of = |packed| self.read(packed).map(|requests| moved(requests, au_bytes));
+        Ok(CardRequests { before: of(self.before)?, workload: of(self.packed)? })
     }
 
-    /// All requests.
-    ///
-    /// # Errors
-    /// Those of [`csv`](Self::csv).
-    pub fn requests(&self) -> Result<Vec<Request>, Error> {
-        let csv = self.csv()?;
+    fn read(&self, packed: &[u8]) -> Result<Vec<Request>, Error> {
+        let csv = self.unpack(packed)?;
         let wrong = |error: super::trace::TraceError| {
             Error::asked(error.to_string(), "restore it from the project").within(self.name())
         };
         Reader::new(csv.as_slice()).map_err(wrong)?.collect::<Result<_, _>>().map_err(wrong)
     }
+
+    fn unpack(&self, packed: &[u8]) -> Result<Vec<u8>, Error> {
+        let damaged = || {
+            Error::asked("it is no gzip file of a trace", "restore it from the project").within(self.name())
+        };
+        // The last four bytes are the length of the content (RFC 1952).
+        let length = packed.last_chunk().map(|bytes| u32::from_le_bytes(*bytes)).ok_or_else(damaged)?;
+        if length > UNPACKED_BYTES_MAX {
+            return Err(damaged());
+        }
+        let mut csv = vec![0; length as usize];
+        let unpacked = Decompressor::new().gzip_decompress(packed, &mut csv).map_err(|_| damaged())?;
+        csv.truncate(unpacked);
+        Ok(csv)
+    }
+}
+
+/// Moves requests to the partition, which begins behind the first allocation unit.
+fn moved(mut requests: Vec<Request>, au_bytes: u64) -> Vec<Request> {
+    let sector = SECTOR_BYTES as u64;
+    let (recorded, start) = (AU_BYTES / sector, au_bytes / sector);
+    for request in &mut requests {
+        if request.sector >= recorded {
+            request.sector = request.sector - recorded + start;
+        }
+    }
+    requests
 }
 
 #[cfg(test)]
@@ -97,15 +132,27 @@ mod tests {
             for workload in ["create", "postmark", "dbench", "kernel-build"] {
                 let of = |trace: &&ShippedTrace| (trace.filesystem, trace.workload) == (filesystem, workload);
                 let trace = traces.iter().find(of).unwrap_or_else(|| panic!("no {filesystem}-{workload}"));
-                let requests = trace.requests().unwrap();
+                let CardRequests { before, workload: requests } = trace.requests(AU_BYTES).unwrap();
                 let is_write = |request: &&Request| request.kind == RequestKind::Write;
-                assert!(requests.iter().filter(is_write).count() > 4, "{}", trace.name());
+                for part in [&before, &requests] {
+                    assert!(part.iter().filter(is_write).count() > 4, "{}", trace.name());
+                }
                 // Who makes files with fsync flushes; FAT flushes at nothing else.
                 let flushes = requests.iter().any(|request| request.kind == RequestKind::Flush);
                 assert!(flushes || workload != "create", "{}", trace.name());
             }
         }
         assert_eq!(traces.len(), 16);
+        let places = |au_bytes| {
+            let CardRequests { before, .. } = find("vfat-create").unwrap().requests(au_bytes).unwrap();
+            before.into_iter().map(|request| request.sector).collect::<Vec<_>>()
+        };
+        // The partition table stays where it is, and the partition begins where `card run` lays it.
+        let (recorded, other) = (places(AU_BYTES), places(4 << 20));
+        assert!(recorded.iter().any(|sector| *sector < 8192));
+        for (recorded, other) in recorded.into_iter().zip(other) {
+            assert_eq!(other, if recorded < 16384 { recorded } else { recorded - 8192 });
+        }
         assert!(find("ext4").is_none() && find("nilfs2-kernel-build").is_some());
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
-use crate::card::shipped::{find, traces};
+use crate::card::shipped::{AU_BYTES, find, traces};
 use crate::card::speed::{AlignmentRow, alignments};
 use crate::card::state::CardState;
 use crate::card::{CardOptions, LoadedCard, load};
@@ -165,7 +165,7 @@ fn nand_us(spec: &CardSpec, what: &str) -> Option<f64> {
 fn places(what: &str) -> Option<f64> {
     let (filesystem, unit_bytes) = what.split_once(" by ")?;
     let trace = find(&format!("{filesystem}-create"))?;
-    let requests = trace.requests().ok()?;
+    let requests = trace.requests(AU_BYTES).ok()?.workload;
     places_per_file(&requests, trace.files?, unit_bytes.parse().ok()?)
 }
 

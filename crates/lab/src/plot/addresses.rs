@@ -1,4 +1,4 @@
-//! Requests of a device: address over time, reads and writes in two colours, borders of allocation units as faint lines (Chubb 2015).
+//! Requests of a device: address over time, reads, writes and where both were in three colours, borders of allocation units as faint lines (Chubb 2015).
 
 use super::canvas::{Area, Canvas, MARGIN};
 use super::legend::{Key, grid, keys, levels, vertical_title};
@@ -104,6 +104,17 @@ impl Addresses {
     }
 }
 
+impl Addresses {
+    /// Cells with reads alone, with writes alone, and with both.
+    fn kinds(&self) -> [Cells; 3] {
+        let of = |is_read: bool, is_write: bool| {
+            let pairs = self.reads.0.iter().zip(&self.writes.0);
+            Cells(pairs.map(|pair| pair == (&is_read, &is_write)).collect())
+        };
+        [of(true, false), of(false, true), of(true, true)]
+    }
+}
+
 /// A picture of requests as an SVG document: a panel for each list of requests, with its name and scales of its own.
 pub fn addresses(panels: &[(String, &Addresses)], au_bytes: u64, (title, subtitle): (&str, &str)) -> String {
     let mut canvas = Canvas::new(title, 2 * MARGIN + LABELS + WIDE + EDGE);
@@ -125,6 +136,7 @@ fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_b
     let named = [
         (Key::Fill(series(0).colour), format!("reads{of}")),
         (Key::Fill(series(1).colour), format!("writes{of}")),
+        (Key::Fill(series(2).colour), "both".to_owned()),
         (Key::Fill(GRID), lines.1),
     ];
     let top = keys(canvas, y, left + WIDE, &named) + 24;
@@ -137,7 +149,7 @@ fn panel(canvas: &mut Canvas, y: i32, (name, requests): (&str, &Addresses), au_b
     levels(canvas, &x, &y);
     grid(canvas, &x, (top, bottom), "time, s");
     vertical_title(canvas, top, "address, MiB");
-    for (number, cells) in [&requests.reads, &requests.writes].into_iter().enumerate() {
+    for (number, cells) in requests.kinds().iter().enumerate() {
         for (row, run) in runs(cells) {
             let time = |column: usize| x.at((column as u64 * requests.column_ns) as f64 / 1e9);
             let address = |row: usize| y.at(mib(row as u64 * requests.row_sectors));

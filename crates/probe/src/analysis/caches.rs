@@ -129,6 +129,8 @@ const PAUSES_MIN: usize = 8;
 const REGULAR: f64 = 0.75;
 /// Distances between pauses that a cache takes at least: it has several blocks.
 const BLOCKS_MIN: usize = 3;
+/// Factor by which writes are slower at least when it is full.
+const SLOWER: f64 = 1.03;
 
 /// A cache that makes room block by block: from some write on, one write pauses in every so many.
 fn folding(times: &[(u64, f64)]) -> Option<Cache> {
@@ -163,14 +165,15 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
     if !is_train {
         return None;
     }
-    let (before, after) = times.split_at(first);
+    let (begin, rest) = times.split_at(first);
     let mean = |part: &[(u64, f64)]| part.iter().map(|(_, ns)| ns).sum::<f64>() / part.len() as f64;
-    let bytes: u64 = before.iter().map(|(bytes, _)| bytes).sum();
+    let (before, after) = (mean(begin), mean(rest));
+    let bytes: u64 = begin.iter().map(|(bytes, _)| bytes).sum();
     let block_bytes = (bytes as f64 / first as f64 * mean_gap) as u64;
-    (bytes >= CACHE_MIN).then(|| Cache {
+    (bytes >= CACHE_MIN && after > SLOWER * before).then_some(Cache {
         bytes,
-        before: mean(before),
-        after: mean(after),
+        before,
+        after,
         block_bytes,
         pause,
     })

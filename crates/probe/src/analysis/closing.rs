@@ -24,9 +24,12 @@ const CLEAR: f64 = 8.0;
 const CLEAR_SHARE: f64 = 0.15;
 /// Share of the tries in which contents may add less.
 const FEW: f64 = 0.25;
+/// Numbers of the tries with contents and without among three.
+const INSIDE: usize = 1;
+const OUTSIDE: usize = 2;
 
 /// Times of a position and of two others, in the unit that has contents and in one that has none, ns: each of a write together with those that close
-/// what it opened, and the shortest of all tries.
+/// what it opened, each with its weight, and the shortest of all tries.
 #[derive(Clone, Copy, Debug)]
 struct Times {
     position: f64,
@@ -46,16 +49,42 @@ impl Times {
     }
 }
 
-/// Times by position; the contents end with the sector at `last`.
-fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
+/// Times of a write to a position and of those to the other units behind it, ns.
+type Try = [f64; 1 + MOST as usize];
+
+/// Three tries: of a position, of the sector with which the contents end, and of one in a unit without.
+type Three = (u64, [Try; 3]);
+
+/// All tries; the contents end with the sector at `last`.
+fn tries(samples: &Samples, last: u64) -> Vec<Three> {
     let writes = samples.all.iter().filter(|sample| matches!(sample.test, Test::Inside | Test::Close));
     let writes: Vec<&Sample> = writes.filter(|sample| sample.about == last).collect();
-    let tries: Vec<&[&Sample]> = writes.chunks_exact(1 + MOST as usize).collect();
+    let tries = writes.chunks_exact(3 * (1 + MOST as usize)).map(|three| {
+        let at = |number: usize, write: usize| three[number * (1 + MOST as usize) + write].ns as f64;
+        (three[0].position, [0, 1, 2].map(|number| std::array::from_fn(|write| at(number, write))))
+    });
+    tries.collect()
+}
+
+/// Weight of each write of a try: what contents add to it, as a part of the most that they add to one. A card closes what was opened at the same one of
+/// these writes, or two, and the others say nothing but noise.
+fn weights(tries: &[Three]) -> Try {
+    let middle =
+        |number: usize, write: usize| quantile(tries.iter().map(|(_, three)| three[number][write]), 0.5);
+    let added: Try = std::array::from_fn(|write| (middle(INSIDE, write) - middle(OUTSIDE, write)).max(0.0));
+    let most = added.iter().copied().fold(0.0, f64::max);
+    if most > 0.0 { added.map(|ns| ns / most) } else { [1.0; 1 + MOST as usize] }
+}
+
+/// Times by position; the contents end with the sector at `last`.
+fn times(samples: &Samples, last: u64) -> BTreeMap<u64, Times> {
+    let tries = tries(samples, last);
+    let weights = weights(&tries);
     let mut all = BTreeMap::new();
-    for three in tries.chunks_exact(3) {
+    for (at, three) in tries {
         let [position, inside, outside] =
-            [0, 1, 2].map(|number| three[number].iter().map(|sample| sample.ns as f64).sum::<f64>());
-        let least = all.entry(three[0][0].position).or_insert(Times { position, inside, outside });
+            three.map(|times| times.iter().zip(&weights).map(|(ns, weight)| ns * weight).sum::<f64>());
+        let least = all.entry(at).or_insert(Times { position, inside, outside });
         least.position = least.position.min(position);
         least.inside = least.inside.min(inside);
         least.outside = least.outside.min(outside);

@@ -2,7 +2,7 @@
 
 use super::behind_cache::{self, Reopened, hiding_cache, is_too_large};
 use super::borders::origin;
-use super::caches::{Cache, cache};
+use super::caches::{Cache, buffer, cache};
 use super::turns;
 use super::us;
 use crate::answer::{Answer, Value, size};
@@ -20,6 +20,8 @@ pub(crate) const REPEAT: u64 = 1 << 16;
 const CLIFF: f64 = 1.7;
 /// Factor from which on a cliff is beyond doubt.
 const CLEAR_CLIFF: f64 = 2.5;
+/// Share of slow writes, where no unit is closed, from which on something else pauses: a cache that is too small to be seen.
+const PAUSING: f64 = 0.04;
 /// Allocation units that are tested for being kept for FAT.
 pub(crate) const FAT_AUS: u64 = 6;
 /// Difference of the logarithm of the speed of an allocation unit that is kept for FAT: 1.4 times.
@@ -74,6 +76,8 @@ pub(crate) struct Search {
     /// Fewest that cannot.
     pub(crate) bad: Option<(u64, f64)>,
     costs: BTreeMap<u64, f64>,
+    /// Share of the writes that take as long as with units that are closed, where none should be.
+    slow: f64,
 }
 
 impl Search {
@@ -92,7 +96,17 @@ impl Search {
             base = Some(base.map_or(cost, |base| base.max(cost)));
             good = Some((aus, cost));
         }
-        Self { good, bad, costs }
+        let mut search = Self { good, bad, costs, slow: 0.0 };
+        search.slow = search.slow(samples, test);
+        search
+    }
+
+    /// Share of the slow writes among those with as many units as can be open.
+    fn slow(&self, samples: &Samples, test: Test) -> f64 {
+        let (Some((good, _)), Some(limit)) = (self.good, self.limit()) else { return 0.0 };
+        let open = || samples.of(test).filter(|sample| in_turn(sample.about) <= good);
+        let slow = open().filter(|sample| sample.ns as f64 > limit).count();
+        slow as f64 / open().count().max(1) as f64
     }
 
     /// Cost of a write, ns, above which units are closed.
@@ -123,7 +137,7 @@ impl Search {
             again(good).is_none_or(|cost| cost < limit) && again(bad).is_none_or(|cost| cost > limit);
         let is_repeated = again(bad).is_some();
         match high / low {
-            _ if !agrees || bad > good + 1 => 0.4,
+            _ if !agrees || bad > good + 1 || self.slow > PAUSING => 0.4,
             ratio if ratio >= CLEAR_CLIFF && is_repeated => 0.95,
             ratio if ratio >= CLEAR_CLIFF => 0.85,
             _ => 0.7,
@@ -164,6 +178,9 @@ fn odd_aus(samples: &Samples) -> Vec<(u64, f64)> {
     faster.filter(|(_, factor)| libm::log(*factor).abs() > FAT_SPEED).collect()
 }
 
+/// Largest buffer in RAM that is believed, B.
+const RAM_MAX: u64 = 3 << 19;
+
 /// Most confidence in the number in order: those kept for the FAT area are among them, and are measured once.
 const ONE_FAT: f64 = 0.9;
 
@@ -192,8 +209,9 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
             let linear = Search::new(samples, Test::OpenLinear);
             let random = Search::new(samples, Test::OpenRandom);
             let kept = kept_aus(samples, &linear);
-            // A cache whose blocks were taken to be longer or shorter hides them unseen.
-            let most = if cache(samples).is_some() { BEHIND_CACHE_WEAK } else { 1.0 };
+            // A cache whose blocks were taken to be longer or shorter hides them unseen, and so does a small one that is taken for a buffer.
+            let is_hidden = cache(samples).is_some() || buffer(samples).count() > Some(RAM_MAX);
+            let most = if is_hidden { BEHIND_CACHE_WEAK } else { 1.0 };
             let answer = |search: &Search, test| {
                 let answer = answer(search, test);
                 Answer { confidence: answer.confidence.min(most), ..answer }
@@ -284,7 +302,7 @@ pub(crate) fn behind_cache(samples: &Samples) -> (Answer, Answer) {
     (linear, random)
 }
 
-/// Units of the FAT area that stay open behind a cache, as both tests of them find.
+/// Units of the FAT area that stay open behind a cache, as both tests of them find where the second one is clear.
 fn kept_behind_cache(samples: &Samples, cache: &Cache, au: u64) -> Vec<u64> {
     let from = origin(samples).unwrap_or(0);
     let tested = turns::fat(samples, cache);

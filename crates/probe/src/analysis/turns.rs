@@ -12,6 +12,9 @@ pub(crate) const TURNS_MOST: u64 = 8;
 const FREE: f64 = 0.3;
 /// Part from which on two were.
 const TWO: f64 = 1.5;
+/// Parts that are clearly the pause for one unit, or for two.
+const CLEARLY_ONE: std::ops::Range<f64> = 0.3..1.35;
+const CLEARLY_TWO: std::ops::Range<f64> = 1.65..4.0;
 /// Pauses, besides those for each unit that is opened first, from which on units are closed for others.
 const CLOSED: usize = 2;
 
@@ -49,13 +52,16 @@ pub(crate) fn in_turn(samples: &Samples, cache: &Cache) -> Option<(u64, bool)> {
     Some((units as u64, closed < units + CLOSED))
 }
 
-/// Units of the FAT area that were written again, each with another unit, and true if no further one was closed for it.
+/// Positions in units of the FAT area, with true if no other unit was closed for it when it was written again, together with another one; nothing where
+/// that is not clear. Two units are opened for those that are closed, so that their pauses are twice as long.
 pub(crate) fn fat(samples: &Samples, cache: &Cache) -> BTreeMap<u64, bool> {
-    let of_pass = |(unit_cost, queries): (f64, Vec<(&Sample, f64)>)| {
-        queries
-            .into_iter()
-            .map(move |(first, cost)| (first.position, cost < TWO * unit_cost))
-            .collect::<Vec<_>>()
+    let Some((unit_cost, queries)) = passes(samples, cache, Test::TurnFat).last() else {
+        return BTreeMap::new();
     };
-    passes(samples, cache, Test::TurnFat).flat_map(of_pass).collect()
+    let parts: Vec<f64> = queries.iter().map(|(_, cost)| cost / unit_cost.max(1.0)).collect();
+    let is_clear = |part: &&f64| CLEARLY_ONE.contains(*part) || CLEARLY_TWO.contains(*part);
+    if parts.iter().filter(is_clear).count() * 4 < parts.len() * 3 {
+        return BTreeMap::new();
+    }
+    queries.iter().zip(parts).map(|((first, _), part)| (first.position, part < TWO)).collect()
 }

@@ -153,8 +153,8 @@ struct Others {
 }
 
 impl Others {
-    /// The sector before all of them.
+    /// A sector before all of them, which is in none of their units: with one of them it would be closed for nothing.
     const fn far(&self) -> u64 {
-        self.first - SECTOR
+        self.first - self.distance
     }
 }

@@ -96,6 +96,8 @@ pub(super) struct Layout {
     pub(super) fill: (u64, u64),
     /// Bytes at the end of an allocation unit that have contents in a turn.
     content: u64,
+    /// Length of a write of a turn, B.
+    turn: u64,
 }
 
 impl Layout {
@@ -108,13 +110,14 @@ impl Layout {
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
         let filled: u64 = samples.of(Test::Fill).map(|sample| sample.bytes).sum();
         let bytes = if filled > 0 { bytes.min(filled) } else { bytes };
-        let content = contents(samples).min(au) / TURN_BYTES * TURN_BYTES;
-        Self { origin, au, fill: (start, bytes), content }
+        let turn = turn_bytes(samples, au);
+        let content = contents(samples).min(au) / turn * turn;
+        Self { origin, au, fill: (start, bytes), content, turn }
     }
 
     /// Position of a write of a turn inside an allocation unit.
     pub(super) const fn position(&self, au: u64, place: u64) -> u64 {
-        self.origin + au * self.au + place * TURN_BYTES
+        self.origin + au * self.au + place * self.turn
     }
 
     /// Places behind a cache of so many bytes: allocation units that were filled, and so have contents, and a range for the writes in order, which
@@ -125,7 +128,7 @@ impl Layout {
         let rest = (self.fill.0 + units * self.au, (self.fill.1 / self.au - units) * self.au);
         let layout =
             if rest.1 >= cache_bytes * 5 / 4 { Self { fill: rest, ..*self } } else { self.behind(usable) };
-        (Self { content: self.au.min(CONTENT_MAX), ..layout }, pool)
+        (Self { content: self.au.min(CONTENT_MAX), turn: TURN_BYTES, ..layout }, pool)
     }
 
     /// With a range that is as long as possible, but was not filled.
@@ -141,6 +144,14 @@ impl Layout {
         let all = usable.saturating_sub(self.origin) / self.au;
         (first, all.saturating_sub(first))
     }
+}
+
+/// Length of a write of a turn, B: whole pages, if an allocation unit has a whole number of such writes. A write that ends inside of a page is not gone on
+/// with in order. Where the page is not known, it is taken for a sixteenth of a small allocation unit, in which it may be no power of two.
+fn turn_bytes(samples: &Samples, au: u64) -> u64 {
+    let page = page(samples).count().unwrap_or(au / 16).max(SECTOR);
+    let bytes = TURN_BYTES.next_multiple_of(page);
+    if bytes < 2 * TURN_BYTES && au.is_multiple_of(bytes) { bytes } else { TURN_BYTES }
 }
 
 /// Contents that each allocation unit of a turn gets, B: as many as the card writes in the time for that.
@@ -176,7 +187,7 @@ impl<T: Target> Probe<'_, T> {
         let end = self.overrun_bytes();
         let ranges = vec![(0, fat), (behind, self.usable - behind), (self.samples.capacity - end, end)];
         let fill = FILL_MAX.min(self.usable / 4);
-        let turns = MOST * (TURN_ROUNDS + 1) * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
+        let turns = MOST * (TURN_ROUNDS + 1) * 2 * TURN_BYTES * TESTS + CONTENT_BYTES * (POOL + FAT_AUS);
         let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
         let bytes_max = 2 * fill
             + THROUGH_BYTES
@@ -301,7 +312,7 @@ impl<T: Target> Probe<'_, T> {
         let unit = erase_block(&self.samples).0;
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
         let is_too_large = cache.is_some_and(|cache| is_too_large(&cache, &unit));
-        if unit.value.is_none() || is_too_large || all < 4 || layout.au / TURN_BYTES < 4 {
+        if unit.value.is_none() || is_too_large || all < 4 || layout.au / layout.turn < 4 {
             return Ok(());
         }
         self.ask("open allocation units");
@@ -346,7 +357,7 @@ impl<T: Target> Probe<'_, T> {
     /// Writes the end of an allocation unit, so that closing it costs time from then on.
     pub(super) fn give_contents(&mut self, layout: &Layout, au: u64) -> Result<(), ProbeError> {
         let end = layout.origin + (au + 1) * layout.au;
-        let (mut at, end) = (end - layout.content, end.min(self.usable / TURN_BYTES * TURN_BYTES));
+        let (mut at, end) = (end - layout.content, end.min(self.usable / layout.turn * layout.turn));
         while at < end {
             let bytes = (end - at).min(self.buf.len() as u64);
             self.target.keep(at, bytes)?;
@@ -420,7 +431,7 @@ impl<T: Target> Probe<'_, T> {
     ) -> Result<u64, ProbeError> {
         let mut sum = 0;
         for au in set {
-            sum += self.write_through(test, about, layout.position(*au, place), TURN_BYTES)?;
+            sum += self.write_through(test, about, layout.position(*au, place), layout.turn)?;
         }
         Ok(sum)
     }
@@ -474,7 +485,7 @@ pub(super) fn cached(samples: &Samples) -> u64 {
 /// Places inside an allocation unit to which a turn writes, in units of its writes: half of those that there are at most, so that no block is
 /// full. In no order they go backwards, where contents are, so that a card that keeps an allocation unit in order must copy every time.
 fn places(layout: &Layout, is_random: bool) -> Vec<u64> {
-    let (parts, with_contents) = (layout.au / TURN_BYTES, layout.content / TURN_BYTES);
+    let (parts, with_contents) = (layout.au / layout.turn, layout.content / layout.turn);
     let half = (parts / 2) as usize;
     match is_random {
         true => (parts - with_contents..parts).rev().take(half).collect(),

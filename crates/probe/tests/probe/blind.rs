@@ -2,6 +2,8 @@
 
 use crate::calibration::{Level, svg};
 use crate::generator::Unknown;
+use floatgate_card::{FatKind, SlcSpec};
+use floatgate_mtd::Nanos;
 use floatgate_probe::{Answer, Answers, Probe, ProbeOptions, Samples, conclude};
 use std::collections::BTreeMap;
 
@@ -246,6 +248,61 @@ fn pairs_of_sectors_show_borders_behind_a_cache() {
         assert_eq!(erase_block.count(), Some(au));
         assert_eq!(phase.count(), Some((au - card.hidden_sectors * 512 % au) % au));
         assert_eq!((open_aus_linear.count(), open_aus_random.count()), (Some(linear), Some(random)));
+    }
+}
+
+/// Closing a small allocation unit costs little beside the writes that make a card close it: what counts is the one of them at which it does.
+#[test]
+fn closing_shows_borders_of_small_units() {
+    for seed in [1_795_800_000_024, 1_795_800_000_164, 1_795_800_000_437] {
+        let card = Unknown::new(seed);
+        let Answers { erase_block, open_aus_linear, open_aus_random, .. } = probe(&card);
+        let (linear, random) = card.open_aus();
+        assert!(erase_block.reason.contains("close"), "card {seed}: {erase_block:?}");
+        assert_eq!(erase_block.count(), Some(card.spec.au_bytes));
+        assert_eq!((open_aus_linear.count(), open_aus_random.count()), (Some(linear), Some(random)));
+    }
+}
+
+/// Pages of these cards are no power of two, and are not seen: a write that ends inside of one is not gone on with in order.
+#[test]
+fn writes_in_turn_are_whole_pages() {
+    for seed in [1_795_800_000_116, 1_795_800_000_301] {
+        let card = Unknown::new(seed);
+        let Answers { open_aus_linear, .. } = probe(&card);
+        assert_eq!(open_aus_linear.count(), Some(card.open_aus().0), "card {seed}");
+    }
+}
+
+/// Where the second test of the FAT area is not clear, the first one counts; where it is, a unit that seemed to be kept is not.
+#[test]
+fn units_kept_for_fat_are_tested_twice() {
+    for seed in [1_795_800_000_336, 1_795_800_000_495, 1_795_703_000_247] {
+        let card = Unknown::new(seed);
+        let Answers { open_aus_linear, .. } = probe(&card);
+        assert_eq!(open_aus_linear.count(), Some(card.open_aus().0), "card {seed}");
+    }
+}
+
+/// A cache of two blocks is taken for a buffer: numbers that it makes up were stated with 0.95.
+#[test]
+fn a_cache_that_is_too_small_to_be_seen_leaves_doubt() {
+    for (seed, au_mib, blocks) in [(1, 1, 2), (2, 1, 1), (3, 2, 1), (4, 4, 1)] {
+        let mut card = Unknown::new(seed);
+        card.spec.capacity_bytes = 4 << 30;
+        (card.spec.au_bytes, card.spec.page_bytes) = (au_mib << 20, 16 << 10);
+        (card.spec.open_aus, card.spec.open_aus_random, card.hidden_sectors) = (4, 0, 0);
+        (card.spec.fat.kind, card.spec.spare_blocks) = (FatKind::None, 300);
+        card.spec.slc = SlcSpec { blocks, t_r_us: Nanos::from_us(40), t_prog_us: Nanos::from_us(200) };
+        let answers = probe(&card);
+        for verdict in verdicts(&card, &answers) {
+            assert!(
+                verdict.is_right || verdict.confidence <= 0.8,
+                "{}: {}",
+                verdict.question,
+                card.summary()
+            );
+        }
     }
 }
 

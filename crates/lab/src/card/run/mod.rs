@@ -94,8 +94,17 @@ pub struct CardRun {
     pub power_loss: Option<CutResults>,
 }
 
-/// Makes the observer of the requests of a run that begins.
-pub type Observers = Box<dyn FnMut(&CardRun) -> Option<Observer> + Send>;
+/// Part of a run that has a trace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TracePart {
+    /// From the partitioning of the new card to the workload.
+    Before,
+    /// From the workload to the end of `umount`.
+    Workload,
+}
+
+/// Makes the observer of the requests of a part of a run that begins.
+pub type Observers = Box<dyn FnMut(&CardRun, TracePart) -> Option<Observer> + Send>;
 
 impl CardRun {
     /// Name of its trace: `ext4-postmark`, and `ext4-postmark-90` on a filesystem that was filled.
@@ -250,13 +259,8 @@ impl Workbench {
         protection_period_s: Option<u32>,
     ) -> Result<(), Error> {
         self.end("unfinished");
-        self.at_work = partitioned(&self.card, self.options)?;
-        self.phase = self.at_work.now();
-        self.began = (host, self.phase);
-        self.is_full = false;
-        self.log = self.cuts.map(|_| self.begin_log()).transpose()?;
-        self.places = OpenAuCounter::new(self.card.spec.au_bytes);
-        self.run = Some(CardRun {
+        self.at_work = NewCard::new(&self.card, self.options)?.meet(None);
+        let run = CardRun {
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
             fill_percent,
@@ -272,7 +276,16 @@ impl Workbench {
             places: WritePlaces::default(),
             places_per_file: None,
             power_loss: None,
-        });
+        };
+        let observer = (self.observers)(&run, TracePart::Before);
+        self.at_work.begin_account(observer);
+        self.at_work.partition(&self.card)?;
+        self.run = Some(run);
+        self.phase = self.at_work.now();
+        self.began = (host, self.phase);
+        self.is_full = false;
+        self.log = self.cuts.map(|_| self.begin_log()).transpose()?;
+        self.places = OpenAuCounter::new(self.card.spec.au_bytes);
         Ok(())
     }
 
@@ -312,7 +325,7 @@ impl Workbench {
         let passed = self.next_phase();
         let Some(run) = &mut self.run else { return };
         run.prepare_us = passed;
-        let observer = (self.observers)(run);
+        let observer = (self.observers)(run, TracePart::Workload);
         self.at_work.begin_account(observer);
         if let Some(log) = &mut self.log {
             log.begin_work();
@@ -350,9 +363,9 @@ impl Workbench {
 
 /// A new card with one partition, from its second allocation unit to its end.
 fn partitioned(card: &LoadedCard, options: CardOptions) -> Result<CardAtWork, Error> {
-    let mut new = NewCard::new(card, options)?;
-    new.partition(card)?;
-    Ok(new.meet(None))
+    let mut at_work = NewCard::new(card, options)?.meet(None);
+    at_work.partition(card)?;
+    Ok(at_work)
 }
 
 impl Workbench {

@@ -1,6 +1,7 @@
 //! The text that blkparse prints by default: `8,0 1 42 0.001234567 697 D WS 223490 + 8 [kjournald]`.
 //!
-//! A request goes from its issue to the driver (D) to its completion (C): what the device sees, after merges. All other events are passed over.
+//! A request goes from its issue to the driver (D) to its completion (C): what the device sees, after merges. An issue that the driver sent back (R)
+//! does not count. All other events are passed over.
 
 use super::lines::{Lines, decimal, field, number, wrong};
 use super::pairs::Pairs;
@@ -61,7 +62,7 @@ impl<R: BufRead> BlkparseReader<R> {
         let time = decimal("time", field(&mut fields, "time")?, SECOND_NS)?;
         let _process: i64 = number(&mut fields, "process")?;
         let action = field(&mut fields, "action")?;
-        if action != "D" && action != "C" {
+        if !["D", "R", "C"].contains(&action) {
             return Ok(true);
         }
         self.check_device(device)?;
@@ -71,6 +72,7 @@ impl<R: BufRead> BlkparseReader<R> {
         let at = self.pairs.time(time).ok_or(TraceFault::TimeGoesBack)?;
         match action {
             "D" => self.pairs.issue(request(at, kind, (sector, sectors), None)?),
+            "R" => self.pairs.requeue(kind, sector),
             _ => self.pairs.complete(at, kind, sector),
         }
         Ok(true)

@@ -21,6 +21,7 @@ mod category {
 }
 
 /// Actions in the low half (`__BLK_TA_*`).
+const REQUEUE: u32 = 6;
 const ISSUE: u32 = 7;
 const COMPLETE: u32 = 8;
 
@@ -131,7 +132,7 @@ impl<R: BufRead> BlktraceReader<R> {
 
     fn event(&mut self, record: &Record) -> Result<(), TraceFault> {
         let action = record.action & 0xFFFF;
-        if record.action >> 16 & category::NOTIFY != 0 || (action != ISSUE && action != COMPLETE) {
+        if record.action >> 16 & category::NOTIFY != 0 || ![REQUEUE, ISSUE, COMPLETE].contains(&action) {
             return Ok(());
         }
         if *self.device.get_or_insert(record.device) != record.device {
@@ -140,12 +141,14 @@ impl<R: BufRead> BlktraceReader<R> {
         }
         let Some(kind) = record.kind() else { return Ok(()) };
         let at = self.pairs.time(Nanos::from_ns(record.time)).ok_or(TraceFault::TimeGoesBack)?;
-        if action == COMPLETE {
-            self.pairs.complete(at, kind, record.sector);
-            return Ok(());
+        match action {
+            COMPLETE => self.pairs.complete(at, kind, record.sector),
+            REQUEUE => self.pairs.requeue(kind, record.sector),
+            _ => {
+                let sectors = whole_sectors("length", u64::from(record.bytes))?;
+                self.pairs.issue(request(at, kind, (record.sector, sectors), None)?);
+            }
         }
-        let sectors = whole_sectors("length", u64::from(record.bytes))?;
-        self.pairs.issue(request(at, kind, (record.sector, sectors), None)?);
         Ok(())
     }
 }

@@ -28,17 +28,20 @@ impl<R: BufRead> Lines<R> {
         Place::Line(self.number)
     }
 
-    /// The next line without its end, `None` behind the last one. Bytes that are no UTF-8, as in names, are replaced.
+    /// The next line with something in it, without its end; `None` behind the last one. Bytes that are no UTF-8, as in names, are replaced.
     pub(super) fn next(&mut self) -> Result<Option<String>, TraceError> {
-        self.line.clear();
-        self.number += 1;
-        let place = self.place();
-        let most = LINE_BYTES_MAX as u64 + 1;
-        let read = (&mut self.from).take(most).read_until(b'\n', &mut self.line);
-        match read.map_err(|error| TraceFault::Host(error).at(place))? {
-            0 => Ok(None),
-            _ if self.line.len() > LINE_BYTES_MAX => Err(TraceFault::LongLine.at(place)),
-            _ => Ok(Some(String::from_utf8_lossy(self.line.trim_ascii_end()).into_owned())),
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let place = self.place();
+            let most = LINE_BYTES_MAX as u64 + 1;
+            let read = (&mut self.from).take(most).read_until(b'\n', &mut self.line);
+            match read.map_err(|error| TraceFault::Host(error).at(place))? {
+                0 => return Ok(None),
+                _ if self.line.len() > LINE_BYTES_MAX => return Err(TraceFault::LongLine.at(place)),
+                _ if self.line.trim_ascii_end().is_empty() => {}
+                _ => return Ok(Some(String::from_utf8_lossy(self.line.trim_ascii_end()).into_owned())),
+            }
         }
     }
 }

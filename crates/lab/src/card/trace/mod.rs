@@ -109,6 +109,12 @@ pub enum TraceFault {
     /// The beginning is that of no known format.
     #[error("no trace in a known format")]
     Unknown,
+    /// There is nothing in it.
+    #[error("the trace is empty")]
+    Empty,
+    /// It is packed.
+    #[error("the trace is packed: unpack it first, with `{0}`")]
+    Packed(&'static str),
     /// A line is longer than any that the format has.
     #[error("a line of more than {} bytes", lines::LINE_BYTES_MAX)]
     LongLine,
@@ -202,6 +208,20 @@ fn whole_sectors(field: &'static str, bytes: u64) -> Result<u64, TraceFault> {
     }
 }
 
+/// Mark that some programs put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Fault of a beginning that is that of no format.
+fn unknown(head: &[u8]) -> TraceFault {
+    match head {
+        [] => TraceFault::Empty,
+        [0x1F, 0x8B, ..] => TraceFault::Packed("gunzip"),
+        [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => TraceFault::Packed("unxz"),
+        [0x28, 0xB5, 0x2F, 0xFD, ..] => TraceFault::Packed("unzstd"),
+        _ => TraceFault::Unknown,
+    }
+}
+
 /// Requests of a trace in the order of their issue.
 pub struct Reader<R> {
     format: Source<R>,
@@ -223,7 +243,11 @@ impl<R: BufRead> Reader<R> {
     /// # Errors
     /// `Unknown`, `Host`, and faults of the header.
     pub fn new(mut from: R) -> Result<Self, TraceError> {
-        let head = from.fill_buf().map_err(|error| TraceFault::Host(error).at(Place::Offset(0)))?;
+        let failed = |error| TraceFault::Host(error).at(Place::Offset(0));
+        if from.fill_buf().map_err(failed)?.starts_with(BYTE_ORDER_MARK) {
+            from.consume(BYTE_ORDER_MARK.len());
+        }
+        let head = from.fill_buf().map_err(failed)?;
         let format = if blktrace::is_blktrace(head) {
             Source::Blktrace(blktrace::BlktraceReader::new(from))
         } else if head.starts_with(csv::HEADER.as_bytes()) {
@@ -235,7 +259,7 @@ impl<R: BufRead> Reader<R> {
         } else if blkparse::is_blkparse(head) {
             Source::Blkparse(blkparse::BlkparseReader::new(from))
         } else {
-            return Err(TraceFault::Unknown.at(Place::Offset(0)));
+            return Err(unknown(head).at(Place::Offset(0)));
         };
         Ok(Self { format, has_failed: false, is_empty: true })
     }

@@ -1,4 +1,5 @@
-//! The traces of MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns.
+//! The traces of MSR Cambridge (SNIA IOTTA): `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, times in 100 ns. Those names may
+//! stand in a first line.
 
 use super::lines::{Lines, field, number, wrong};
 use super::{Request, RequestKind, TraceError, TraceFault, request, whole_sectors};
@@ -8,8 +9,14 @@ use std::io::BufRead;
 /// ns of a tick of Windows.
 const TICK_NS: u64 = 100;
 
-/// True for a beginning of numbers and names in seven columns.
+/// Beginning of the line of names that some copies have.
+const NAMES: &str = "Timestamp,Hostname,DiskNumber,";
+
+/// True for a beginning of numbers and names in seven columns, and for their header.
 pub(super) fn is_msr(head: &[u8]) -> bool {
+    if head.starts_with(NAMES.as_bytes()) {
+        return true;
+    }
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or(head);
     let mut fields = line.trim_ascii_end().split(|byte| *byte == b',');
     let is_number = |field: Option<&[u8]>| {
@@ -32,7 +39,11 @@ impl<R: BufRead> MsrReader<R> {
     }
 
     pub(super) fn next(&mut self) -> Result<Option<Request>, TraceError> {
-        let Some(line) = self.lines.next()? else { return Ok(None) };
+        let Some(mut line) = self.lines.next()? else { return Ok(None) };
+        if self.start.is_none() && line.starts_with(NAMES) {
+            let Some(first) = self.lines.next()? else { return Ok(None) };
+            line = first;
+        }
         self.parse(&line).map(Some).map_err(|fault| fault.at(self.lines.place()))
     }
 

@@ -40,13 +40,16 @@ impl Pairs {
 
     /// The oldest request of this kind at this sector is completed. One that was issued before the trace began is not known.
     pub(super) fn complete(&mut self, at: Nanos, kind: RequestKind, sector: u64) {
-        let is_it = |request: &&mut Request| {
-            request.latency.is_none()
-                && request.kind == kind
-                && (request.sector == sector || kind == RequestKind::Flush)
-        };
+        let is_it = |request: &&mut Request| is_pending(request, kind, sector);
         if let Some(request) = self.waiting.iter_mut().find(is_it) {
             request.latency = Some(at - request.at);
+        }
+    }
+
+    /// The newest request of this kind at this sector was not taken by the driver, and will be issued once more.
+    pub(super) fn requeue(&mut self, kind: RequestKind, sector: u64) {
+        if let Some(at) = self.waiting.iter().rposition(|request| is_pending(request, kind, sector)) {
+            self.waiting.remove(at);
         }
     }
 
@@ -60,4 +63,11 @@ impl Pairs {
     pub(super) fn rest(&mut self) -> Option<Request> {
         self.waiting.pop_front()
     }
+}
+
+/// True for a request that is not completed, of this kind and at this sector.
+fn is_pending(request: &Request, kind: RequestKind, sector: u64) -> bool {
+    request.latency.is_none()
+        && request.kind == kind
+        && (request.sector == sector || kind == RequestKind::Flush)
 }
