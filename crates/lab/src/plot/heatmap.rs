@@ -1,7 +1,7 @@
 //! A matrix of ratios as coloured boxes.
 
 use super::canvas::{Anchor, Area, Canvas, LABEL, MARGIN, SMALL, Type};
-use super::palette::{FAINT, Rgb, TEXT, WHITE, series};
+use super::palette::{FAINT, GRID, Rgb, TEXT, WHITE, series};
 
 /// A matrix of ratios, of which 1 is the best.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +16,9 @@ const NAMES: i32 = 200;
 const CELL: i32 = 58;
 const ROW: i32 = 22;
 /// Ratio from which on the colour stays the same.
-const DARKEST: f64 = 8.0;
+const DARKEST: f64 = 32.0;
+/// Distance between two groups of columns, px.
+const GAP: i32 = 10;
 
 /// Colour of a ratio: white for 1, on a logarithmic scale.
 fn shade(ratio: f64) -> Rgb {
@@ -30,25 +32,29 @@ fn shade(ratio: f64) -> Rgb {
 
 /// The matrix as an SVG document.
 pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
-    let columns = map.groups.iter().map(|group| group.1.len()).sum::<usize>();
-    let left = MARGIN + NAMES;
-    let width = left + pixels(columns, CELL) + MARGIN;
+    let places = places(map);
+    let width = places.last().map_or(0, |last| last + CELL) + MARGIN;
     let mut canvas = Canvas::new(title, width.max(640));
     let top = canvas.heading(title, subtitle) + 14;
-    let mut x = left;
+    let mut columns = places.iter();
     for (group, names) in &map.groups {
-        canvas.text((x + 4, top), group, Type::new(LABEL, TEXT, Anchor::Left).bold());
-        for name in names {
-            canvas.text_within((x + 4, top + 18), name, Type::new(SMALL, FAINT, Anchor::Left), CELL - 6);
-            x += CELL;
+        for (number, (name, x)) in names.iter().zip(columns.by_ref()).enumerate() {
+            if number == 0 {
+                canvas.text((*x, top), group, Type::new(LABEL, TEXT, Anchor::Left).bold());
+            }
+            let middle = x + (CELL - 2) / 2;
+            canvas.text_within((middle, top + 18), name, Type::new(SMALL, FAINT, Anchor::Middle), CELL - 6);
         }
     }
     let mut y = top + 30;
     for (name, cells) in &map.rows {
         canvas.text_within((MARGIN, y + ROW / 2), name, Type::new(LABEL, TEXT, Anchor::Left), NAMES - 8);
-        for (column, (ratio, tip)) in cells.iter().enumerate() {
-            let area = Area { x: left + pixels(column, CELL), y, w: CELL - 2, h: ROW - 2 };
-            canvas.fill(area, shade(*ratio), tip.clone());
+        for (x, (ratio, tip)) in places.iter().zip(cells) {
+            let area = Area { x: *x, y, w: CELL - 2, h: ROW - 2 };
+            // The best are as white as the paper, and have an edge.
+            canvas.fill(area, GRID, String::new());
+            let inner = Area { x: area.x + 1, y: area.y + 1, w: area.w - 2, h: area.h - 2 };
+            canvas.fill(inner, shade(*ratio), tip.clone());
             let middle = (area.x + area.w / 2, y + ROW / 2 - 1);
             canvas.text(middle, &format!("{ratio:.1}"), Type::new(SMALL, TEXT, Anchor::Middle));
         }
@@ -57,9 +63,18 @@ pub fn heatmap(title: &str, subtitle: &str, map: &Heatmap) -> String {
     canvas.finish(y + MARGIN)
 }
 
-/// Length of `count` boxes.
-fn pixels(count: usize, each: i32) -> i32 {
-    i32::try_from(count).unwrap_or(i32::MAX / each / 2).saturating_mul(each)
+/// Left edges of the columns, those of a group side by side.
+fn places(map: &Heatmap) -> Vec<i32> {
+    let mut x = MARGIN + NAMES;
+    let mut places = Vec::new();
+    for (_, names) in &map.groups {
+        for _ in names {
+            places.push(x);
+            x = x.saturating_add(CELL);
+        }
+        x = x.saturating_add(GAP);
+    }
+    places
 }
 
 #[cfg(test)]
@@ -71,7 +86,7 @@ mod tests {
         let brightness = |ratio| shade(ratio).iter().map(|part| u32::from(*part)).sum::<u32>();
         assert_eq!(shade(1.0), WHITE);
         assert!(brightness(2.0) > brightness(4.0) && brightness(4.0) > brightness(8.0));
-        assert_eq!(shade(8.0), shade(100.0));
+        assert_eq!(shade(32.0), shade(100.0));
         let map = Heatmap {
             groups: vec![("load".to_owned(), vec!["a".to_owned(), "b".to_owned()])],
             rows: vec![("card".to_owned(), vec![(1.0, "first".to_owned()), (3.25, "second".to_owned())])],
