@@ -2,9 +2,7 @@
 #![allow(missing_docs, reason = "a test has no users")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
-mod common;
-
-use common::{Noise, flip, noise};
+use crate::common::{Noise, flip, noise};
 use floatgate_ecc::{Bch, Codec, Uncorrectable};
 use proptest::prelude::*;
 

@@ -2,9 +2,7 @@
 #![allow(missing_docs, reason = "a test has no users")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up should stop")]
 
-mod common;
-
-use common::{noise, rows, unhex};
+use crate::common::{noise, rows, unhex};
 use floatgate_ecc::{Bch, Code, Codec};
 
 /// Polynomial, strength, data, ECC bytes.

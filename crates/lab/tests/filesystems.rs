@@ -6,9 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-mod common;
-
-use common::{bytes, names, rig};
+use crate::common::{bytes, names, rig};
 use floatgate_lab::rig::Device;
 use floatgate_mtd::{FlashKind, Instant, Mtd, Partition};
 use floatgate_stack::fs::{NewFile, NewKind};

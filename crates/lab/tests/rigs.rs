@@ -6,9 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-mod common;
-
-use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use crate::common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
 use floatgate_device::OtpArea;
 use floatgate_device::{Resource, Span};
 use floatgate_lab::config::Kind;

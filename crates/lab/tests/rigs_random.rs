@@ -7,9 +7,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-mod common;
-
-use common::{TIMING_ONLY, bytes, config, names, rig_of};
+use crate::common::{TIMING_ONLY, bytes, config, names, rig_of};
 use floatgate_device::{Resource, Span};
 use floatgate_lab::rig::{Device, Rig, RigOptions};
 use floatgate_mtd::{Error, FlashKind, Instant, Nanos};

@@ -6,9 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-mod common;
-
-use common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use crate::common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
 use floatgate_device::Host;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
@@ -201,7 +199,7 @@ fn raw_nand(config: &Config, chips: Vec<RawNand>, options: &str) -> RawNandDrive
     let spec: RawNandSpec = config.extract("chip").unwrap();
     let ecc = config.extract_or_default("ecc").unwrap();
     let controller = NandController::new(profile, board, chips);
-    let set = common::config("raw NAND", &[options]);
+    let set = crate::common::config("raw NAND", &[options]);
     let options = set.extract_or_default("driver").unwrap();
     RawNandDriver::probe(controller, &[spec], HostProfile::default(), ecc, options).unwrap()
 }

@@ -6,9 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-mod common;
-
-use common::{TIMING_ONLY, bytes, config, library, rig_of};
+use crate::common::{TIMING_ONLY, bytes, config, library, rig_of};
 use floatgate_lab::config::{Kind, Override, Source};
 use floatgate_lab::rig::{Rig, RigOptions, wire};
 use floatgate_lab::{part_sizes, partition};

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::{dump, mangle};
+use crate::common::{dump, mangle};
 use floatgate_media::List;
 use floatgate_media::cfi::{
     self, AmdBase, AmdTable, AmdV11, AmdV15, BusView, Cfi, CfiIdentification, EraseRegion, Extended,

@@ -5,12 +5,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::hex;
+use crate::common::hex;
 use floatgate_media::cfi::{self, BusView};
 use floatgate_media::onfi::OnfiExtendedPage;
 use floatgate_media::ubi::{self, EcHeader, Fastmap, Flash, ReadFlips, VidHeader, VolumeTable};

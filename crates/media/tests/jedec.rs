@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::mangle;
+use crate::common::mangle;
 use floatgate_media::jedec::{self, JedecCommands, JedecEcc, JedecFeatures, JedecPage, JedecRevision};
 use floatgate_media::{AddressCycles, Endurance, Reason, Text};
 use proptest::prelude::*;

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::mangle;
+use crate::common::mangle;
 use floatgate_media::Reason;
 use floatgate_media::ubifs::lpt::{
     Geometry, Kind, LebProperties, LebSpace, Lsave, Ltab, Nnode, NodePos, Parameters, Pnode, nnode_number,

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::{hex, mangle};
+use crate::common::{hex, mangle};
 use floatgate_media::nand_id::{self, NandId, NandIdGeometry, manufacturer_name};
 use proptest::prelude::*;
 

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::{hex, mangle};
+use crate::common::{hex, mangle};
 use floatgate_media::onfi::{
     self, EccInfo, OnfiCommands, OnfiExtendedPage, OnfiFeatures, OnfiPage, OnfiRevision, Section,
 };

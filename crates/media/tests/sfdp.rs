@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::sfdp_dumps::{MX25UW51245G, SST26VF064B, W25Q01, W25Q128};
-use common::{dump, mangle};
+use crate::common::sfdp_dumps::{MX25UW51245G, SST26VF064B, W25Q01, W25Q128};
+use crate::common::{dump, mangle};
 use floatgate_media::sfdp::{
     self, Bfpt, BfptBasic, BfptDtr, BfptOctal, BfptTiming, FastRead, FourByte, Lines, Map, OctalSequence,
     OtherTable, Profile1, Region, Sccr, SectorMap, Sfdp, Table,

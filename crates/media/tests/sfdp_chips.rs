@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::dump;
-use common::sfdp_dumps::{MX25UW51245G, SST26VF064B, W25Q01, W25Q128};
+use crate::common::dump;
+use crate::common::sfdp_dumps::{MX25UW51245G, SST26VF064B, W25Q01, W25Q128};
 use floatgate_media::sfdp::{
     self, AddressBytes, CommandExtension, FastRead, FourByteCommands, Lines, QuadEnable, Region, Sfdp,
 };

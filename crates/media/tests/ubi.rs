@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::mangle;
+use crate::common::mangle;
 use floatgate_media::ubi::{
     Compat, Copies, EcHeader, FASTMAP_DATA_VOLUME, Fastmap, FastmapSuperblock, FastmapVolume,
     FastmapVolumeType, FastmapWriter, Flash, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, PebEc, PebList,

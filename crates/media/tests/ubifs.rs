@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // functions outside #[test] fail tests too
 
-mod common;
-
-use common::mangle;
+use crate::common::mangle;
 use floatgate_media::file::{Compression, DeviceNumber, FileFlags, FileType, Timestamp};
 use floatgate_media::ubifs::{
     AuthNode, Block, Branch, CommitStart, DataNode, Entry, EntryNode, Frame, Group, HashAlgorithm, IndexNode,

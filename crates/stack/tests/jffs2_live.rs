@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
-mod changes;
-
 use std::collections::BTreeMap;
 
-use changes::{Random, change, is_expected};
+use crate::changes::{Random, change, is_expected};
 
 use floatgate_media::jffs2::{Compressor, Endian};
 use floatgate_mtd::{Geometry, Instant, PowerCut, RamFlash};

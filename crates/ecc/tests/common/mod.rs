@@ -1,5 +1,4 @@
 //! What the tests share.
-#![allow(dead_code, reason = "each test takes what it needs")]
 
 /// Numbers that look random (splitmix64, Steele et al. 2014).
 pub(crate) struct Noise(pub(crate) u64);

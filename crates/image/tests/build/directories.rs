@@ -1,6 +1,6 @@
 //! Directories of the host, there and back; what can be set for all files.
 
-use crate::support::{bytes, mount, options, tree, try_build};
+use super::support::{bytes, mount, options, tree, try_build};
 use floatgate_image::build::{BuildError, Container, Source};
 use floatgate_image::extract::{DirectoryTarget, ExtractLimits, FileSystemSource, extract};
 use floatgate_stack::fs::{Compression, DeviceNumber, Timestamp};

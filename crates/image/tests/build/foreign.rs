@@ -1,8 +1,8 @@
 //! What works on images works on any filesystem: one in memory beside UBIFS, through the same code.
 
-use crate::directories::{listed, write};
-use crate::memory::MemoryFs;
-use crate::support::{bytes, mount, options, try_build};
+use super::directories::{listed, write};
+use super::memory::MemoryFs;
+use super::support::{bytes, mount, options, try_build};
 use floatgate_image::build::{BuildOptions, FilledFiles, Source, fill_filesystem};
 use floatgate_image::diff::{DiffOptions, compare};
 use floatgate_image::edit::{Editor, ImagePath, Owner, PutOptions};

@@ -1,6 +1,6 @@
 //! Tars of every kind.
 
-use crate::support::{SHAPES, Seen, bytes, from_tar, options, shape, tree};
+use super::support::{SHAPES, Seen, bytes, from_tar, options, shape, tree};
 use floatgate_image::build::{BuildError, Container};
 use floatgate_stack::fs::{Compression, DeviceNumber, Timestamp};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! UBI images from an ini file.
 
-use crate::support::{SHAPES, bytes, from_tar, options, shape};
+use super::support::{SHAPES, bytes, from_tar, options, shape};
 use floatgate_image::build::Container;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_image::{Access, Image, Selection};

@@ -1,6 +1,5 @@
 //! Rigs of every kind, for the tests of whole rigs.
 
-#![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 use floatgate_lab::config::{Config, Kind, Library, Override, Source};

@@ -1,5 +1,4 @@
 //! What several test files share.
-#![allow(dead_code)] // each test file uses its part
 #![allow(clippy::expect_used)] // a bad sample fails the test
 
 pub(crate) mod sfdp_dumps;

@@ -1,5 +1,4 @@
 //! SFDP areas of real chips: address, then bytes.
-#![allow(dead_code)] // each test file uses its part
 
 /// Winbond W25Q128JV, JESD216A.
 pub(crate) const W25Q128: &str = "

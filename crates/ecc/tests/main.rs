@@ -1,0 +1,5 @@
+//! Integration tests of the codes, one binary.
+
+mod common;
+mod correction;
+mod vectors;

@@ -1,0 +1,6 @@
+//! Integration tests of images, one binary.
+
+mod build;
+mod ecc;
+mod ecc_detect;
+mod jffs2;

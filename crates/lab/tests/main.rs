@@ -1,0 +1,23 @@
+//! Integration tests of the laboratory, one binary.
+
+mod age;
+mod cards;
+mod catalogue;
+mod common;
+mod config_golden;
+mod examples;
+mod filesystems;
+mod fit;
+mod fs_compare;
+mod linux;
+mod machine;
+mod powercut;
+mod published;
+mod published_wear;
+mod rigs;
+mod rigs_random;
+mod rigs_state;
+mod setup_keys;
+mod slc_mode;
+mod traces;
+mod wear_traces;
