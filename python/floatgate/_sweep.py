@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional, Union
 
@@ -139,15 +140,65 @@ class Table(Tabular):
     def write(self, path: Path) -> None:
         """Write the rows to a file: CSV, JSON or Parquet by its extension.
 
-        Equal tables give equal bytes, those of ``floatgate sweep``.
+        Equal tables give equal bytes; those of CSV and JSON are the bytes of ``floatgate sweep``. Parquet needs pyarrow.
         """
-        self._results.write(fspath("path", path))
+        path = fspath("path", path)
+        if path.endswith(".parquet"):
+            _write_parquet(self._results, path)
+        else:
+            self._results.write(path)
 
     def to_parquet(self, path: Path) -> None:
         """As `write`, to a name that ends in ``.parquet``."""
         if not fspath("path", path).endswith(".parquet"):
             raise Error(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
         self.write(path)
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise Error("Parquet needs pyarrow", "`pip install pyarrow`, or write CSV or JSON") from None
+    return pyarrow
+
+
+def _write_parquet(results: native.NativeSweep, path: str) -> None:
+    """Write the rows to a Parquet file, page by page. A file of that name is replaced when all of them are written."""
+    arrow = _pyarrow()
+
+    def table(page: Mapping[str, tuple[str, list[Any]]]) -> Any:
+        return arrow.table({name: arrow.array(values, of) for name, (of, values) in page.items()})
+
+    directory, name = os.path.split(path)
+    try:
+        with tempfile.NamedTemporaryFile(dir=directory or ".", prefix=f".{name}.", delete=False) as file:
+            try:
+                writer: Any = None
+
+                def write(page: Mapping[str, tuple[str, list[Any]]]) -> None:
+                    nonlocal writer
+                    rows = table(page)
+                    if writer is None:
+                        schema = rows.schema.with_metadata({"floatgate": results.facts()})
+                        writer = arrow.parquet.ParquetWriter(file, schema, compression="snappy")
+                    writer.write_table(rows.cast(writer.schema))
+
+                results.each_page(write)
+                writer.close()
+                os.chmod(file.name, 0o666 & ~_umask())
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror or error}", "name another output") from None
+
+
+def _umask() -> int:
+    umask = os.umask(0)
+    os.umask(umask)
+    return umask
 
 
 def sweep(
@@ -241,6 +292,8 @@ def sweep(
             raise Error("there is nothing to measure", f'give `measure`: one of {", ".join(KINDS)}, or a test such as "page read"')
     output = None if output is None else fspath("output", output)
     checkpoint = None if checkpoint is None else fspath("checkpoint", checkpoint)
+    if output is not None and output.endswith(".parquet"):
+        _pyarrow()
     if output is not None and checkpoint is not None and os.path.realpath(output) == os.path.realpath(checkpoint):
         raise Error(f"{checkpoint}: the output would replace the checkpoint", "name two files")
     spec = {

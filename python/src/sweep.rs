@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::library;
 use floatgate_image::output::Output;
 use floatgate_lab::config::{Problem, did_you_mean};
-use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Results, Spec, Waves, Work, WriteError};
+use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Page, Results, Spec, Waves, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::{Deserialize, Serialize};
@@ -183,16 +183,21 @@ impl NativeSweep {
             })?;
             Ok(all)
         })?;
-        let columns = PyDict::new(py);
-        for (name, cells) in all {
-            match cells {
-                Cells::Bool(all) => columns.set_item(name, ("bool", all))?,
-                Cells::Integer(all) => columns.set_item(name, ("int64", all))?,
-                Cells::Number(all) => columns.set_item(name, ("float64", all))?,
-                Cells::Text(all) => columns.set_item(name, ("string", all))?,
-            }
-        }
-        Ok(columns)
+        columns(py, all)
+    }
+
+    /// Calls `write` with the rows, page by page, each as [`columns`](Self::columns).
+    fn each_page(&self, py: Python<'_>, write: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.results().each_page(|page| {
+            write.call1((columns(py, page)?,))?;
+            Ok::<(), PageError>(())
+        })?;
+        Ok(())
+    }
+
+    /// Facts of the whole sweep, as JSON: the metadata of a Parquet file.
+    fn facts(&self) -> String {
+        self.results().facts().to_string()
     }
 
     /// Writes all rows; the extension of the name says how. A file of that name is replaced when all of them are written.
@@ -210,6 +215,41 @@ impl NativeSweep {
             }
         })?)
     }
+}
+
+/// A failure of the results, or of the callback.
+struct PageError(PyErr);
+
+impl From<floatgate_lab::Error> for PageError {
+    fn from(error: floatgate_lab::Error) -> Self {
+        Self(Failure::from(error).into())
+    }
+}
+
+impl From<PyErr> for PageError {
+    fn from(error: PyErr) -> Self {
+        Self(error)
+    }
+}
+
+impl From<PageError> for PyErr {
+    fn from(error: PageError) -> Self {
+        error.0
+    }
+}
+
+/// Columns by name: the Arrow type and the values.
+fn columns(py: Python<'_>, page: Page) -> PyResult<Bound<'_, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, cells) in page {
+        match cells {
+            Cells::Bool(all) => columns.set_item(name, ("bool", all))?,
+            Cells::Integer(all) => columns.set_item(name, ("int64", all))?,
+            Cells::Number(all) => columns.set_item(name, ("float64", all))?,
+            Cells::Text(all) => columns.set_item(name, ("string", all))?,
+        }
+    }
+    Ok(columns)
 }
 
 fn extend(whole: &mut Cells, part: Cells) {

@@ -11,8 +11,12 @@ mod recorded;
 mod replay;
 #[cfg(feature = "mount")]
 mod run;
+#[cfg(not(feature = "mount"))]
+use crate::no_mount as run;
 #[cfg(feature = "mount")]
 mod serve;
+#[cfg(not(feature = "mount"))]
+use crate::no_mount as serve;
 mod speed;
 #[cfg(feature = "mount")]
 mod vm;
@@ -41,10 +45,8 @@ enum Command {
     /// Measure requests on an empty, a used and a full card, how many allocation units stay open, and reads across borders
     Speed(speed::Args),
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
-    #[cfg(feature = "mount")]
     Serve(serve::Args),
     /// Make filesystems of Linux on a card and run workloads on them, in User Mode Linux or QEMU
-    #[cfg(feature = "mount")]
     Run(run::Args),
     /// Replay a trace of requests, of fio, blktrace or MSR Cambridge, on a card
     Replay(replay::Args),
@@ -61,19 +63,14 @@ enum Command {
 impl Args {
     /// True when signals end a mount.
     pub(crate) const fn is_mount(&self) -> bool {
-        #[cfg(feature = "mount")]
-        return matches!(self.command, Command::Serve(_) | Command::Run(_));
-        #[cfg(not(feature = "mount"))]
-        false
+        matches!(self.command, Command::Serve(_) | Command::Run(_))
     }
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Speed(args) => speed::run(args),
-        #[cfg(feature = "mount")]
         Command::Serve(args) => serve::run(args),
-        #[cfg(feature = "mount")]
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),

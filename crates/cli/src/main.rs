@@ -15,6 +15,8 @@ mod fs;
 mod image;
 mod keystore;
 mod man;
+#[cfg(not(feature = "mount"))]
+mod no_mount;
 mod otp;
 mod output;
 mod outputs;

@@ -7,10 +7,9 @@ use crate::output::tell;
 use floatgate_image::mount::Unmounter;
 use floatgate_image::output;
 #[cfg(feature = "mount")]
-use nix::sys::signal::SigSet;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{
-    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
@@ -29,7 +28,7 @@ pub(crate) fn say_at_the_end(words: String) {
 pub(crate) fn remove_outputs_at_the_end() {
     let handled = handled();
     // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
-    let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     // Where handlers are not possible, signals end the process at once.
     let Ok(mut signals) = Signals::new(handled) else { return };
     std::thread::spawn(move || {
@@ -84,7 +83,7 @@ impl Ending {
     /// From here on SIGINT, SIGTERM, SIGHUP and all others that end a process, and can be caught, only ask for the end.
     pub(crate) fn new() -> Self {
         let ending = Self::default();
-        let _ = signal_hook::flag::register(Signal::SIGXFSZ as i32, Arc::new(AtomicBool::new(false)));
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
         for signal in not_ignored(&ENDING) {
             let _ = signal_hook::flag::register(signal, Arc::clone(&ending.is_asked));
         }

@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(FormatName::Parquet) => Format::Parquet,
         None => Format::of(&args.output).map_err(|error| Failure::from(error).and("--format names one"))?,
     };
+    let format = format.available()?;
     let text = read_text(&args.spec, MOST, "name a specification in TOML")?;
     let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
     let inputs: Vec<&Path> = [&args.spec].into_iter().chain(&args.checkpoint).map(PathBuf::as_path).collect();

@@ -12,6 +12,8 @@ mod info;
 mod ls;
 #[cfg(feature = "mount")]
 mod mount;
+#[cfg(not(feature = "mount"))]
+use crate::no_mount as mount;
 mod options;
 mod show;
 pub(crate) mod sizes;
@@ -72,7 +74,6 @@ enum Command {
     /// Set or remove an extended attribute in an image
     Setxattr(edit::SetxattrArgs),
     /// Mount an image as a folder, through FUSE
-    #[cfg(feature = "mount")]
     Mount(mount::Args),
     /// Check an image for damage: UBI, UBIFS, JFFS2, the data of files
     Check(check::Args),
@@ -85,10 +86,7 @@ enum Command {
 impl Args {
     /// True when signals end a mount.
     pub(crate) const fn is_mount(&self) -> bool {
-        #[cfg(feature = "mount")]
-        return matches!(self.command, Command::Mount(_));
-        #[cfg(not(feature = "mount"))]
-        false
+        matches!(self.command, Command::Mount(_))
     }
 }
 
@@ -112,7 +110,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Chmod(args) => edit::chmod(args),
         Command::Chown(args) => edit::chown(args),
         Command::Setxattr(args) => edit::setxattr(args),
-        #[cfg(feature = "mount")]
         Command::Mount(args) => mount::run(args),
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),

@@ -1,10 +1,8 @@
-//! A drawing: boxes, lines and words in px, written as SVG by plotters.
+//! A drawing: boxes, lines and words in px, written as SVG.
 
 use super::palette::{FAINT, Marker, Rgb, Series, TEXT, WHITE, ink};
 use super::text_width::{cut, cut_start, width, wrap};
 use floatgate_mtd::Phase;
-use plotters::prelude::{Color, DrawingBackend, FontStyle, IntoFont, RGBColor, SVGBackend, TextStyle};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// White space at the edges, px.
 pub(super) const MARGIN: i32 = 20;
@@ -178,135 +176,122 @@ impl Canvas {
 
     /// The SVG document, `height` px high.
     pub(super) fn finish(self, height: i32) -> String {
-        let mut svg = String::new();
-        let size = (self.width.unsigned_abs(), height.unsigned_abs());
-        let mut backend = SVGBackend::with_string(&mut svg, size);
-        let paper = Area { x: 0, y: 0, w: self.width, h: height };
-        let mut extras = vec![Extra::default()];
-        draw_box(&mut backend, paper, WHITE);
-        for item in self.items {
-            match item {
-                Item::Box { area, colour, tip } => {
-                    draw_box(&mut backend, area, colour);
-                    extras.push(Extra::tip(&tip));
-                }
-                Item::Line { from, to, colour } => draw_line(&mut backend, from, to, colour),
-                Item::Path { points, series, tip } => {
-                    let line = colour(series.colour).stroke_width(2);
-                    backend.draw_path(points, &line).ok();
-                    extras.push(Extra { dash: series.dash, ..Extra::tip(&tip) });
-                }
-                Item::Mark { at, series, tip } => {
-                    draw_mark(&mut backend, at, series);
-                    extras.push(Extra::tip(&tip));
-                }
-                Item::Ring { at, colour: rgb, tip } => {
-                    backend.draw_circle(at, 6, &colour(rgb).stroke_width(2), false).ok();
-                    extras.push(Extra::tip(&tip));
-                }
-                Item::Text { at, text, style } => draw_text(&mut backend, at, &text, style),
+        let mut svg = Svg::new(&self.name, self.width, height);
+        for item in &self.items {
+            svg.item(item);
+        }
+        svg.end()
+    }
+}
+
+/// An SVG document (version 1.1) that is being written: an element a line.
+struct Svg(String);
+
+impl Svg {
+    fn new(name: &str, width: i32, height: i32) -> Self {
+        let mut svg = Self(format!(
+            "<svg role=\"img\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+             xmlns=\"http://www.w3.org/2000/svg\">\n<title>{}</title>\n",
+            escape(name)
+        ));
+        svg.rect(Area { x: 0, y: 0, w: width, h: height }, WHITE, "");
+        svg
+    }
+
+    fn end(mut self) -> String {
+        self.0 += "</svg>\n";
+        self.0
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Box { area, colour, tip } => self.rect(*area, *colour, tip),
+            Item::Line { from, to, colour } => {
+                let ends = format!("x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"", from.0, from.1, to.0, to.1);
+                self.shape("line", &format!("{ends} stroke=\"{}\"", hex(*colour)), "");
+            }
+            Item::Path { points, series, tip } => self.path(points, *series, tip),
+            Item::Mark { at, series, tip } => self.mark(*at, *series, tip),
+            Item::Ring { at, colour, tip } => {
+                let stroke = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"", hex(*colour));
+                self.shape("circle", &format!("cx=\"{}\" cy=\"{}\" r=\"6\" {stroke}", at.0, at.1), tip);
+            }
+            Item::Text { at, text, style } => self.text(*at, text, *style),
+        }
+    }
+
+    /// An element without text; a viewer shows `tip`, if any, when the pointer rests on it.
+    fn shape(&mut self, name: &str, attributes: &str, tip: &str) {
+        self.0 += &match tip {
+            "" => format!("<{name} {attributes}/>\n"),
+            tip => format!("<{name} {attributes}><title>{}</title></{name}>\n", escape(&printable(tip))),
+        };
+    }
+
+    fn rect(&mut self, area: Area, colour: Rgb, tip: &str) {
+        let Area { x, y, w, h } = area;
+        let fill = hex(colour);
+        self.shape("rect", &format!("x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\""), tip);
+    }
+
+    fn path(&mut self, points: &[(i32, i32)], series: Series, tip: &str) {
+        let dash = match series.dash {
+            [] => String::new(),
+            lengths => format!(" stroke-dasharray=\"{}\"", joined(lengths.iter().map(u8::to_string))),
+        };
+        let stroke = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{dash}", hex(series.colour));
+        self.shape("polyline", &format!("{} {stroke}", corners(points)), tip);
+    }
+
+    fn mark(&mut self, (x, y): (i32, i32), series: Series, tip: &str) {
+        let fill = hex(series.colour);
+        let polygon = |points: &[(i32, i32)]| format!("{} fill=\"{fill}\"", corners(points));
+        match series.marker {
+            Marker::Square => self.rect(Area { x: x - 3, y: y - 3, w: 6, h: 6 }, series.colour, tip),
+            Marker::Circle => {
+                self.shape("circle", &format!("cx=\"{x}\" cy=\"{y}\" r=\"{MARK}\" fill=\"{fill}\""), tip);
+            }
+            Marker::Diamond => {
+                let points = [(x, y - MARK - 1), (x + MARK + 1, y), (x, y + MARK + 1), (x - MARK - 1, y)];
+                self.shape("polygon", &polygon(&points), tip);
+            }
+            Marker::Triangle => {
+                let points = [(x, y - MARK - 1), (x + MARK + 1, y + MARK), (x - MARK - 1, y + MARK)];
+                self.shape("polygon", &polygon(&points), tip);
             }
         }
-        // Errors come from writing files only, and this is a string; the same holds for the functions below.
-        backend.present().ok();
-        drop(backend);
-        describe(&svg, &self.name, &extras)
-    }
-}
-
-/// Attributes of a drawn element that plotters has no call for.
-#[derive(Clone, Debug, Default)]
-struct Extra {
-    tip: String,
-    /// Lengths of dashes and gaps, px.
-    dash: &'static [u8],
-}
-
-impl Extra {
-    fn tip(tip: &str) -> Self {
-        Self { tip: printable(tip), dash: &[] }
     }
 
-    /// The element of this line of the document with its attributes.
-    fn apply(&self, line: &str) -> String {
-        let (Some(open), Some(name)) = (line.strip_suffix("/>"), line[1..].split(' ').next()) else {
-            return line.to_owned();
+    fn text(&mut self, (x, y): (i32, i32), text: &str, style: Type) {
+        let anchor = match style.anchor {
+            Anchor::Left => "start",
+            Anchor::Middle => "middle",
+            Anchor::Right => "end",
         };
-        let lengths: Vec<String> = self.dash.iter().map(u8::to_string).collect();
-        let dash = match self.dash {
-            [] => String::new(),
-            _ => format!(" stroke-dasharray=\"{}\"", lengths.join(" ")),
-        };
-        match self.tip.as_str() {
-            "" => format!("{open}{dash}/>"),
-            tip => format!("{open}{dash}><title>{}</title></{name}>", escape(tip)),
-        }
+        let bold = if style.bold { " font-weight=\"bold\"" } else { "" };
+        self.0 += &format!(
+            "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"{anchor}\" font-family=\"sans-serif\" \
+             font-size=\"{}\" fill=\"{}\"{bold}>\n{}\n</text>\n",
+            style.size,
+            hex(style.colour),
+            escape(text)
+        );
     }
 }
 
 /// Half the height of a marker, px.
 const MARK: i32 = 4;
 
-fn draw_mark(backend: &mut SVGBackend<'_>, (x, y): (i32, i32), series: Series) {
-    let fill = colour(series.colour).filled();
-    match series.marker {
-        Marker::Square => backend.draw_rect((x - 3, y - 3), (x + 3, y + 3), &fill, true),
-        Marker::Circle => backend.draw_circle((x, y), MARK.unsigned_abs(), &fill, true),
-        Marker::Diamond => backend.fill_polygon(
-            [(x, y - MARK - 1), (x + MARK + 1, y), (x, y + MARK + 1), (x - MARK - 1, y)],
-            &fill,
-        ),
-        Marker::Triangle => backend
-            .fill_polygon([(x, y - MARK - 1), (x + MARK + 1, y + MARK), (x - MARK - 1, y + MARK)], &fill),
-    }
-    .ok();
+fn hex([r, g, b]: Rgb) -> String {
+    format!("#{r:02X}{g:02X}{b:02X}")
 }
 
-fn colour(rgb: Rgb) -> RGBColor {
-    RGBColor(rgb[0], rgb[1], rgb[2])
+fn corners(points: &[(i32, i32)]) -> String {
+    format!("points=\"{}\"", joined(points.iter().map(|(x, y)| format!("{x},{y}"))))
 }
 
-fn draw_box(backend: &mut SVGBackend<'_>, area: Area, rgb: Rgb) {
-    let corner = (area.x.saturating_add(area.w), area.y.saturating_add(area.h));
-    backend.draw_rect((area.x, area.y), corner, &colour(rgb), true).ok();
-}
-
-fn draw_line(backend: &mut SVGBackend<'_>, from: (i32, i32), to: (i32, i32), rgb: Rgb) {
-    backend.draw_line(from, to, &colour(rgb)).ok();
-}
-
-fn draw_text(backend: &mut SVGBackend<'_>, at: (i32, i32), text: &str, style: Type) {
-    let h = match style.anchor {
-        Anchor::Left => HPos::Left,
-        Anchor::Middle => HPos::Center,
-        Anchor::Right => HPos::Right,
-    };
-    // plotters takes the height of a line, and writes it divided by 1.24 as the size of the font.
-    let font = ("sans-serif", f64::from(style.size) * 1.24).into_font();
-    let font = if style.bold { font.style(FontStyle::Bold) } else { font };
-    let colour = colour(style.colour);
-    let style = TextStyle::from(font).color(&colour).pos(Pos::new(h, VPos::Center));
-    backend.draw_text(text, &style, at).ok();
-}
-
-/// Adds what plotters has no call for: the document's title, and the tip and dash of the n-th shape. Each element is a line,
-/// and words are escaped, so no word looks like an element.
-fn describe(svg: &str, name: &str, extras: &[Extra]) -> String {
-    let mut out = String::with_capacity(svg.len() + extras.iter().map(|e| e.tip.len() + 40).sum::<usize>());
-    let mut extras = extras.iter();
-    for line in svg.lines() {
-        let shape = ["<rect", "<circle", "<polygon", "<polyline"].iter().any(|name| line.starts_with(name));
-        match shape.then(|| extras.next()).flatten() {
-            Some(extra) => out += &extra.apply(line),
-            None if line.starts_with("<svg") => {
-                out += &line.replacen("<svg", "<svg role=\"img\"", 1);
-                out += &format!("\n<title>{}</title>", escape(name));
-            }
-            None => out += line,
-        }
-        out.push('\n');
-    }
-    out
+fn joined(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Characters that XML 1.0 does not allow (and line ends, which would break lines of the document) replaced.

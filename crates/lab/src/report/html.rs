@@ -4,7 +4,6 @@ use super::model::{Bar, Cell, Section, Table, Waterfall, plain};
 use super::read::shown;
 use crate::plot::{ink, percentages};
 use floatgate_mtd::{Breakdown, Nanos, Phase};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::json;
 
 const STYLE: &str = include_str!("page.css");
@@ -25,44 +24,55 @@ pub(super) fn page(
     sections: &[Section],
     most: usize,
 ) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="generator" content={ "floatgate " (env!("CARGO_PKG_VERSION")) };
-                meta name="color-scheme" content="light dark";
-                title { (plain(title)) }
-                style { (PreEscaped(STYLE)) (PreEscaped(colours())) }
-            }
-            body {
-                a.skip href="#main" { "Skip to the contents" }
-                header {
-                    h1 { (plain(title)) }
-                    p { "Made by floatgate " (env!("CARGO_PKG_VERSION")) " with" }
-                    pre.command tabindex="0" aria-label="Command that made this report" { code { (plain(command)) } }
-                    (contents(comparison, sections))
-                }
-                main #main {
-                    noscript { p { "Without JavaScript the tables cannot be sorted, and plots and waterfalls are not drawn." } }
-                    (summary(sections))
-                    @if let Some(table) = comparison {
-                        section #comparison aria-labelledby="comparison-h" {
-                            h2 #comparison-h { "Comparison" }
-                            (self::table("comparison-t", table, most))
-                        }
-                    }
-                    @for (number, section) in sections.iter().enumerate() { (self::section(number, section, most)) }
-                }
-                footer { p { "Columns that are empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup." } }
-                @if draws(comparison, sections) { script { (PreEscaped(LIBRARY)) } }
-                script { (PreEscaped(SCRIPT)) }
-            }
-        }
-    };
-    page.into_string()
+    let version = env!("CARGO_PKG_VERSION");
+    let title = escaped(&plain(title));
+    let compared = comparison.map_or_else(String::new, |compared| {
+        let compared = table("comparison-t", compared, most);
+        format!(
+            r#"<section id="comparison" aria-labelledby="comparison-h"><h2 id="comparison-h">Comparison</h2>{compared}</section>"#
+        )
+    });
+    let library =
+        if draws(comparison, sections) { format!("<script>{LIBRARY}</script>") } else { String::new() };
+    format!(
+        r##"<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="generator" content="floatgate {version}"><meta name="color-scheme" content="light dark">
+<title>{title}</title><style>{STYLE}{colours}</style></head>
+<body><a class="skip" href="#main">Skip to the contents</a>
+<header><h1>{title}</h1><p>Made by floatgate {version} with</p>
+<pre class="command" tabindex="0" aria-label="Command that made this report"><code>{command}</code></pre>
+{contents}</header>
+<main id="main">
+<noscript><p>Without JavaScript the tables cannot be sorted, and plots and waterfalls are not drawn.</p></noscript>
+{summary}{compared}{sections}</main>
+<footer><p>Columns that are empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup.</p></footer>
+{library}<script>{SCRIPT}</script></body></html>"##,
+        colours = colours(),
+        command = escaped(&plain(command)),
+        contents = contents(comparison, sections),
+        summary = summary(sections),
+        sections = each(sections.iter().enumerate(), |(number, shown)| section(number, shown, most)),
+    )
+}
+
+/// Text with the characters that begin markup replaced; it is safe in an attribute, too.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// The markup of all items, one after the other.
+fn each<T>(items: impl IntoIterator<Item = T>, markup: impl FnMut(T) -> String) -> String {
+    items.into_iter().map(markup).collect()
+}
+
+/// A row of heading cells.
+fn heads(names: &[&str]) -> String {
+    format!(
+        "<thead><tr>{}</tr></thead>",
+        each(names, |name| format!(r#"<th scope="col">{}</th>"#, escaped(name)))
+    )
 }
 
 /// True when a plot or a waterfall needs the library.
@@ -81,43 +91,33 @@ fn colours() -> String {
     Phase::ALL.into_iter().map(rule).collect()
 }
 
-fn contents(comparison: Option<&Table>, sections: &[Section]) -> Markup {
-    html! {
-        nav aria-label="Contents" {
-            ul {
-                li { a href="#summary" { "Summary" } }
-                @if comparison.is_some() { li { a href="#comparison" { "Comparison" } } }
-                @for (number, section) in sections.iter().enumerate() {
-                    li { a href={ "#s" (number) } { (section.origin) } }
-                }
-            }
-        }
-    }
+fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
+    let compared = comparison.map_or("", |_| r##"<li><a href="#comparison">Comparison</a></li>"##);
+    let links = each(sections.iter().enumerate(), |(number, section)| {
+        format!(r##"<li><a href="#s{number}">{}</a></li>"##, escaped(&section.origin))
+    });
+    format!(
+        r##"<nav aria-label="Contents"><ul><li><a href="#summary">Summary</a></li>{compared}{links}</ul></nav>"##
+    )
 }
 
 /// A row for each section: the first bars say most.
-fn summary(sections: &[Section]) -> Markup {
-    html! {
-        section #summary aria-labelledby="summary-h" {
-            h2 #summary-h { "Summary" }
-            div.scroll tabindex="0" role="region" aria-label="Summary table" {
-                table {
-                    caption { "Inputs of this report" }
-                    thead { tr { th scope="col" { "input" } th scope="col" { "kind" } th scope="col" { "title" } th scope="col" { "figures" } } }
-                    tbody {
-                        @for (number, section) in sections.iter().enumerate() {
-                            tr {
-                                th scope="row" { a href={ "#s" (number) } { (section.origin) } }
-                                td { (section.kind) }
-                                td { (section.heading) }
-                                td { (figures(section)) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn summary(sections: &[Section]) -> String {
+    let rows = each(sections.iter().enumerate(), |(number, section)| {
+        format!(
+            r##"<tr><th scope="row"><a href="#s{number}">{}</a></th><td>{}</td><td>{}</td><td>{}</td></tr>"##,
+            escaped(&section.origin),
+            escaped(&section.kind),
+            escaped(&section.heading),
+            escaped(&figures(section)),
+        )
+    });
+    format!(
+        r#"<section id="summary" aria-labelledby="summary-h"><h2 id="summary-h">Summary</h2>
+<div class="scroll" tabindex="0" role="region" aria-label="Summary table"><table><caption>Inputs of this report</caption>
+{}<tbody>{rows}</tbody></table></div></section>"#,
+        heads(&["input", "kind", "title", "figures"]),
+    )
 }
 
 fn figures(section: &Section) -> String {
@@ -134,147 +134,166 @@ fn figures(section: &Section) -> String {
     last.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
 }
 
-fn section(number: usize, section: &Section, most: usize) -> Markup {
+fn section(number: usize, section: &Section, most: usize) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
-    html! {
-        section id={ "s" (number) } aria-labelledby={ "s" (number) "-h" } {
-            h2 id={ "s" (number) "-h" } { (section.heading) }
-            p.origin { (section.origin) " (" (section.kind) ")" }
-            @for note in &section.notes { p { (note) } }
-            @if !section.facts.is_empty() {
-                dl { @for (name, value) in &section.facts { div { dt { (name) } dd { (value) } } } }
-            }
-            @if !section.bars.is_empty() { (bars(&section.bars)) }
-            @for (i, waterfall) in section.waterfalls.iter().enumerate() { (self::waterfall(&id("w", i), waterfall, most)) }
-            @for (i, table) in section.tables.iter().enumerate() { (self::table(&id("t", i), table, most)) }
-            @if let Some(sources) = &section.sources { (table(&id("sources", 0), sources, most)) }
-        }
-    }
+    let notes = each(&section.notes, |note| format!("<p>{}</p>", escaped(note)));
+    let facts = each(&section.facts, |(name, value)| {
+        format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
+    });
+    let facts = if facts.is_empty() { facts } else { format!("<dl>{facts}</dl>") };
+    let bars = if section.bars.is_empty() { String::new() } else { bars(&section.bars) };
+    let waterfalls =
+        each(section.waterfalls.iter().enumerate(), |(i, shown)| waterfall(&id("w", i), shown, most));
+    let tables = each(section.tables.iter().enumerate(), |(i, shown)| table(&id("t", i), shown, most));
+    let sources = each(&section.sources, |shown| table(&id("sources", 0), shown, most));
+    format!(
+        r#"<section id="s{number}" aria-labelledby="s{number}-h"><h2 id="s{number}-h">{heading}</h2>
+<p class="origin">{origin} ({kind})</p>{notes}{facts}{bars}{waterfalls}{tables}{sources}</section>
+"#,
+        heading = escaped(&section.heading),
+        origin = escaped(&section.origin),
+        kind = escaped(&section.kind),
+    )
 }
 
-fn bars(bars: &[Bar]) -> Markup {
+fn bars(bars: &[Bar]) -> String {
     let mut used: Vec<Phase> = bars.iter().flat_map(|bar| &bar.parts).map(|(phase, _)| *phase).collect();
     used.sort_by_key(|phase| Phase::ALL.into_iter().position(|p| p == *phase));
     used.dedup();
-    html! {
-        h3 { "Where the time goes" }
-        ul.legend { @for phase in &used { li { span.swatch.{ "p-" (phase.name()) } {} " " (phase.name()) } } }
-        ul.bars { @for bar in bars { li { (self::bar(bar)) } } }
-    }
+    let legend =
+        each(used, |phase| format!(r#"<li><span class="swatch p-{0}"></span> {0}</li>"#, phase.name()));
+    let bars = each(bars, |shown| format!("<li>{}</li>", bar(shown)));
+    format!(r#"<h3>Where the time goes</h3><ul class="legend">{legend}</ul><ul class="bars">{bars}</ul>"#)
 }
 
-fn bar(bar: &Bar) -> Markup {
+fn bar(bar: &Bar) -> String {
     let mut times = Breakdown::default();
     bar.parts.iter().for_each(|&(phase, ns)| times.add(phase, Nanos::from_ns(ns)));
     let shares = percentages(&times);
     let words: Vec<String> = shares.iter().map(|(phase, share)| format!("{phase} {share:.1} %")).collect();
-    let words = words.join(", ");
+    let words = escaped(&words.join(", "));
     let total: u64 = bar.parts.iter().map(|(_, ns)| *ns).sum();
-    let width = |ns: u64| format!("width:{:.3}%", ns as f64 * 100.0 / total.max(1) as f64);
     let share = |phase: Phase| {
         let share = shares.iter().find(|(known, _)| *known == phase);
-        share.map_or_else(|| "< 0.05 %".to_owned(), |(_, share)| format!("{share:.1} %"))
+        share.map_or_else(|| "&lt; 0.05 %".to_owned(), |(_, share)| format!("{share:.1} %"))
     };
-    html! {
-        p.figure { strong { (bar.name) } " " (bar.figure) }
-        div.bar role="img" aria-label=(words) {
-            @for &(phase, ns) in &bar.parts {
-                span.{ "p-" (phase.name()) } style=(width(ns)) title={ (phase.name()) " " (share(phase)) } {}
-            }
-        }
-        p.shares { (words) }
-        @if !bar.advice.is_empty() { p.advice { (bar.advice) } }
-    }
-}
-
-/// JSON inside a script element, in which no tag can begin.
-fn embedded(value: &serde_json::Value) -> PreEscaped<String> {
-    PreEscaped(
-        value
-            .to_string()
-            .replace('<', "\\u003c")
-            .replace('\u{2028}', "\\u2028")
-            .replace('\u{2029}', "\\u2029"),
+    let parts = each(&bar.parts, |&(phase, ns)| {
+        let (name, width) = (phase.name(), ns as f64 * 100.0 / total.max(1) as f64);
+        format!(r#"<span class="p-{name}" style="width:{width:.3}%" title="{name} {}"></span>"#, share(phase))
+    });
+    let advice = match bar.advice.as_str() {
+        "" => String::new(),
+        advice => format!(r#"<p class="advice">{}</p>"#, escaped(advice)),
+    };
+    format!(
+        r#"<p class="figure"><strong>{}</strong> {}</p><div class="bar" role="img" aria-label="{words}">{parts}</div><p class="shares">{words}</p>{advice}"#,
+        escaped(&bar.name),
+        escaped(&bar.figure),
     )
 }
 
-fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> Markup {
+/// JSON inside a script element, in which no tag can begin.
+fn embedded(value: &serde_json::Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// Steps of a waterfall that are listed below it.
+const LISTED_STEPS: usize = 500;
+
+fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> String {
     let spans = waterfall.spans.iter().take(most);
     let data: Vec<_> =
         spans.clone().map(|s| json!([s.resource, s.phase, s.start_ns, s.end_ns, s.what])).collect();
-    let left_out = waterfall.spans.len() - data.len();
-    html! {
-        figure.waterfall id=(id) {
-            figcaption { "Waterfall: " (waterfall.caption) @if left_out > 0 { "; the last " (left_out) " steps are not drawn" } }
-            div.controls role="group" aria-label="Zoom" {
-                button type="button" data-zoom="in" { "Zoom in" }
-                button type="button" data-zoom="out" { "Zoom out" }
-                button type="button" data-zoom="left" { "Earlier" }
-                button type="button" data-zoom="right" { "Later" }
-                button type="button" data-zoom="all" { "All" }
-            }
-            div.canvas tabindex="0" role="group" aria-label="Waterfall. Plus and minus zoom, the arrow keys move, 0 shows all; the steps are listed below." {}
-            p.readout role="status" aria-live="polite" { "Point at a step to read its times." }
-            script type="application/json" { (embedded(&json!(data))) }
-            details {
-                summary { "The steps as a table" }
-                div.scroll tabindex="0" role="region" aria-label="Steps" {
-                    table {
-                        caption { "Steps: " (waterfall.caption) }
-                        thead { tr { th scope="col" { "resource" } th scope="col" { "activity" } th scope="col" { "phase" } th scope="col" { "from (ns)" } th scope="col" { "to (ns)" } } }
-                        tbody { @for s in spans.take(500) {
-                            tr { td { (s.resource) } td { (s.what) } td { (s.phase) } td.n { (s.start_ns) } td.n { (s.end_ns) } }
-                        } }
-                    }
-                }
-                @if waterfall.spans.len() > 500 { p { "The first 500 of " (waterfall.spans.len()) " steps are listed." } }
-            }
+    let left_out = match waterfall.spans.len() - data.len() {
+        0 => String::new(),
+        steps => format!("; the last {steps} steps are not drawn"),
+    };
+    let rows = each(spans.take(LISTED_STEPS), |s| {
+        format!(
+            r#"<tr><td>{}</td><td>{}</td><td>{}</td><td class="n">{}</td><td class="n">{}</td></tr>"#,
+            escaped(&s.resource),
+            escaped(&s.what),
+            escaped(&s.phase),
+            s.start_ns,
+            s.end_ns,
+        )
+    });
+    let rest = match waterfall.spans.len() {
+        steps if steps > LISTED_STEPS => {
+            format!("<p>The first {LISTED_STEPS} of {steps} steps are listed.</p>")
         }
-    }
+        _ => String::new(),
+    };
+    format!(
+        r#"<figure class="waterfall" id="{id}"><figcaption>Waterfall: {caption}{left_out}</figcaption>
+<div class="controls" role="group" aria-label="Zoom"><button type="button" data-zoom="in">Zoom in</button>
+<button type="button" data-zoom="out">Zoom out</button><button type="button" data-zoom="left">Earlier</button>
+<button type="button" data-zoom="right">Later</button><button type="button" data-zoom="all">All</button></div>
+<div class="canvas" tabindex="0" role="group" aria-label="Waterfall. Plus and minus zoom, the arrow keys move, 0 shows all; the steps are listed below."></div>
+<p class="readout" role="status" aria-live="polite">Point at a step to read its times.</p>
+<script type="application/json">{data}</script>
+<details><summary>The steps as a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Steps"><table>
+<caption>Steps: {caption}</caption>{heads}<tbody>{rows}</tbody></table></div>{rest}</details></figure>"#,
+        caption = escaped(&waterfall.caption),
+        data = embedded(&json!(data)),
+        heads = heads(&["resource", "activity", "phase", "from (ns)", "to (ns)"]),
+    )
 }
 
-fn table(id: &str, table: &Table, most: usize) -> Markup {
+fn table(id: &str, table: &Table, most: usize) -> String {
     let chosen = table.chosen(most);
     let numeric = table.numeric();
     let (shown_rows, all) = (chosen.len(), table.rows.len());
-    html! {
-        div.data id=(id) data-plot=[table.plot.then(|| table.equal.map_or_else(String::new, |columns| columns.join(",")))] {
-            h3 { (table.caption) }
-            @if shown_rows < all { p.left-out { (shown_rows) " of " (all) " rows are in this report: the Pareto front, and others at even distances." } }
-            @if all > 1 {
-                div.controls {
-                    label for={ (id) "-f" } { "Filter rows" }
-                    input type="search" id={ (id) "-f" } placeholder="word, column<60" aria-describedby={ (id) "-n" };
-                    span.count id={ (id) "-n" } role="status" aria-live="polite" { (shown_rows) " rows" }
-                }
-            }
-            div.scroll tabindex="0" role="region" aria-label=(table.caption) {
-                table.sortable {
-                    caption { (table.caption) }
-                    thead { tr { @for (column, numeric) in table.columns.iter().zip(&numeric) {
-                        th scope="col" class=[numeric.then_some("n")] aria-sort="none" data-better=[table.better(column)] {
-                            @if all > 1 { button type="button" { (column) } } @else { (column) }
-                        }
-                    } } }
-                    tbody { @for row in chosen.iter().filter_map(|&i| table.rows.get(i)) {
-                        tr class=[row.marked.then_some("front")] {
-                            @for (i, cell) in row.cells.iter().enumerate() { (self::cell(cell, i == 0)) }
-                        }
-                    } }
-                }
-            }
+    let plot = match (&table.equal, table.plot) {
+        (_, false) => String::new(),
+        (equal, true) => {
+            let columns: Vec<String> = equal.iter().flatten().map(ToString::to_string).collect();
+            format!(r#" data-plot="{}""#, columns.join(","))
         }
+    };
+    let mut above = format!("<h3>{}</h3>", escaped(&table.caption));
+    if shown_rows < all {
+        above += &format!(
+            r#"<p class="left-out">{shown_rows} of {all} rows are in this report: the Pareto front, and others at even distances.</p>"#
+        );
     }
+    if all > 1 {
+        above += &format!(
+            r#"<div class="controls"><label for="{id}-f">Filter rows</label>
+<input type="search" id="{id}-f" placeholder="word, column&lt;60" aria-describedby="{id}-n">
+<span class="count" id="{id}-n" role="status" aria-live="polite">{shown_rows} rows</span></div>"#
+        );
+    }
+    let columns = each(table.columns.iter().zip(&numeric), |(column, numeric)| {
+        let class = if *numeric { r#" class="n""# } else { "" };
+        let better =
+            table.better(column).map_or_else(String::new, |better| format!(r#" data-better="{better}""#));
+        let name = escaped(column);
+        let name = if all > 1 { format!(r#"<button type="button">{name}</button>"#) } else { name };
+        format!(r#"<th scope="col"{class} aria-sort="none"{better}>{name}</th>"#)
+    });
+    let rows = each(chosen.iter().filter_map(|&i| table.rows.get(i)), |row| {
+        let class = if row.marked { r#" class="front""# } else { "" };
+        format!("<tr{class}>{}</tr>", each(row.cells.iter().enumerate(), |(i, shown)| cell(shown, i == 0)))
+    });
+    format!(
+        r#"<div class="data" id="{id}"{plot}>{above}<div class="scroll" tabindex="0" role="region" aria-label="{caption}">
+<table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>
+"#,
+        caption = escaped(&table.caption),
+    )
 }
 
-fn cell(cell: &Cell, is_head: bool) -> Markup {
+fn cell(cell: &Cell, is_head: bool) -> String {
     let text = shown(cell);
+    let words = escaped(&text);
     match cell {
         // What is shown is rounded; sorting uses the exact value.
-        Cell::Number(n) if n.to_string() == text => html! { td.n { (text) } },
-        Cell::Number(n) => html! { td.n data-v=(n) { (text) } },
-        _ if is_head => html! { th scope="row" { (text) } },
+        Cell::Number(n) if n.to_string() == text => format!(r#"<td class="n">{words}</td>"#),
+        Cell::Number(n) => format!(r#"<td class="n" data-v="{n}">{words}</td>"#),
+        _ if is_head => format!(r#"<th scope="row">{words}</th>"#),
         // A sentence in a narrow column would make its row as tall as a screen.
-        _ => html! { td.long[text.chars().count() > 40] { (text) } },
+        _ if text.chars().count() > 40 => format!(r#"<td class="long">{words}</td>"#),
+        _ => format!("<td>{words}</td>"),
     }
 }

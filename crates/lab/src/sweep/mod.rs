@@ -14,6 +14,8 @@ mod checkpoint;
 mod constraint;
 mod evaluator;
 mod measure;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod population;
 mod results;
 mod space;

@@ -201,6 +201,7 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
     }
 }
 
+#[cfg(feature = "parquet")]
 #[test]
 fn parquet_has_the_rows_of_the_csv() {
     use parquet::file::reader::{FileReader as _, SerializedFileReader};

@@ -1,19 +1,11 @@
-//! The rows of a sweep as CSV, JSON and Parquet, page by page.
+//! The rows of a sweep as CSV and JSON, page by page; `parquet` has the third format.
 
 use super::results::{Cells, Page, Results};
 use crate::csv;
 use crate::error::Error;
-use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Format of a file of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +34,27 @@ impl Format {
             )),
         }
     }
+
+    /// The same format, if this build can write it.
+    ///
+    /// # Errors
+    /// Parquet in a build without the feature `parquet`.
+    pub fn available(self) -> Result<Self, Error> {
+        match self {
+            #[cfg(not(feature = "parquet"))]
+            Self::Parquet => Err(no_parquet()),
+            available => Ok(available),
+        }
+    }
+}
+
+/// The error of a build without the feature `parquet`.
+#[cfg(not(feature = "parquet"))]
+fn no_parquet() -> Error {
+    Error::asked(
+        "this build does not write Parquet",
+        "write a .csv, or build with `cargo build --release --features parquet`; the packages of a release have it",
+    )
 }
 
 /// Reason why results cannot be written.
@@ -56,18 +69,6 @@ pub enum WriteError {
     Host(#[from] io::Error),
 }
 
-impl From<ParquetError> for WriteError {
-    fn from(error: ParquetError) -> Self {
-        match error {
-            ParquetError::External(error) => match error.downcast::<io::Error>() {
-                Ok(error) => Self::Host(*error),
-                Err(error) => Self::Host(io::Error::other(error)),
-            },
-            other => Self::Host(io::Error::other(other)),
-        }
-    }
-}
-
 impl Results {
     /// Writes all rows. Equal results give equal bytes.
     ///
@@ -77,8 +78,16 @@ impl Results {
         match format {
             Format::Csv => self.write_csv(out),
             Format::Json => self.write_json(out),
+            #[cfg(feature = "parquet")]
             Format::Parquet => self.write_parquet(out),
+            #[cfg(not(feature = "parquet"))]
+            Format::Parquet => Err(no_parquet().into()),
         }
+    }
+
+    /// Facts of the whole sweep that stand beside its rows, in the metadata of a Parquet file.
+    pub fn facts(&self) -> Value {
+        json!({ "setup": self.setup(), "measure": self.measure(), "sensitivity": self.sensitivity() })
     }
 
     fn write_csv(&self, out: &mut impl Write) -> Result<(), WriteError> {
@@ -118,72 +127,6 @@ impl Results {
         })?;
         Ok(writeln!(out, "\n]}}")?)
     }
-
-    fn write_parquet(&self, out: &mut (impl Write + Send)) -> Result<(), WriteError> {
-        let facts =
-            json!({ "setup": self.setup(), "measure": self.measure(), "sensitivity": self.sensitivity() });
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("floatgate ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_compression(Compression::SNAPPY)
-            .set_key_value_metadata(Some(vec![KeyValue::new("floatgate".to_owned(), facts.to_string())]))
-            .build();
-        let mut file = SerializedFileWriter::new(out, schema(&self.columns())?, Arc::new(properties))?;
-        self.each_page(|page| {
-            let mut group = file.next_row_group()?;
-            for (_, cells) in &page {
-                write_column(&mut group, cells)?;
-            }
-            group.close()?;
-            Ok::<(), WriteError>(())
-        })?;
-        file.close()?;
-        Ok(())
-    }
-}
-
-fn schema(columns: &Page) -> Result<Arc<Type>, ParquetError> {
-    let field = |(name, cells): &(String, Cells)| {
-        let (physical, logical) = match cells {
-            Cells::Bool(_) => (PhysicalType::BOOLEAN, None),
-            Cells::Integer(_) => (PhysicalType::INT64, None),
-            Cells::Number(_) => (PhysicalType::DOUBLE, None),
-            Cells::Text(_) => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
-        };
-        Type::primitive_type_builder(name, physical)
-            .with_repetition(Repetition::OPTIONAL)
-            .with_logical_type(logical)
-            .build()
-            .map(Arc::new)
-    };
-    let fields = columns.iter().map(field).collect::<Result<_, _>>()?;
-    Type::group_type_builder("designs").with_fields(fields).build().map(Arc::new)
-}
-
-fn write_column<W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    cells: &Cells,
-) -> Result<(), ParquetError> {
-    match cells {
-        Cells::Bool(all) => write_typed::<BoolType, _, _>(group, all, |value| *value),
-        Cells::Integer(all) => write_typed::<Int64Type, _, _>(group, all, |value| *value),
-        Cells::Number(all) => write_typed::<DoubleType, _, _>(group, all, |value| *value),
-        Cells::Text(all) => {
-            write_typed::<ByteArrayType, _, _>(group, all, |text| ByteArray::from(text.as_str()))
-        }
-    }
-}
-
-/// Values with their definition levels: 1 where there is one.
-fn write_typed<T: DataType, C, W: Write + Send>(
-    group: &mut SerializedRowGroupWriter<'_, W>,
-    cells: &[Option<C>],
-    value: impl Fn(&C) -> T::T,
-) -> Result<(), ParquetError> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    let values: Vec<T::T> = cells.iter().flatten().map(value).collect();
-    let levels: Vec<i16> = cells.iter().map(|cell| i16::from(cell.is_some())).collect();
-    column.typed::<T>().write_batch(&values, Some(&levels), None)?;
-    column.close()
 }
 
 fn rows(page: &Page) -> usize {

@@ -1,0 +1,20 @@
+//! The place of `image mount`, `card serve` and `card run` in a build without the feature `mount`.
+
+use crate::common::{Failure, Outcome};
+use std::ffi::OsString;
+
+/// Anything: the command refuses it all.
+#[derive(clap::Args)]
+#[command(disable_help_flag = true)]
+pub(crate) struct Args {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Refuses the command.
+pub(crate) fn run(_: &Args) -> Outcome {
+    Err(Failure::new(
+        "this build has no FUSE and no vhost-user",
+        "build with `cargo build --release --features mount`; the packages of a release have it",
+    ))
+}
