@@ -6,6 +6,7 @@ use floatgate_lab::fit::{self, FitReport};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
+use floatgate_testing::few_or_all;
 use rayon::prelude::*;
 
 const BOARDS: [(&str, [&str; 4]); 4] = [
@@ -114,7 +115,7 @@ fn campaign(boards: u64, seed: u64) {
 /// One board of each kind.
 #[test]
 fn hidden_costs_are_found_from_five_figures() {
-    campaign(4, 1);
+    campaign(few_or_all(2, 4) as u64, 1);
 }
 
 /// With a seed of its own each time: FLOATGATE_SEED repeats one.
@@ -181,7 +182,8 @@ const OWN: [&str; 8] = [
 
 #[test]
 fn figures_of_the_setup_itself_leave_it_as_it_is() {
-    let all: Vec<String> = OWN.into_par_iter().flat_map_iter(|setup| excluded(setup, &[])).collect();
+    let few = &OWN[..few_or_all(2, OWN.len())];
+    let all: Vec<String> = few.into_par_iter().flat_map_iter(|setup| excluded(setup, &[])).collect();
     assert!(all.is_empty(), "{all:#?}");
 }
 
@@ -200,7 +202,7 @@ fn intervals_hold_what_is_hidden_and_what_is_stated() {
     let mut hidden =
         |path: &str, usual: f64| format!("{path}={:.4}", usual * 3f64.powf(2.0 * random(&mut state) - 1.0));
     let drawn = OWN.map(|setup| (setup, vec![hidden("host.call_us", 20.0), hidden("host.page_us", 10.0)]));
-    let boards: Vec<_> = known.into_iter().chain(drawn).collect();
+    let boards: Vec<_> = known.into_iter().chain(drawn).take(few_or_all(3, OWN.len() + 2)).collect();
     let all: Vec<String> = boards.par_iter().flat_map_iter(|(setup, sets)| excluded(setup, sets)).collect();
     assert!(all.is_empty(), "{all:#?}");
 }

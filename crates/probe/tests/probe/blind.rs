@@ -5,6 +5,7 @@ use crate::generator::Unknown;
 use floatgate_card::{FatKind, SlcSpec};
 use floatgate_mtd::Nanos;
 use floatgate_probe::{Answer, Answers, Probe, ProbeOptions, Samples, conclude};
+use floatgate_testing::few_or_all;
 use std::collections::BTreeMap;
 
 /// Confidence above which a wrong value is not forgiven.
@@ -192,11 +193,13 @@ fn assert_honest(campaign: &Campaign) {
 /// Answers were right on 98, 94, 96 and 97 % of 300 cards.
 #[test]
 fn what_is_stated_about_random_cards_is_true() {
-    let sums = campaign(0..24);
+    let cards = few_or_all(6, 24) as u64;
+    let sums = campaign(0..cards);
     assert_honest(&sums);
     for (question, least) in
         [("erase_block", 23), ("open_aus_linear", 21), ("open_aus_random", 21), ("page", 20)]
     {
+        let least = least * cards / 24;
         assert!(sums.questions[question].right >= least, "{question}: {:?}", sums.questions[question]);
     }
 }
@@ -326,10 +329,11 @@ fn turns_tell_what_a_unit_that_is_open_meanwhile_hides() {
 #[test]
 fn cards_that_nobody_has_seen_are_recovered() {
     let first = fresh_seed();
-    let sums = campaign(first..first + 12);
+    let cards = few_or_all(4, 12) as u64;
+    let sums = campaign(first..first + cards);
     assert_honest(&sums);
     for (question, tally) in sums.questions.iter().filter(|(question, _)| **question != "page") {
-        assert!(tally.right >= 5, "{question}: {tally:?}, FLOATGATE_PROBE_SEED={first}");
+        assert!(tally.right * 12 >= cards * 5, "{question}: {tally:?}, FLOATGATE_PROBE_SEED={first}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_probe::{Answers, Cost, Noise, Simulated, Value, conclude, probe_simulated};
+use floatgate_testing::few_or_all;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -42,7 +43,8 @@ const CLASSES: [(&str, &str, &str); 5] = [
 
 #[test]
 fn every_card_is_probed_in_time() {
-    let cards: Vec<(String, CardSpec)> = cards().into_iter().collect();
+    let cards = cards().into_iter();
+    let cards: Vec<(String, CardSpec)> = cards.step_by(few_or_all(5, 1)).collect();
     let probes = |cards: &[(String, CardSpec)]| -> Vec<_> {
         cards.iter().map(|(_, spec)| (probed(spec, false), probed(spec, true))).collect()
     };
@@ -94,7 +96,8 @@ fn every_card_is_probed_in_time() {
 #[test]
 fn planes_are_found_where_a_card_has_them() {
     let cards = cards();
-    for (name, planes) in [("emmc-16g", 2), ("emmc-16g", 4), ("kingston-class-10", 2), ("class-4-8g", 4)] {
+    let known = [("emmc-16g", 4), ("kingston-class-10", 2), ("class-4-8g", 4), ("emmc-16g", 2)];
+    for (name, planes) in known.into_iter().take(few_or_all(2, 4)) {
         let mut spec = cards[name].clone();
         // Pages on several dies are read at the same time, and smaller map units may lie on any pages: both hide planes.
         (spec.dies, spec.planes, spec.map_unit_bytes) = (1, planes, 0);

@@ -195,7 +195,7 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
         }
         core.commit().unwrap();
         let start = (core, model);
-        for _ in 0..30 {
+        for _ in 0..floatgate_testing::few_or_all(8, 30) {
             cut(&start, random.below(200), &[], random.next(), 150);
         }
     }
