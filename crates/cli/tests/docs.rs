@@ -45,11 +45,113 @@ fn the_tour_works_as_typed() {
     }
 }
 
+fn readme() -> String {
+    std::fs::read_to_string(root().join("README.md")).unwrap()
+}
+
 #[test]
 fn the_readme_has_exactly_two_commands() {
-    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let text = readme();
     let blocks: Vec<&str> = text.split("```sh\n").skip(1).filter_map(|b| b.split("\n```").next()).collect();
     assert_eq!(blocks, ["cargo run --release -- speed am62a-w35n01jw", "./test"]);
+}
+
+/// Words of a page, without HTML and the targets of links: all that has a letter or a digit.
+fn words(text: &str) -> usize {
+    let without_tags: String =
+        text.split('<').map(|part| part.split_once('>').map_or(part, |(_, rest)| rest)).collect();
+    let without_targets: String = without_tags
+        .split("](")
+        .enumerate()
+        .map(|(at, part)| if at == 0 { part } else { part.split_once(')').map_or("", |(_, rest)| rest) })
+        .collect();
+    without_targets.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+#[test]
+fn the_readme_is_read_in_two_minutes() {
+    let text = readme();
+    let above = text.split("\n## Links\n").next().unwrap();
+    let count = words(above);
+    assert!(text.contains("\n## Links\n") && (300..=600).contains(&count), "{count} words above the links");
+    let placeholder = text.split_whitespace().find(|word| word.contains("TIME_"));
+    assert_eq!(placeholder, None, "a time that was not filled in");
+}
+
+#[test]
+fn the_changelog_is_short() {
+    let text = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let (lines, bytes) = (text.lines().count(), text.len());
+    assert!(lines <= 80 && bytes <= 12 << 10, "{lines} lines and {bytes} bytes: history belongs to git");
+}
+
+/// Commands with excerpts of their output: `text` blocks that begin with `$ `.
+fn excerpts(text: &str) -> Vec<(&str, Vec<&str>)> {
+    let blocks = text.split("```text\n$ ").skip(1).filter_map(|block| block.split("\n```").next());
+    blocks.filter_map(|block| block.split_once('\n')).map(|(c, out)| (c, out.lines().collect())).collect()
+}
+
+/// The first line of an excerpt that an output does not have in this order; `...` leaves out any number of lines.
+fn missing_line<'a>(excerpt: &[&'a str], output: &str) -> Option<&'a str> {
+    let output: Vec<&str> = output.lines().collect();
+    let parts = excerpt.split(|line| *line == "...").filter(|part| !part.is_empty());
+    let mut from = 0;
+    for part in parts {
+        let Some(at) = output[from..].windows(part.len()).position(|lines| lines == part) else {
+            return part.iter().find(|line| !output[from..].contains(line)).or(part.first()).copied();
+        };
+        from += at + part.len();
+    }
+    None
+}
+
+/// A NAND dump with OOB and three wrong bits, as `dump.nand` of the README.
+fn write_dump(folder: &Path) {
+    std::fs::create_dir_all(folder.join("root")).unwrap();
+    std::fs::write(folder.join("root/hello"), "hello, flash\n").unwrap();
+    for line in [
+        "image build root -o rootfs.ubi --part mt29f2g08aad --volume rootfs --max-lebs 100",
+        "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o dump.nand",
+    ] {
+        let output = floatgate(line, folder);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let path = folder.join("dump.nand");
+    let mut bytes = std::fs::read(&path).unwrap();
+    for at in [100, 600, 2112 + 200] {
+        bytes[at] ^= 1;
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn floatgate(line: &str, folder: &Path) -> std::process::Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_floatgate"));
+    command.args(line.split_whitespace()).current_dir(folder).output().unwrap()
+}
+
+#[test]
+fn the_readme_quotes_what_the_commands_print() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    std::fs::remove_dir_all(&folder).ok();
+    write_dump(&folder);
+    let text = readme();
+    let excerpts = excerpts(&text);
+    assert_eq!(excerpts.len(), 4, "four questions");
+    for (line, excerpt) in excerpts {
+        assert_eq!(excerpt.iter().filter(|line| **line != "...").count(), 4, "{line}: four lines of output");
+        let output = floatgate(line.strip_prefix("floatgate ").unwrap(), &folder);
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(missing_line(&excerpt, &printed), None, "`{line}` prints:\n{printed}");
+    }
+}
+
+#[test]
+fn a_line_that_is_not_printed_in_this_order_is_missing() {
+    let output = "one\ntwo\nthree\n";
+    assert_eq!(missing_line(&["one", "...", "three"], output), None);
+    assert_eq!(missing_line(&["one", "three"], output), Some("one"));
+    assert_eq!(missing_line(&["two", "...", "one"], output), Some("one"));
+    assert_eq!(missing_line(&["four"], output), Some("four"));
 }
 
 fn json(args: &[&str]) -> serde_json::Value {
@@ -59,22 +161,50 @@ fn json(args: &[&str]) -> serde_json::Value {
 
 #[test]
 fn the_readme_counts_right() {
-    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let text = readme();
     let parts = json(&["parts", "--confidence", "--json"]);
     let parts = parts.as_array().unwrap();
-    assert!(text.contains(&format!("{} raw NAND", parts.len())), "there are {} parts", parts.len());
     let sum = |key: &str| parts.iter().map(|part| part[key].as_u64().unwrap()).sum::<u64>();
-    let claimed =
-        text.split("at least ").find_map(|after| after.split_once(" % of them")?.0.parse::<u64>().ok());
     let sure = sum("sure") * 100 / sum("fields");
-    assert!(
-        claimed.is_some_and(|claimed| claimed <= sure),
-        "{sure} % are sure, the README says {claimed:?} %"
-    );
+    let claim = format!("{} flash chips; {sure} % of their values", parts.len());
+    assert!(text.contains(&claim), "the catalogue has {claim}");
+
     let summary = &json(&["papers", "--json"])["summary"];
-    let [figures, ranges] = ["figures", "ranges"].map(|key| summary[key].as_u64().unwrap());
-    let published = format!("{figures} published figures and {ranges} ranges");
-    assert!(text.contains(&published), "there are {published}");
+    let count = |key: &str| summary[key].as_u64().unwrap();
+    let percent = |key: &str| format!("{:.1} %", summary[key].as_f64().unwrap() * 100.0);
+    for claim in [
+        format!("{} published figures", count("figures")),
+        format!("{} were used to fit {} parameters", count("fitted"), count("parameters")),
+        format!("{} are predicted; {} are declared exceptions", count("predicted"), count("exceptions")),
+        format!("| within the resolution of the published figure | {} |", count("within")),
+        format!("| within the table's tolerance | {} |", count("tolerated")),
+        format!("| missed | {} |", count("missed")),
+        format!("| ranges missed | {} of {} |", count("ranges_missed"), count("ranges")),
+        format!("| median error of predicted figures | {} |", percent("median_predicted")),
+        format!("| worst error | {} |", percent("worst")),
+    ] {
+        assert!(text.contains(&claim), "README.md does not say: {claim}");
+    }
+}
+
+/// Subcommands that the help of the command lists.
+fn subcommands() -> Vec<String> {
+    let help = String::from_utf8(floatgate("--help", &root()).stdout).unwrap();
+    let lines =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !["", "help"].contains(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_is_listed() {
+    let page = std::fs::read_to_string(root().join("docs/commands.md")).unwrap();
+    let (commands, readme) = (subcommands(), readme());
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        assert!(readme.contains(&format!("`{command}`")), "README.md does not list {command}");
+        assert!(page.contains(&format!("| `{command}")), "docs/commands.md has no row for {command}");
+    }
 }
 
 /// Pages below docs/.
@@ -94,8 +224,11 @@ fn pages(folder: &Path) -> Vec<PathBuf> {
 
 /// Targets of the links and pictures of a page that are no addresses of the web, without what follows `#`. Blocks of code have none.
 fn local_links(text: &str) -> Vec<&str> {
-    let prose = text.split("```").step_by(2);
-    let targets = prose.flat_map(|prose| prose.split("](").skip(1)).filter_map(|rest| rest.split(')').next());
+    let prose: Vec<&str> = text.split("```").step_by(2).collect();
+    let after = |start, end| {
+        prose.iter().flat_map(move |p| p.split(start).skip(1)).filter_map(move |p| p.split(end).next())
+    };
+    let targets = after("](", ')').chain(after("src=\"", '"')).chain(after("srcset=\"", '"'));
     let files = targets.map(|target| target.split('#').next().unwrap_or_default());
     files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
 }
@@ -103,7 +236,17 @@ fn local_links(text: &str) -> Vec<&str> {
 #[test]
 fn every_link_of_a_page_leads_to_a_file() {
     let mut all = pages(&root().join("docs"));
-    all.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|page| root().join(page)));
+    all.extend(
+        [
+            "README.md",
+            "ARCHITECTURE.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+            "SECURITY.md",
+            "CODE_OF_CONDUCT.md",
+        ]
+        .map(|page| root().join(page)),
+    );
     let mut count = 0;
     for page in all {
         let text = std::fs::read_to_string(&page).unwrap();

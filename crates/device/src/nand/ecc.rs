@@ -21,7 +21,7 @@ impl PageEcc {
 
     /// Decodes a page that was just read. Without wrong bits, a page that was encoded here needs no decoder: there is nothing to
     /// find.
-    // A call of its own for this costs a page read 4 % (docs/performance.md).
+    // A call of its own for this costs a page read 4 %.
     #[inline(always)]
     pub(crate) fn decode(
         &mut self,

@@ -143,7 +143,7 @@ impl<B: NandBus> RawNandDriver<B> {
     }
 
     /// Corrects what was just read; where that fails, tries again with the chip's read retry modes.
-    // Calls of their own for this and the next one cost a page read 4 % (docs/performance.md).
+    // Calls of their own for this and the next one cost a page read 4 %.
     #[inline(always)]
     pub(super) fn correct(
         &mut self,
