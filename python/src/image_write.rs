@@ -47,7 +47,7 @@ impl NewImage {
                 sub_page_bytes: page_bytes,
                 peb_bytes,
                 vid_header_offset: None,
-                pebs: None,
+                size: None,
             }),
             named => {
                 let help = "give one of `part`, `setup` and `sizes=(page_bytes, peb_bytes)`";

@@ -77,6 +77,9 @@ impl Help for UbinizeError {
             Self::Ini { .. } | Self::Volume { .. } => {
                 "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB"
             }
+            Self::Refused(_) => {
+                "make the volumes fit the flash (vol_size, --volume-size), and the filesystem its volume: mkfs.ubifs with -m and -e of the flash, -c of the volume; `floatgate image build` knows them with --part"
+            }
             Self::Read { .. } => "paths of images count from the folder of the ini file",
             Self::Store(_) => "name a place with room with -o",
         };
@@ -358,6 +361,11 @@ impl Help for BuildError {
             }
             Self::NoSpace => {
                 "a larger --volume-size or --max-lebs (of a JFFS2 --pad) has more room, and zstd or zlib need less"
+            }
+            Self::TooFewLebs { needed, .. } => {
+                return format!(
+                    "give --max-lebs {needed} or more, and a --volume-size and a partition with as many; zstd or zlib need less"
+                );
             }
             Self::VolumeTooSmall { .. } => {
                 "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"

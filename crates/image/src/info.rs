@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use floatgate_stack::ubifs::{Authenticate, probe};
+use floatgate_stack::ubifs::probe;
 use serde::Serialize;
 
 use super::detect::{Content, Found, PageShape};
+use super::fit;
 use super::format::jffs2;
 pub use super::format::jffs2::info::Jffs2Info;
 use super::format::jffs2::info::jffs2_info;
@@ -74,7 +75,7 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
         None => image.found.clone(),
     };
     let ecc = image.corrected.clone();
-    let describe = |one| describe(image, one, &selection.authenticate);
+    let describe = |one| describe(image, one, selection);
     let mut images = found.iter().map(describe).collect::<Result<Vec<_>, _>>()?;
     if let Some(wanted) = &selection.volume {
         keep_volume(&mut images, wanted)?;
@@ -96,7 +97,7 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 }
 
 /// Description of one image.
-fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result<OneImage, ImageError> {
+fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
     let len = image.own_bytes(found);
     let mut one = OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
@@ -107,12 +108,15 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
         },
         Content::Ubifs { leb_bytes, .. } => {
             let selection = Selection { offset: Some(offset), ..Selection::default() };
-            let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, authenticate);
+            let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, &wanted.authenticate);
             one.bare = true;
             one.ubifs = ubifs;
             let there = u32::try_from(found.len / u64::from(*leb_bytes)).unwrap_or(u32::MAX);
             match &mut one.ubifs {
                 Some(ubifs) => {
+                    let flash = wanted.flash.as_ref();
+                    ubifs.misfits =
+                        flash.map_or_else(Vec::new, |flash| fit::of_bare(&ubifs.superblock, flash));
                     ubifs.lebs_there = Some(there).filter(|&lebs| lebs < ubifs.lebs && is_cut_off(volume));
                 }
                 None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
@@ -121,7 +125,7 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
         _ => match image.attach_remains(found) {
             Ok(ubi) => {
                 one.damage = damage(&ubi);
-                one.ubi = Some(ubi_info(ubi, authenticate));
+                one.ubi = Some(ubi_info(ubi, found, wanted));
             }
             Err(error) => one.damage = Some(error.to_string()),
         },

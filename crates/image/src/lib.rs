@@ -56,6 +56,7 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod file_row;
+mod fit;
 mod format;
 pub mod fuzzing;
 pub mod help;
@@ -79,6 +80,7 @@ pub mod words;
 
 pub use error::ImageError;
 pub use file_row::FileRow;
+pub use fit::TargetFlash;
 pub use lock::Lock;
 pub use oob::Corrected;
 pub use open::{Access, FileUbi, Image, ImageFs, Part, Selection};

@@ -11,9 +11,13 @@ use floatgate_media::ubi::{
     EcHeader, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, LAYOUT_VOLUME_LEBS, VidHeader, VolumeFlags,
     VolumeRecord, VolumeTable, VolumeType,
 };
+use floatgate_media::ubifs::Superblock;
+use floatgate_stack::VolumeGeometry;
 use floatgate_stack::store::{Store, StoreError};
 
-use super::build::Identity;
+use super::build::{FlashShape, Identity};
+use super::check::{Finding, Outcome};
+use super::fit::{self, Room, TargetFlash};
 pub use ini::parse;
 
 /// Bytes of a volume's contents that are read together for the image sequence number.
@@ -62,6 +66,9 @@ pub enum UbinizeError {
         /// Description of the fault.
         what: String,
     },
+    /// Linux does not accept the volume, or all of them on this flash.
+    #[error("{}{}: {}", .0.volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>(), .0.what, .0.consequence)]
+    Refused(Box<Finding>),
     /// A file cannot be read.
     #[error("{}: {error}", .path.display())]
     Read {
@@ -87,12 +94,14 @@ pub struct Headers {
 }
 
 /// Report on a UBI image that was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ubinized {
     /// PEBs of the image.
     pub pebs: u32,
     /// Image sequence number.
     pub image_seq: u32,
+    /// Remarks on volumes that Linux accepts, and does not use as they were probably meant.
+    pub warnings: Vec<Finding>,
 }
 
 impl Headers {
@@ -155,6 +164,15 @@ impl VolumeSource {
         Ok(std::fs::metadata(path).map_err(read)?.len())
     }
 
+    /// The superblock of the UBIFS in its contents, if there is one.
+    fn superblock(&self) -> Result<Option<Superblock>, UbinizeError> {
+        let Some(path) = &self.image else { return Ok(None) };
+        let read = |error| UbinizeError::Read { path: path.clone(), error };
+        let mut head = Vec::new();
+        File::open(path).map_err(read)?.take(Superblock::SIZE as u64).read_to_end(&mut head).map_err(read)?;
+        Ok(fit::superblock_in(&head))
+    }
+
     /// Its record in the volume table, and the usable bytes of its LEBs.
     pub(super) fn record(
         &self,
@@ -205,21 +223,63 @@ fn check_together(volumes: &[VolumeSource]) -> Result<(), UbinizeError> {
     Ok(())
 }
 
-/// Writes an image with these volumes, in their order.
+/// A volume with its record in the volume table, and the usable bytes of its LEBs.
+type Recorded<'v> = (&'v VolumeSource, VolumeRecord, u32);
+
+/// Checks the volumes as `check` would check the image: those with a filesystem, and all of them against the flash.
+fn check_volumes(
+    shape: &FlashShape,
+    volumes: &[Recorded<'_>],
+    pebs: u64,
+) -> Result<Vec<Finding>, UbinizeError> {
+    let lebs = volumes.iter().map(|(_, record, _)| u64::from(record.reserved_pebs)).sum();
+    let mut findings = fit::of_flash(lebs, pebs, shape);
+    let flash = TargetFlash::new(*shape).ok();
+    for (volume, record, usable) in volumes {
+        let Some(superblock) = volume.superblock()? else { continue };
+        let geometry = VolumeGeometry {
+            lebs: record.reserved_pebs,
+            leb_bytes: *usable,
+            min_io_bytes: shape.page_bytes,
+            max_write_bytes: shape.page_bytes,
+            leb_start: 0,
+            read_only: false,
+        };
+        let room = Room::new(record.flags, geometry, lebs, flash.as_ref());
+        let of_volume = fit::of_volume(&superblock, &room).into_iter();
+        findings.extend(of_volume.map(|finding| Finding { volume: Some(volume.name.clone()), ..finding }));
+    }
+    accepted(findings)
+}
+
+/// The remarks among findings; the first one with which Linux does not use the image is an error.
+pub(super) fn accepted(findings: Vec<Finding>) -> Result<Vec<Finding>, UbinizeError> {
+    match findings.iter().find(|finding| finding.severity == Outcome::Damaged) {
+        Some(refused) => Err(UbinizeError::Refused(Box::new(refused.clone()))),
+        None => Ok(findings),
+    }
+}
+
+/// Writes an image with these volumes, in their order, for flash of this shape.
 ///
 /// # Errors
-/// Volumes that are not possible, or not together; files that cannot be read; failures of the store.
+/// Volumes that are not possible, or not together, or that Linux does not accept; files that cannot be read; failures of the store.
 pub fn ubinize<S: Store>(
+    shape: &FlashShape,
     headers: &Headers,
     volumes: &[VolumeSource],
     store: &mut S,
 ) -> Result<Ubinized, UbinizeError> {
     check_together(volumes)?;
-    let mut records = Vec::new();
+    let mut records: Vec<Recorded<'_>> = Vec::new();
+    let mut pebs = u64::from(FIRST_DATA_PEB);
     for volume in volumes {
-        let (record, usable) = volume.record(&headers.geometry, volume.content_bytes()?)?;
+        let content = volume.content_bytes()?;
+        let (record, usable) = volume.record(&headers.geometry, content)?;
+        pebs += content.div_ceil(u64::from(usable));
         records.push((volume, record, usable));
     }
+    let warnings = check_volumes(shape, &records, pebs)?;
     let table: Vec<(u32, VolumeRecord)> =
         records.iter().map(|(volume, record, _)| (volume.id, *record)).collect();
     headers.write_table(store, &table)?;
@@ -229,7 +289,7 @@ pub fn ubinize<S: Store>(
     }
     let end = headers.peb_start(pnum);
     fill(store, end)?;
-    Ok(Ubinized { pebs: pnum, image_seq: headers.image_seq })
+    Ok(Ubinized { pebs: pnum, image_seq: headers.image_seq, warnings })
 }
 
 /// Fills a store up to a size; what is before is there or erased already.

@@ -300,8 +300,10 @@ pub struct Filesystem {
     pub empty_is_total: bool,
     /// UBI keeps a fastmap, so that attaching reads a few eraseblocks only.
     pub fastmap: bool,
-    /// Bad PEBs that UBI expects among 1024 (Linux: `max_beb_per1024`, 20; before 3.7 it was 1 % of those of the partition).
+    /// Bad PEBs that UBI expects among 1024 of the whole chip (Linux: `max_beb_per1024`, 20).
     pub ubi_max_bad_per_1024: u32,
+    /// UBI expects bad PEBs among those of the partition only, as Linux before 3.7 did: 1 %.
+    pub ubi_bad_limit_of_partition: bool,
     /// Eraseblocks of a JFFS2 end with a summary, so that mounting reads these and not all of them.
     pub summaries: bool,
     /// A JFFS2 on NOR marks nodes that newer ones replace (Linux without CONFIG_JFFS2_SUMMARY): a program of 12 bytes each.
@@ -318,6 +320,7 @@ impl Default for Filesystem {
             empty_is_total: false,
             fastmap: false,
             ubi_max_bad_per_1024: AttachOptions::default().max_bad_per_1024,
+            ubi_bad_limit_of_partition: false,
             summaries: false,
             marks_obsolete: false,
         }
@@ -360,6 +363,7 @@ impl Filesystem {
             attach: AttachOptions {
                 fastmap,
                 max_bad_per_1024: self.ubi_max_bad_per_1024,
+                bad_limit_of_partition: self.ubi_bad_limit_of_partition,
                 ..AttachOptions::default()
             },
             format: FormatOptions { compression, ..FormatOptions::default() },

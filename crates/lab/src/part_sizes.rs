@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use floatgate_device::spec::ChipSpec;
-use floatgate_image::build::FlashShape;
+use floatgate_image::build::{FlashShape, FlashSize};
 use floatgate_image::ecc::{Marker, PageGeometry};
 
 use crate::config::{Kind, Library};
@@ -27,7 +27,9 @@ pub fn shape_of_part(library: &Library, name: impl AsRef<Path>) -> Result<FlashS
         ));
     };
     let shape = FlashShape::of_nand(facts.page_bytes, facts.pages_per_block, facts.blocks);
-    Ok(FlashShape { sub_page_bytes: facts.sub_page_bytes, ..shape })
+    let worst_bad = u32::try_from(facts.max_bad_blocks).unwrap_or(u32::MAX);
+    let size = shape.size.map(|size| FlashSize { worst_bad, ..size });
+    Ok(FlashShape { sub_page_bytes: facts.sub_page_bytes, size, ..shape })
 }
 
 /// The same flash in slc-mode (Linux: `slc-mode` partitions): of each pair of MLC pages only one is used, so that PEBs have half
@@ -51,7 +53,9 @@ pub fn in_slc_mode(
             "take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
         ));
     }
-    Ok(FlashShape { peb_bytes: shape.peb_bytes / 2, ..shape })
+    // Linux divides the size of the chip by the eraseblock of the partition.
+    let size = shape.size.map(|size| FlashSize { chip_pebs: size.chip_pebs.saturating_mul(2), ..size });
+    Ok(FlashShape { peb_bytes: shape.peb_bytes / 2, size, ..shape })
 }
 
 /// The sizes of a setup's device (see `floatgate setups`), as its driver found them.
@@ -62,12 +66,17 @@ pub fn shape_of_setup(library: &Library, name: impl AsRef<Path>) -> Result<Flash
     let config = library.resolve(&library.setup(name)?, &[])?;
     let rig = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
     let geometry = rig.device.geometry();
+    let bad = config.chip()?.facts().nand.map_or(0, |nand| nand.max_bad_blocks);
     Ok(FlashShape {
         page_bytes: geometry.write_bytes,
         sub_page_bytes: geometry.sub_page_bytes,
         peb_bytes: geometry.erase_bytes,
         vid_header_offset: None,
-        pebs: Some(geometry.blocks()),
+        size: Some(FlashSize {
+            pebs: geometry.blocks(),
+            chip_pebs: geometry.chip_blocks(),
+            worst_bad: u32::try_from(bad).unwrap_or(u32::MAX),
+        }),
     })
 }
 

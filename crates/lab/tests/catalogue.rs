@@ -124,6 +124,7 @@ fn spi_nand(spec: &SpiNandSpec, size_bytes: u64) -> Geometry {
     Geometry {
         kind: FlashKind::SlcNand,
         size_bytes,
+        partition_of: None,
         erase_bytes: g.page_bytes * g.pages_per_block,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,
@@ -150,6 +151,7 @@ fn nor(size_bytes: u64, erase_bytes: u32, buffer_bytes: u32) -> Geometry {
     Geometry {
         kind: FlashKind::Nor,
         size_bytes,
+        partition_of: None,
         erase_bytes,
         write_bytes: 1,
         buffer_bytes,
@@ -178,6 +180,7 @@ fn raw_nand(spec: &RawNandSpec, size_bytes: u64) -> Geometry {
     Geometry {
         kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
         size_bytes,
+        partition_of: None,
         erase_bytes: g.page_bytes * g.pages_per_block,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,

@@ -22,6 +22,9 @@ pub struct Geometry {
     pub kind: FlashKind,
     /// Size of the whole device, OOB not counted.
     pub size_bytes: u64,
+    /// Size of the flash chip, where the device is a partition of one (Linux: `mtd_get_device_size`). `None` where the device is
+    /// the chip: see [`chip_bytes`](Self::chip_bytes).
+    pub partition_of: Option<u64>,
     /// Erase block (PEB) size.
     pub erase_bytes: u32,
     /// Smallest unit of writing: a page on NAND, 1 on most NOR.
@@ -54,6 +57,20 @@ impl Geometry {
     pub const fn blocks(&self) -> u32 {
         // A device has fewer than 2^32 blocks: the smallest block is 4 KiB.
         (self.size_bytes / self.erase_bytes as u64) as u32
+    }
+
+    /// Size of the flash chip: that of the device, unless it is a partition.
+    pub const fn chip_bytes(&self) -> u64 {
+        match self.partition_of {
+            Some(bytes) if bytes > self.size_bytes => bytes,
+            _ => self.size_bytes,
+        }
+    }
+
+    /// Erase blocks of the flash chip, counted in those of this device, as Linux counts them: a chip has twice as many of an
+    /// slc-mode partition as it has itself.
+    pub const fn chip_blocks(&self) -> u32 {
+        (self.chip_bytes() / self.erase_bytes as u64) as u32
     }
 
     /// Start of the erase block that contains `addr`.
@@ -93,6 +110,7 @@ impl Geometry {
         Self {
             kind,
             size_bytes,
+            partition_of: None,
             erase_bytes,
             write_bytes,
             buffer_bytes: write_bytes,

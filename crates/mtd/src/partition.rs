@@ -63,7 +63,8 @@ impl<D: Mtd> Partition<D> {
         if start.checked_add(len).is_none_or(|end| end > size) {
             return Err(PartitionError::BeyondEnd { start, len, size });
         }
-        let geometry = Geometry { size_bytes: len, ..whole.clone() };
+        let partition_of = Some(whole.chip_bytes());
+        let geometry = Geometry { size_bytes: len, partition_of, ..whole.clone() };
         Ok(Self { inner, start, geometry })
     }
 

@@ -46,6 +46,7 @@ impl<D: Mtd> SlcMode<D> {
         let geometry = Geometry {
             kind: FlashKind::SlcModeNand,
             size_bytes: whole.size_bytes / 2,
+            partition_of: Some(whole.chip_bytes()),
             erase_bytes: whole.erase_bytes / 2,
             pairing: crate::Pairing::NONE,
             ..whole.clone()

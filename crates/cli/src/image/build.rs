@@ -1,7 +1,7 @@
 //! `floatgate image build`.
 
 use super::extract::tell_losses;
-use super::options;
+use super::options::{self, tell_warnings};
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
 use crate::help::Help;
@@ -10,6 +10,7 @@ use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build,
 };
 use floatgate_image::output::Output;
+use floatgate_image::ubinize::UbinizeError;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};
@@ -162,6 +163,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let output = Output::create(&args.output, &[&args.source])?;
     let file = output.file().try_clone().map_err(|error| output.failed(error))?;
     let failed = |error: BuildError| match &error {
+        BuildError::Ubi(UbinizeError::Refused(_)) => Failure::new(&error, error.help()),
         BuildError::Image(_) | BuildError::Ubi(_) => options::failure(&args.output, &error),
         _ => Failure::new(&error, error.help()),
     };
@@ -301,6 +303,7 @@ impl Args {
             )
         })?;
         if !self.report_format.is_for_programs() {
+            tell_warnings(&built.warnings);
             tell_losses("not in the image bit for bit", &built.losses);
         }
         Ok(if built.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })

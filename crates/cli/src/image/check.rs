@@ -1,11 +1,12 @@
 //! `floatgate image check`.
 
 use super::options::{self, ImageArgs};
+use super::sizes::ChipArgs;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_image::Access;
 use floatgate_image::check::{CheckReport, Outcome as Found, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, Repaired, repair};
+use floatgate_image::{Access, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,18 +15,23 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi
   floatgate image check two-volumes.ubi --volume rootfs --json
   floatgate image check rootfs.jffs2 --peb-size 64KiB
+  floatgate image check rootfs.ubi --part mx30lf2g18ac --partition 64MiB
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
+With a chip it is also checked whether the image fits it, or its partition, with all the bad blocks that it may have. \
 Exit status 0: clean, as far as the image tells; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
 A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
 
+    #[command(flatten)]
+    chip: ChipArgs,
+
     /// Write a new image with everything that can be saved, with OOB if the old image has OOB; files that have lost
     /// their names go to lost+found, or to lost-NUMBER in the root directory of a JFFS2
-    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes"])]
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["volume", "auth_key", "auth_hashes", "part", "setup", "partition"])]
     repair: Option<PathBuf>,
 
     #[command(flatten)]
@@ -40,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return run_repair(args, out);
     }
     let image = args.image.open(Access::Read)?;
-    let report = check(&image, &args.image.selection());
+    let selection = Selection { flash: args.chip.target()?, ..args.image.selection() };
+    let report = check(&image, &selection);
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "findings", || text(&report))?;
     Ok(exit_code(report.outcome))

@@ -1,29 +1,35 @@
 //! `floatgate image info`.
 
 use super::options::{self, ImageArgs};
+use super::sizes::ChipArgs;
 use crate::common::Outcome;
 use crate::output::{self, ReportFormat};
-use floatgate_image::ImageError;
 use floatgate_image::info::{ImageInfo, selected_info};
+use floatgate_image::{ImageError, Selection};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image info dump.bin
   floatgate image info dump.bin --json
-  floatgate image info two-volumes.ubi --volume data")]
+  floatgate image info two-volumes.ubi --volume data
+  floatgate image info rootfs.ubi --part mx30lf2g18ac --partition 64MiB")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
+
+    #[command(flatten)]
+    chip: ChipArgs,
 
     #[command(flatten)]
     format: ReportFormat,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    let selection = Selection { flash: args.chip.target()?, ..args.image.selection() };
     let info = match args.image.try_read() {
         Err(ImageError::Blank(0xFF)) => Ok(ImageInfo::erased()),
-        opened => opened.and_then(|image| selected_info(&image, &args.image.selection())),
+        opened => opened.and_then(|image| selected_info(&image, &selection)),
     };
     let info = info.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&info, "images", || info.to_string())?;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use crate::help::Help;
+use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use floatgate_image::check::Finding;
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
@@ -51,6 +53,7 @@ impl ImageArgs {
             volume: self.volume.clone(),
             authenticate: self.authenticate(),
             peb_bytes: self.peb_size,
+            flash: None,
         }
     }
 
@@ -123,4 +126,12 @@ fn try_read(path: &Path, peb_size: Option<u32>) -> Result<Image, ImageError> {
 pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
     let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
     Failure::new(format!("{name}{error}"), error.help())
+}
+
+/// Prints remarks on an image that was made.
+pub(super) fn tell_warnings(warnings: &[Finding]) {
+    for Finding { volume, what, consequence, .. } in warnings {
+        let volume = volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>();
+        output::tell(&format!("warning: {volume}{what}: {consequence}"));
+    }
 }

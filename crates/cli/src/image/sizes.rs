@@ -1,6 +1,8 @@
 //! Numbers on the command line, and options of the flash that an image is for.
 
 use crate::common::Failure;
+use crate::help::Help;
+use floatgate_image::TargetFlash;
 use floatgate_image::build::FlashShape;
 use floatgate_lab::config::Library;
 use floatgate_lab::part_sizes;
@@ -20,29 +22,72 @@ pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
     numbers.ok_or_else(|| format!("{text:?} is not UID:GID, two numbers"))
 }
 
-/// Sizes of flash.
+/// The chip that an image is for, and its partition.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flash")]
-pub(super) struct FlashArgs {
+pub(super) struct ChipArgs {
     /// The NAND: a name (see `floatgate parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
-    /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup or --sub-page-size
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "peb_size"])]
+    /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup
+    #[arg(long, value_name = "NAME")]
     part: Option<PathBuf>,
 
     /// The flash of a setup, chip and controller: a name (see `floatgate setups`), or the path of a TOML file
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["part", "page_size", "peb_size"])]
+    #[arg(long, value_name = "NAME", conflicts_with = "part")]
     setup: Option<PathBuf>,
 
     /// MLC NAND in slc-mode: one page of each pair is used, and PEBs are half as large
     #[arg(long, requires = "part")]
     slc: bool,
 
+    /// Size of the partition that the image is for [default: all of the part, or the partition of the setup]. UBI reserves PEBs for the bad
+    /// blocks of the whole chip, however small the partition is
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    partition: Option<u64>,
+}
+
+impl ChipArgs {
+    /// Sizes of the chip and its partition; `None` if no chip is named.
+    fn shape(&self) -> Result<Option<FlashShape>, Failure> {
+        let library = Library::built_in();
+        let shape = match (&self.part, &self.setup) {
+            (Some(part), _) => {
+                let shape = part_sizes::shape_of_part(&library, part)?;
+                if self.slc { part_sizes::in_slc_mode(shape, &library, part)? } else { shape }
+            }
+            (None, Some(setup)) => part_sizes::shape_of_setup(&library, setup)?,
+            (None, None) if self.partition.is_some() => {
+                return Err(Failure::new(
+                    "--partition says nothing without the chip: UBI reserves PEBs for the bad blocks of all of it",
+                    "add --part NAME (`floatgate parts` lists them) or --setup NAME",
+                ));
+            }
+            (None, None) => return Ok(None),
+        };
+        let Some(bytes) = self.partition else { return Ok(Some(shape)) };
+        let shape = shape.on_partition(bytes);
+        shape.map(Some).map_err(|error| Failure::new(&error, "give whole PEBs, at most the size of the chip"))
+    }
+
+    /// The flash that an image is to fit, if it is named.
+    pub(super) fn target(&self) -> Result<Option<TargetFlash>, Failure> {
+        let target = self.shape()?.map(TargetFlash::new).transpose();
+        target.map_err(|error| Failure::new(&error, error.help()))
+    }
+}
+
+/// Sizes of flash.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Flash")]
+pub(super) struct FlashArgs {
+    #[command(flatten)]
+    chip: ChipArgs,
+
     /// Smallest write: bytes of a page, 1 on NOR
-    #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32)]
+    #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     page_size: Option<u32>,
 
     /// Bytes of a PEB (erase block), such as 128KiB
-    #[arg(long, short = 'p', value_name = "BYTES", value_parser = bytes32)]
+    #[arg(long, short = 'p', value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     peb_size: Option<u32>,
 
     /// Smallest write of UBI's headers [default: a page]
@@ -56,19 +101,15 @@ pub(super) struct FlashArgs {
 
 impl FlashArgs {
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
-        let library = Library::built_in();
-        let mut shape = match (&self.part, &self.setup, self.page_size, self.peb_size) {
-            (Some(part), ..) => {
-                let shape = part_sizes::shape_of_part(&library, part)?;
-                if self.slc { part_sizes::in_slc_mode(shape, &library, part)? } else { shape }
-            }
-            (None, Some(setup), ..) => part_sizes::shape_of_setup(&library, setup)?,
-            (None, None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
+        let named = self.chip.shape()?;
+        let mut shape = match (named, self.page_size, self.peb_size) {
+            (Some(shape), ..) => shape,
+            (None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
                 page_bytes,
                 sub_page_bytes: page_bytes,
                 peb_bytes,
                 vid_header_offset: None,
-                pebs: None,
+                size: None,
             },
             _ => {
                 return Err(Failure::new(

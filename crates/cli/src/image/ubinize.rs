@@ -1,10 +1,11 @@
 //! `floatgate image ubinize`.
 
-use super::options;
+use super::options::{self, tell_warnings};
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
 use crate::help::Help;
 use crate::output::ReportFormat;
+use floatgate_image::check::Finding;
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_stack::FileStore;
@@ -72,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let output = Output::create(&args.output, &inputs)?;
     let file = output.file().try_clone().map_err(|error| output.failed(error))?;
     let mut store = FileStore::new(file).map_err(|error| failed(error.into()))?;
-    let made = ubinize(&headers, &volumes, &mut store).map_err(failed)?;
+    let made = ubinize(&shape, &headers, &volumes, &mut store).map_err(failed)?;
     common::finish(output)?;
     let report = Report {
         file: args.output.display().to_string(),
@@ -80,7 +81,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         pebs: made.pebs,
         peb_bytes: shape.peb_bytes,
         image_seq: made.image_seq,
+        warnings: made.warnings,
     };
+    if !args.format.is_for_programs() {
+        tell_warnings(&report.warnings);
+    }
     args.format.finish(&report, "", || report.to_string())
 }
 
@@ -92,6 +97,8 @@ struct Report {
     pebs: u32,
     peb_bytes: u32,
     image_seq: u32,
+    /// Remarks on volumes that Linux does not use as they were probably meant.
+    warnings: Vec<Finding>,
 }
 
 impl std::fmt::Display for Report {

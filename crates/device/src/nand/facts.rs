@@ -29,6 +29,8 @@ pub struct NandFacts {
     pub blocks: u64,
     /// Blocks per LUN that may be bad over the chip's life.
     pub max_bad_blocks_per_lun: u32,
+    /// Blocks of the package that may be bad over the chip's life.
+    pub max_bad_blocks: u64,
     /// Bits that a cell holds.
     pub bits_per_cell: u8,
     /// Position of the bad block markers.

@@ -544,6 +544,7 @@ impl RawNandSpec {
             pages_per_block: g.pages_per_block,
             blocks: product(&[g.blocks_per_lun, g.luns, g.targets]),
             max_bad_blocks_per_lun: g.max_bad_blocks_per_lun,
+            max_bad_blocks: product(&[g.max_bad_blocks_per_lun, g.luns, g.targets]),
             bits_per_cell: g.bits_per_cell,
             marker: Marker { byte: marker.byte(g), pages: pages.collect() },
             ecc: self.ecc.into(),

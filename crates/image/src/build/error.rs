@@ -66,6 +66,14 @@ pub enum BuildError {
     /// The files do not fit.
     #[error("the files do not fit into the filesystem")]
     NoSpace,
+    /// The filesystem may have too few LEBs for the files.
+    #[error("the files need {needed} LEBs, and the filesystem can have {most}")]
+    TooFewLebs {
+        /// Fewest LEBs of a filesystem that holds the files.
+        needed: u32,
+        /// LEBs that it can have.
+        most: u32,
+    },
     /// The filesystem does not fit.
     #[error("the filesystem has {lebs} LEBs, and the volume {volume}")]
     VolumeTooSmall {
@@ -83,4 +91,11 @@ pub enum BuildError {
     /// The other side of the pipeline has ended; that one says why.
     #[error("the work was stopped")]
     Stopped,
+}
+
+impl BuildError {
+    /// True where a filesystem with more LEBs may be possible.
+    pub(super) const fn is_of_size(&self) -> bool {
+        matches!(self, Self::NoSpace | Self::Sizes(_) | Self::Parameter { .. } | Self::VolumeTooSmall { .. })
+    }
 }

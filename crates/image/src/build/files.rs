@@ -14,7 +14,7 @@ const SHAPE: FlashShape = FlashShape {
     sub_page_bytes: 2048,
     peb_bytes: 128 << 10,
     vid_header_offset: None,
-    pebs: None,
+    size: None,
 };
 
 /// Files of the host in a filesystem of their own.

@@ -59,7 +59,7 @@ pub(super) fn build(
         mark_clean(&mut store, image..image_bytes, erase, own.endian())?;
     }
     let blocks = super::lebs(image_bytes / erase);
-    Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses })
+    Ok(Built { entries, bytes, image_bytes, lebs: blocks, max_lebs: blocks, losses, warnings: Vec::new() })
 }
 
 /// The flash, large enough for the files and what writing leaves free; at most 4 GiB.
@@ -71,7 +71,7 @@ fn geometry(source: &Source, own: &Jffs2Options, options: &BuildOptions) -> Resu
         );
         return Err(BuildError::Shape(what));
     }
-    let known = options.shape.pebs.map(|blocks| u64::from(blocks) * u64::from(erase)).or(own.pad_bytes);
+    let known = options.shape.size.map(|size| u64::from(size.pebs) * u64::from(erase)).or(own.pad_bytes);
     let files = source.estimate().or(known).ok_or(BuildError::SizeUnknown { is_jffs2: true })?;
     let blocks = files.saturating_add(files / 16).div_ceil(u64::from(erase));
     // Two in a hundred stay free, and a little for each.

@@ -37,8 +37,10 @@ use floatgate_stack::{BareVolume, FileStore, Volume};
 use serde::Serialize;
 
 use super::ImageError;
+use super::check::Finding;
 use super::extract::Loss;
-use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, fill};
+use super::fit::{self, Room, TargetFlash};
+use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, accepted, fill};
 use compress::Compressors;
 pub use error::BuildError;
 pub use files::{Files, files};
@@ -46,7 +48,7 @@ pub(super) use identity::Identity;
 use item::{Feeder, Item};
 use lebs::Lebs;
 use pipeline::run;
-pub use shape::FlashShape;
+pub use shape::{FlashShape, FlashSize};
 use watched::{Failure, Watched};
 use write::Writer;
 pub(crate) use write::lost_time;
@@ -161,6 +163,8 @@ pub struct Built {
     pub max_lebs: u32,
     /// Properties of files that the image cannot hold bit for bit.
     pub losses: Vec<Loss>,
+    /// Remarks on an image that Linux accepts, and does not use as it was probably meant.
+    pub warnings: Vec<Finding>,
 }
 
 /// Bytes that a file with so much data takes in an image, at most: its data nodes, inode, name and part of the index.
@@ -205,6 +209,19 @@ impl Source {
 /// A source that cannot be read, options that make no image, no room, failures of the host. What single files cannot have is
 /// listed in [`Built::losses`] instead.
 pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
+    let again = out.try_clone();
+    let error = match build_once(source, out, options) {
+        Err(error) if error.is_of_size() => error,
+        built => return built,
+    };
+    let most = most_lebs(source, options);
+    match (again, most) {
+        (Ok(out), Ok(most)) => Err(too_few(source, &out, options, most).unwrap_or(error)),
+        _ => Err(error),
+    }
+}
+
+fn build_once(source: &Source, out: File, options: &BuildOptions) -> Result<Built, BuildError> {
     let failure = Failure::default();
     let store = Watched::new(FileStore::new(out).map_err(ImageError::Store)?, Arc::clone(&failure));
     let built = build_into(source, store, options);
@@ -212,6 +229,50 @@ pub fn build(source: &Source, out: File, options: &BuildOptions) -> Result<Built
         Some(error) => Err(ImageError::Store(error.clone()).into()),
         None => built,
     }
+}
+
+/// LEBs that a filesystem can have as the options are.
+fn most_lebs(source: &Source, options: &BuildOptions) -> Result<u32, BuildError> {
+    let leb_bytes = options.shape.ubi()?.leb_bytes();
+    let volume = options.volume_bytes.map(|bytes| lebs(bytes.div_ceil(u64::from(leb_bytes))));
+    let most = max_lebs(source, options, leb_bytes, volume)?;
+    Ok(volume.map_or(most, |volume| volume.min(most)))
+}
+
+/// Most LEBs by which a filesystem has to be larger than its data and areas.
+const STEP_MAX: u32 = 1 << 10;
+
+/// Error that says how many LEBs the files need, where `most` are too few. For this the filesystem is built in `out` again: in as many as
+/// it may need, and then in ever fewer. `None` if more LEBs do not help, or if the source can be read only once.
+fn too_few(source: &Source, out: &File, options: &BuildOptions, most: u32) -> Option<BuildError> {
+    if matches!((source, &options.container), (Source::Stdin, _) | (_, Container::Jffs2(_))) {
+        return None;
+    }
+    let in_lebs = |lebs| {
+        let format = FormatOptions { max_lebs: lebs, room_lebs: 0, ..options.format.clone() };
+        let shape = FlashShape { size: None, ..options.shape };
+        let container = Container::None;
+        let options = BuildOptions { shape, container, format, volume_bytes: None, ..options.clone() };
+        out.set_len(0).ok()?;
+        build_once(source, out.try_clone().ok()?, &options).ok().map(|built| built.lebs)
+    };
+    // One that can grow further has larger areas before the main area, and free LEBs behind its data, which writing needs.
+    let (mut fewest, mut enough) = (most.saturating_add(1), in_lebs(None)?);
+    let mut step = 1;
+    while in_lebs(Some(enough)).is_none() {
+        (fewest, enough, step) = (enough + 1, enough.checked_add(step)?, 2 * step);
+        if step > STEP_MAX {
+            return None;
+        }
+    }
+    while fewest < enough {
+        let middle = fewest + (enough - fewest) / 2;
+        match in_lebs(Some(middle)) {
+            Some(_) => enough = middle,
+            None => fewest = middle + 1,
+        }
+    }
+    Some(BuildError::TooFewLebs { needed: enough, most })
 }
 
 fn build_into(
@@ -237,14 +298,22 @@ fn build_into(
     };
     match &options.container {
         Container::None | Container::Jffs2(_) => {
-            let Filled { mut built, volume, .. } =
+            let Filled { mut built, volume, superblock, .. } =
                 filled(source, BareVolume::new(store, shape), &format, options)?;
-            built.image_bytes = volume.into_store().size_bytes();
+            let flash = TargetFlash::new(options.shape)?;
+            built.warnings = accepted(fit::of_bare(&superblock, &flash))?;
+            let mut store = volume.into_store();
+            // All LEBs that the superblock counts: `ubinize` makes the volume as large as the file.
+            fill(&mut store, u64::from(built.lebs) * leb_bytes).map_err(ImageError::Store)?;
+            built.image_bytes = store.size_bytes();
             Ok(built)
         }
         Container::Ubi { name, autoresize, image_seq } => {
             let volume = BareVolume::new(Lebs::new(store, geometry), shape);
-            let Filled { mut built, volume, seq, .. } = filled(source, volume, &format, options)?;
+            if let Some(lebs) = volume_lebs {
+                accepted(fit::of_flash(lebs.into(), 0, &options.shape))?;
+            }
+            let Filled { mut built, volume, superblock, seq, .. } = filled(source, volume, &format, options)?;
             let headers = Headers { geometry, image_seq: image_seq.unwrap_or(seq), erase_count: 0 };
             let lebs = volume_lebs.unwrap_or(built.lebs);
             if lebs < built.lebs {
@@ -263,6 +332,12 @@ fn build_into(
                 flags,
                 image: None,
             };
+            let flash = TargetFlash::new(options.shape)?;
+            let room = Room::new(flags, options.shape.volume(&geometry, lebs), lebs.into(), Some(&flash));
+            let mut findings =
+                fit::of_flash(lebs.into(), (FIRST_DATA_PEB + built.lebs).into(), &options.shape);
+            findings.extend(fit::of_volume(&superblock, &room));
+            built.warnings = accepted(findings)?;
             let store = enclose(volume.into_store(), &headers, &volume_source)?;
             built.image_bytes = store.size_bytes();
             Ok(built)
@@ -310,8 +385,10 @@ fn max_lebs(
     if let Some(volume) = volume_lebs.filter(|_| !grows) {
         return Ok(volume);
     }
-    if let Some(available) = options.shape.available_lebs() {
-        return Ok(available);
+    if let Some(budget) = options.shape.budget() {
+        // A volume can take what UBI would keep for bad blocks, which Linux remarks.
+        let is_enough = |lebs: &u32| *lebs >= ubifs::MIN_LEBS;
+        return Ok(Some(budget.available_lebs()).filter(is_enough).unwrap_or(budget.most_lebs(0)));
     }
     let bytes = source.estimate().ok_or(BuildError::SizeUnknown { is_jffs2: false })?;
     let needed = lebs(bytes.div_ceil(u64::from(leb_bytes)));
@@ -375,6 +452,7 @@ pub fn fill_filesystem(
 struct Filled<V> {
     built: Built,
     volume: V,
+    superblock: Superblock,
     /// An image sequence number for it.
     seq: u32,
     /// The source has said what the root directory is like.
@@ -399,6 +477,6 @@ fn filled<V: Volume + 'static>(
     let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
     let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
     let FilledFiles { entries, bytes, losses, has_root, image_seq, .. } = files;
-    let built = Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses };
-    Ok(Filled { built, volume, seq: image_seq, has_root })
+    let built = Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses, warnings: Vec::new() };
+    Ok(Filled { built, volume, superblock, seq: image_seq, has_root })
 }

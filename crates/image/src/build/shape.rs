@@ -2,17 +2,12 @@
 
 use floatgate_media::ubi;
 use floatgate_stack::VolumeGeometry;
+use floatgate_stack::ubi::PebBudget;
 
 use super::BuildError;
 
 /// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
 const WRITE_BYTES: u32 = 32 << 10;
-
-/// PEBs that UBI keeps for itself: two for the volume table, one to level wear, one to change LEBs atomically.
-const UBI_OWN_PEBS: u32 = 4;
-
-/// Bad PEBs that Linux expects among 1024.
-const BAD_PER_1024: u64 = 20;
 
 /// Sizes of the flash that an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,19 +20,31 @@ pub struct FlashShape {
     pub peb_bytes: u32,
     /// Byte in a PEB where the VID header begins; UBI's own choice unless given.
     pub vid_header_offset: Option<u32>,
-    /// PEBs of the flash, where they are known.
-    pub pebs: Option<u32>,
+    /// Size of the flash, where it is known.
+    pub size: Option<FlashSize>,
+}
+
+/// Size of the flash that an image is for: a partition of a chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashSize {
+    /// PEBs of the partition.
+    pub pebs: u32,
+    /// PEBs of the whole chip.
+    pub chip_pebs: u32,
+    /// Blocks of the chip that may be bad over its life; 0 where that is not known, and on NOR.
+    pub worst_bad: u32,
 }
 
 impl FlashShape {
     /// A whole NAND of this many blocks, without sub-pages.
     pub fn of_nand(page_bytes: u32, pages_per_block: u32, blocks: u64) -> Self {
+        let pebs = u32::try_from(blocks).unwrap_or(u32::MAX);
         Self {
             page_bytes,
             sub_page_bytes: page_bytes,
             peb_bytes: page_bytes.saturating_mul(pages_per_block),
             vid_header_offset: None,
-            pebs: Some(u32::try_from(blocks).unwrap_or(u32::MAX)),
+            size: Some(FlashSize { pebs, chip_pebs: pebs, worst_bad: 0 }),
         }
     }
 
@@ -58,18 +65,34 @@ impl FlashShape {
         geometry.map_err(|reason| BuildError::Shape(reason.to_string()))
     }
 
-    /// LEBs that volumes of the whole flash can have, where its size is known: what Linux leaves when it expects as many bad
-    /// PEBs as it does by itself.
+    /// The same flash with an image on a partition of `bytes`, in whole PEBs.
+    ///
+    /// # Errors
+    /// The size of the chip is not known; the partition has no PEB, or more than the chip.
+    pub fn on_partition(self, bytes: u64) -> Result<Self, BuildError> {
+        let Some(size) = self.size else {
+            return Err(BuildError::Shape("the size of the chip is not known".to_owned()));
+        };
+        let pebs = bytes / u64::from(self.peb_bytes.max(1));
+        let pebs = u32::try_from(pebs).ok().filter(|&pebs| pebs > 0 && pebs <= size.pebs);
+        let pebs = pebs.ok_or_else(|| {
+            BuildError::Shape(format!(
+                "a partition of {bytes} bytes has no whole PEB, or more than {}",
+                size.pebs
+            ))
+        })?;
+        Ok(Self { size: Some(FlashSize { pebs, ..size }), ..self })
+    }
+
+    /// PEBs by use, where the size of the flash is known.
     #[must_use]
-    pub fn available_lebs(&self) -> Option<u32> {
-        let pebs = self.pebs?;
-        let bad = (u64::from(pebs) * BAD_PER_1024).div_ceil(1024);
-        let bad = if self.page_bytes == 1 { 0 } else { u32::try_from(bad).unwrap_or(u32::MAX) };
-        Some(pebs.saturating_sub(UBI_OWN_PEBS).saturating_sub(bad))
+    pub fn budget(&self) -> Option<PebBudget> {
+        let FlashSize { pebs, chip_pebs, .. } = self.size?;
+        Some(if self.page_bytes == 1 { PebBudget::of_nor(pebs) } else { PebBudget::of_nand(pebs, chip_pebs) })
     }
 
     /// A volume of `lebs` LEBs on it.
-    pub(super) fn volume(&self, geometry: &ubi::Geometry, lebs: u32) -> VolumeGeometry {
+    pub(crate) fn volume(&self, geometry: &ubi::Geometry, lebs: u32) -> VolumeGeometry {
         VolumeGeometry {
             lebs,
             leb_bytes: geometry.leb_bytes(),

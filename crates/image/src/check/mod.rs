@@ -13,6 +13,7 @@ use floatgate_stack::{StoreMode, Volume};
 
 use super::content::HEAD_BYTES;
 use super::detect::{Content, Found};
+use super::fit;
 use super::format::jffs2;
 use super::format::jffs2::shifts::Splices;
 use super::format::mapped::MappedVolume;
@@ -68,6 +69,9 @@ pub(super) fn check_found(
             Content::Jffs2(shape) => {
                 let checked = jffs2::check::check(image, &found, shape, &origin, &mut report)?;
                 report.images.push(checked);
+                let flash = selection.flash.as_ref();
+                let misfits = flash.map(|flash| fit::of_jffs2(shape, found.len, flash));
+                misfits.into_iter().flatten().for_each(|finding| report.add(finding));
             }
             _ => check_ubi(image, &found, selection, &origin, &mut report)?,
         }
@@ -95,6 +99,10 @@ fn check_ubi(
     };
     device.report(&mut window, origin, report)?;
     attach(image, found, report);
+    let flash = selection.flash.as_ref();
+    let lebs = device.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
+    let misfits = flash.map(|flash| fit::of_image(found, lebs, flash));
+    misfits.into_iter().flatten().for_each(|finding| report.add(finding));
     let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, device.counts()) };
     let mut store: Box<dyn Store> = Box::new(window);
     for (id, record) in device.survey.volumes() {
@@ -106,8 +114,9 @@ fn check_ubi(
         let mut volume = device.volume(store, id, Mapping::Linux);
         let has_files = files::has_filesystem(&mut volume);
         if has_files {
-            let (described, volume) =
-                files::check_volume(volume, Some((id, name)), selection, origin, report)?;
+            let room = fit::Room::new(record.flags, volume.geometry(), lebs, flash);
+            let named = files::UbiVolume { id, name, room };
+            let (described, volume) = files::check_volume(volume, Some(named), selection, origin, report)?;
             checked.volumes.push(described);
             store = volume.into_store();
         } else {

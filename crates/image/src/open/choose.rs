@@ -6,6 +6,7 @@ use super::FileUbi;
 use crate::ImageError;
 use crate::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
 use crate::extract::show_name;
+use crate::fit::TargetFlash;
 
 /// Selection of one of several images and volumes, of what is verified in its filesystem, and of the flash that it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct Selection {
     pub authenticate: Authenticate,
     /// Bytes of a PEB or eraseblock of the flash, which not every JFFS2 tells.
     pub peb_bytes: Option<u32>,
+    /// The flash that the image is to fit; `check` and `info` say whether it does.
+    pub flash: Option<TargetFlash>,
 }
 
 /// The volume that was named, or the only one.

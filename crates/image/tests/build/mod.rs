@@ -7,6 +7,7 @@
 )]
 
 mod directories;
+mod fits;
 mod foreign;
 mod memory;
 mod support;

@@ -20,7 +20,7 @@ pub(crate) const SHAPES: [[u32; 3]; 5] = [
 ];
 
 pub(crate) const fn shape([page_bytes, sub_page_bytes, peb_bytes]: [u32; 3]) -> FlashShape {
-    FlashShape { page_bytes, sub_page_bytes, peb_bytes, vid_header_offset: None, pebs: None }
+    FlashShape { page_bytes, sub_page_bytes, peb_bytes, vid_header_offset: None, size: None }
 }
 
 /// A UBI device for NAND with pages of 2 KiB.

@@ -29,7 +29,7 @@ fn made(ini: &Path, sizes: [u32; 3]) -> Result<Vec<u8>, UbinizeError> {
     let headers =
         Headers { geometry: shape(sizes).ubi().unwrap(), image_seq: image_seq(&volumes)?, erase_count: 5 };
     let mut store = Vec::new();
-    ubinize(&headers, &volumes, &mut store)?;
+    ubinize(&shape(sizes), &headers, &volumes, &mut store)?;
     Ok(store)
 }
 

@@ -28,7 +28,7 @@ fn options(compression: Compression, pad_bytes: Option<u64>) -> BuildOptions {
             sub_page_bytes: 1,
             peb_bytes: 64 << 10,
             vid_header_offset: None,
-            pebs: None,
+            size: None,
         },
         container: Container::Jffs2(Jffs2Options { pad_bytes, ..Jffs2Options::default() }),
         format: FormatOptions { compression, ..FormatOptions::default() },

@@ -39,7 +39,7 @@ fn made(endian: Endian, summaries: bool) -> Vec<u8> {
             sub_page_bytes: 1,
             peb_bytes: ERASE as u32,
             vid_header_offset: None,
-            pebs: None,
+            size: None,
         },
         container: Container::Jffs2(Jffs2Options { big_endian, summaries, pad_bytes: None }),
         format: FormatOptions { compression: Compression::Zlib, ..FormatOptions::default() },

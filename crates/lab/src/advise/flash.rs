@@ -14,6 +14,7 @@ use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
 use floatgate_ecc::Code;
 use floatgate_mtd::{FlashKind, Geometry};
+use floatgate_stack::ubi::PebBudget;
 use rayon::prelude::*;
 use std::path::Path;
 
@@ -98,8 +99,14 @@ impl Board {
 
     /// With a partition of this size in bytes.
     fn on_partition(&self, library: &Library, bytes: u64) -> Result<Config, Error> {
+        self.on_partition_with(library, bytes, &[])
+    }
+
+    /// With a partition of this size in bytes, and more overrides.
+    fn on_partition_with(&self, library: &Library, bytes: u64, more: &[String]) -> Result<Config, Error> {
         let size = partition::of_size(&self.config(library, &[])?, bytes)?;
-        let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).collect();
+        let more = Override::parse_all(more)?;
+        let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).chain(more).collect();
         Ok(library.resolve(&self.setup, &sets)?)
     }
 }
@@ -218,15 +225,16 @@ const WORTH: f64 = 1.02;
 /// Bytes of the file that is written in comparisons, and eraseblocks of the smallest partition that is compared.
 const FILE_BYTES: u64 = 1 << 20;
 const BLOCKS_MIN: u64 = 16;
-/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least: UBIFS has room in these, however
-/// large they are. Mount times of larger ones grow in proportion.
+/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least, beside those that UBI keeps for bad
+/// ones: UBIFS has room in these, however large they are. Mount times of larger ones grow in proportion.
 const COMPARED_MAX: u64 = 32 << 20;
 const COMPARED_BLOCKS_MIN: u64 = 64;
 
 /// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of what is simulated of it.
 fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     let erase = u64::from(geometry.erase_bytes);
-    let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
+    let blocks_min = COMPARED_BLOCKS_MIN + u64::from(peb_budget(geometry).bad_reserve);
+    let most = geometry.size_bytes.min(COMPARED_MAX.max(blocks_min * erase));
     let of = |part: u64| ((most / part / erase).max(BLOCKS_MIN) * erase).min(geometry.size_bytes);
     let mut sizes = [16, 4, 1].map(of).to_vec();
     sizes.dedup();
@@ -307,10 +315,13 @@ fn figures(compared: &FsComparison, subject: Subject) -> String {
     }
 }
 
-/// Number of PEBs of 1024 that UBI keeps for bad blocks (Linux: `CONFIG_MTD_UBI_BEB_LIMIT`), and those it keeps for itself: two of the volume table,
-/// one for wear levelling, one for atomic LEB changes.
-const BEB_LIMIT: u64 = 20;
-const OWN_PEBS: u64 = 4;
+/// The PEBs of a partition by use.
+fn peb_budget(geometry: &Geometry) -> PebBudget {
+    match geometry.kind {
+        FlashKind::Nor => PebBudget::of_nor(geometry.blocks()),
+        _ => PebBudget::of_nand(geometry.blocks(), geometry.chip_blocks()),
+    }
+}
 
 /// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
 const JFFS2_ERASE_MIN: u32 = 8 << 10;
@@ -363,9 +374,7 @@ fn make_point(
     kind: FilesystemKind,
     geometry: &Geometry,
 ) -> Result<Point, Error> {
-    let is_nand = geometry.kind != FlashKind::Nor;
     let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
-    let blocks = u64::from(geometry.blocks());
     Ok(match kind {
         FilesystemKind::Jffs2 => make_jffs2(library, board, geometry)?,
         FilesystemKind::Ubifs => {
@@ -375,8 +384,11 @@ fn make_point(
             let data = (vid + 64).next_multiple_of(page.max(1));
             let leb = peb.saturating_sub(data);
             let io = page.max(8);
-            let bad = if is_nand { (blocks * BEB_LIMIT).div_ceil(1024) } else { 0 };
-            let lebs = blocks.saturating_sub(bad + OWN_PEBS).max(1);
+            let budget = peb_budget(geometry);
+            let lebs = budget.available_lebs().max(1);
+            let chip = geometry.chip_blocks();
+            let of_chip =
+                if chip > budget.pebs { format!(" of a chip with {chip}") } else { String::new() };
             Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
                 .command("ubiformat /dev/mtd0")
                 .command("ubiattach -p /dev/mtd0")
@@ -392,7 +404,8 @@ fn make_point(
                 ))
                 .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
                 .rests_on(format!(
-                    "{blocks} PEBs, of which {bad} are kept for bad blocks and {OWN_PEBS} for UBI itself"
+                    "{} PEBs{of_chip}, of which {} are kept for bad blocks and {} for UBI itself",
+                    budget.pebs, budget.bad_reserve, budget.own
                 ))
                 .unless(
                     "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
@@ -525,7 +538,8 @@ fn scrub_point(
 ) -> Result<Point, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
-    let config = board.on_partition(library, bytes)?;
+    // What is simulated stands for all of the partition, and UBI's reserve for bad blocks is in proportion.
+    let config = board.on_partition_with(library, bytes, &["filesystem.ubi_bad_limit_of_partition=true".to_owned()])?;
     let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
     let chip = Chip::of_config(&config)?;
     let ecc = own_ecc(&config, &chip, geometry).unwrap_or_else(|| "the setup's ECC".to_owned());

@@ -4,7 +4,7 @@ use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::KeyHash;
 use floatgate_stack::fs::{Compression, Error, FileSystem, NewFile, NewKind};
 use floatgate_stack::jffs2;
-use floatgate_stack::ubi::{AttachOptions, FastmapUse};
+use floatgate_stack::ubi::{self, AttachOptions, FastmapUse};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 
 use super::chip::Powered;
@@ -70,7 +70,9 @@ impl Variant {
     fn attach(&self, faults: bool) -> AttachOptions {
         AttachOptions {
             fastmap: if self.fastmap { FastmapUse::Write } else { FastmapUse::Never },
-            max_bad_per_1024: if faults { MAX_BAD_PER_1024 } else { 20 },
+            max_bad_per_1024: if faults { MAX_BAD_PER_1024 } else { ubi::MAX_BAD_PER_1024 },
+            // The window of the chip that is used is a small chip of its own.
+            bad_limit_of_partition: true,
             ..AttachOptions::default()
         }
     }

@@ -107,7 +107,8 @@ pub fn shrunk(device: &Geometry, size_bytes: Option<u64>) -> Result<Geometry, St
         ));
     }
     let kind = if device.kind == FlashKind::Nor { FlashKind::Nor } else { FlashKind::SlcNand };
-    Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, ..device.clone() })
+    // A small chip of its own.
+    Ok(Geometry { kind, size_bytes: wanted - wanted % erase_bytes, partition_of: None, ..device.clone() })
 }
 
 /// Erase block size of SPI NOR whose smallest sectors are too small for UBIFS: the sectors of all chips, which Linux takes when

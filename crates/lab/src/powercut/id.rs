@@ -204,6 +204,7 @@ fn parse_flash(text: &str) -> Option<FlashId> {
     sound.then_some(FlashId::Ram(Geometry {
         kind,
         size_bytes: u64::from(blocks) * u64::from(erase),
+        partition_of: None,
         erase_bytes: erase,
         write_bytes: write,
         buffer_bytes: buffer,

@@ -148,8 +148,9 @@ impl Superblock {
         self.areas_end().and_then(|end| self.leb_count.checked_sub(end))
     }
 
-    /// LEBs before the main area.
-    fn areas_end(&self) -> Option<u32> {
+    /// LEBs before the main area; `None` if they are impossibly many.
+    #[must_use]
+    pub fn areas_end(&self) -> Option<u32> {
         LOG_LEB.checked_add(self.log_lebs)?.checked_add(self.lpt_lebs)?.checked_add(self.orphan_lebs)
     }
 

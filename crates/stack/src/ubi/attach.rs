@@ -4,6 +4,7 @@ use super::fastmap::{self, Layout};
 use super::fastmap_write::FastmapState;
 use super::io::Io;
 use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
+use super::reserve::{RESERVED, bad_limit};
 use super::scan::{Found, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
@@ -15,9 +16,6 @@ use floatgate_media::ubi::{
     VolumeFlags, VolumeRecord, VolumeTable, VolumeType,
 };
 use floatgate_mtd::Mtd;
-
-/// PEBs set aside for wear levelling and for atomic changes (Linux: `WL_RESERVED_PEBS`, `EBA_RESERVED_PEBS`).
-pub(super) const RESERVED: u32 = 2;
 
 /// The two copies of the volume table, as far as they are there.
 pub(super) type TableCopies = [Option<Vec<u8>>; 2];
@@ -248,7 +246,8 @@ impl Ubi<dyn Mtd> {
         }
         let left = left.unwrap_or(0) as u32;
         if self.io.bad_allowed {
-            self.counts.bad_limit = bad_limit(self.io.pebs, options.max_bad_per_1024);
+            let pebs = if options.bad_limit_of_partition { self.io.pebs } else { self.io.chip_pebs() };
+            self.counts.bad_limit = bad_limit(pebs, options.max_bad_per_1024);
         }
         self.counts.reserve = self.counts.bad_limit.saturating_sub(self.counts.bad).min(left);
         self.counts.available = left - self.counts.reserve;
@@ -377,9 +376,4 @@ pub(super) fn misfit(header: &VidHeader, record: &VolumeRecord) -> Option<&'stat
         (header.lnum < record.reserved_pebs, "number of LEBs"),
     ];
     checks.iter().find(|check| !check.0).map(|check| check.1)
-}
-
-/// Bad PEBs expected among `pebs`, rounded up.
-fn bad_limit(pebs: u32, per_1024: u32) -> u32 {
-    (u64::from(pebs) * u64::from(per_1024)).div_ceil(1024).min(u64::from(pebs)) as u32
 }

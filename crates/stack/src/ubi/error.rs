@@ -234,8 +234,10 @@ pub enum AttachFault {
         /// Number from which a device is refused.
         max: u32,
     },
-    /// PEBs of two images are mixed: one of them was not written to the end.
-    #[error("PEB {pnum} has image sequence number {found:#x}, those before it {expected:#x}")]
+    /// PEBs of two images are mixed: one of them was not erased, or not written to the end.
+    #[error(
+        "PEB {pnum} has image sequence number {found}, those before it {expected}: Linux refuses PEBs of two images (-EINVAL); flash with ubiformat, or erase the flash first"
+    )]
     ImageSeq {
         /// The PEB.
         pnum: u32,
@@ -300,4 +302,12 @@ pub enum AttachFault {
         /// The other.
         second: u32,
     },
+}
+
+impl AttachFault {
+    /// True when neither copy of the volume table is good.
+    #[must_use]
+    pub const fn is_of_table(&self) -> bool {
+        matches!(self, Self::VolumeTable(_) | Self::NoVolumeTable)
+    }
 }

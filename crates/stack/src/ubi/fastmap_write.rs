@@ -151,7 +151,7 @@ impl Ubi<dyn Mtd> {
     fn free_enough(&mut self) -> Result<(), UbiError> {
         let parts = self.fastmap_parts().unwrap_or(1);
         let pooled = self.fastmap.as_ref().map_or(0, |map| map.pool.len() + map.wl_pool.len());
-        let enough = (super::attach::RESERVED + parts + self.counts.reserve) as usize;
+        let enough = (super::reserve::RESERVED + parts + self.counts.reserve) as usize;
         while self.free.len() + pooled < enough {
             if !self.do_one_work()? {
                 break;

@@ -149,6 +149,11 @@ impl<M: Mtd> Io<M> {
 }
 
 impl DynIo<'_> {
+    /// PEBs of the whole chip, of which the device may be a partition.
+    pub(super) fn chip_pebs(&self) -> u32 {
+        self.mtd.geometry().chip_blocks()
+    }
+
     fn addr(&self, pnum: u32, offset: u32) -> u64 {
         u64::from(pnum) * u64::from(self.geometry.flash().peb_bytes) + u64::from(offset)
     }

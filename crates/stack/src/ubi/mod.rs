@@ -27,6 +27,7 @@ mod options;
 mod pebs;
 mod power_cut;
 mod relocate;
+mod reserve;
 mod salvage;
 mod scan;
 mod survey;
@@ -42,6 +43,7 @@ pub use options::{
     AttachKind, AttachOptions, DeviceInfo, FastmapUse, FormatOptions, NewVolume, PebInfo, VolumeInfo,
 };
 pub use pebs::{LebId, PebState};
+pub use reserve::{MAX_BAD_PER_1024, PebBudget};
 pub use salvage::MISSING_LEBS_MAX;
 pub use survey::{Mapping, Survey, TableVerdict};
 pub use update::VolumeUpdate;

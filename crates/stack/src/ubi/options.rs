@@ -2,6 +2,7 @@
 
 use super::ReadOnlyReason;
 use super::pebs::LebId;
+use super::reserve::MAX_BAD_PER_1024;
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
 use floatgate_mtd::Instant;
 
@@ -41,8 +42,11 @@ pub struct AttachOptions {
     pub read_only: bool,
     /// Use of a fastmap.
     pub fastmap: FastmapUse,
-    /// Bad PEBs expected among 1024: good ones are set aside for them (Linux: 20).
+    /// Bad PEBs expected among 1024 of the chip: good ones are set aside for them (Linux: `max_beb_per1024`, 20).
     pub max_bad_per_1024: u32,
+    /// Expects bad PEBs in proportion to the partition, as Linux before 3.7 did. Since then all of the chip counts, because all of
+    /// its bad blocks may be in this partition.
+    pub bad_limit_of_partition: bool,
     /// Difference of erase counters from which data are moved (Linux: 4096).
     pub wear_threshold: u32,
     /// Image sequence number for flash that is empty (Linux: a random one); 0 matches any.
@@ -66,7 +70,8 @@ impl Default for AttachOptions {
             vid_header_offset: None,
             read_only: false,
             fastmap: FastmapUse::Never,
-            max_bad_per_1024: 20,
+            max_bad_per_1024: MAX_BAD_PER_1024,
+            bad_limit_of_partition: false,
             wear_threshold: 4096,
             new_image_seq: 0,
             after_power_cut: true,

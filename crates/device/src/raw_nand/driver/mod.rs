@@ -352,6 +352,7 @@ fn mtd_geometry(info: &ChipInfo, engine: &EccEngine, layout: &OobLayout, sub_pag
     Geometry {
         kind: if slc { FlashKind::SlcNand } else { FlashKind::MlcNand },
         size_bytes: u64::from(erase_bytes) * blocks,
+        partition_of: None,
         erase_bytes,
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,

@@ -95,6 +95,7 @@ fn geometry(spec: &SpiNandSpec, engine: &EccEngine, oob: &OobLayout) -> Geometry
     Geometry {
         kind: if g.bits_per_cell > 1 { FlashKind::MlcNand } else { FlashKind::SlcNand },
         size_bytes: u64::from(g.block_bytes()) * u64::from(g.blocks()),
+        partition_of: None,
         erase_bytes: g.block_bytes(),
         write_bytes: g.page_bytes,
         buffer_bytes: g.page_bytes,

@@ -134,6 +134,7 @@ impl SpiNandSpec {
             pages_per_block: g.pages_per_block,
             blocks: product(&[g.blocks_per_lun, g.luns]),
             max_bad_blocks_per_lun: g.max_bad_blocks_per_lun,
+            max_bad_blocks: product(&[g.max_bad_blocks_per_lun, g.luns]),
             bits_per_cell: u8::try_from(g.bits_per_cell).unwrap_or(u8::MAX),
             marker: Marker { byte: 0, pages: vec![0] },
             ecc: self.ecc.requirement(),

@@ -10,7 +10,7 @@ use crate::ImageError;
 use crate::detect::{Content, Found, Hits, UbiShape};
 
 /// Smallest and largest eraseblock that is believed, bytes of pages.
-const PEB_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
+const PEB_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 20;
 
 /// Bytes of an EC or a VID header.
 const HEADER_BYTES: usize = 64;
@@ -63,6 +63,7 @@ pub(crate) fn find(
     regions.retain(|region| content(region, None).is_some() && !region.is_cut_off());
     drop_outliers(&mut regions);
     let regions = grow(store, regions, &hits.ec)?;
+    let regions = with_leftovers(store, regions)?;
     let mut found = Vec::new();
     for region in regions {
         for part in split(store, region)? {
@@ -171,7 +172,8 @@ fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
             Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, pages.page_bytes) })
         }
         None if PEB_BYTES.contains(&region.stride) || region.single => {
-            let peb_bytes = u32::try_from(region.stride).ok().filter(|&bytes| bytes > data_offset)?;
+            let has_headers = |&bytes: &u32| bytes > data_offset.max(vid_header_offset);
+            let peb_bytes = u32::try_from(region.stride).ok().filter(has_headers)?;
             Some(Content::Ubi(shape(peb_bytes, min_io_bytes(header, min_io))))
         }
         None => None,
@@ -228,7 +230,35 @@ fn grow(
     Ok(grown)
 }
 
+/// Takes PEBs with another image sequence number into the device in front of them, if they have no volume table of their own: they are
+/// what an older image has left on the flash. With a volume table they are a device in another partition.
+fn with_leftovers(store: &mut dyn Store, regions: Vec<Region>) -> Result<Vec<Region>, ImageError> {
+    let mut merged: Vec<Region> = Vec::new();
+    for region in regions {
+        match merged.last_mut() {
+            Some(front) if front.is_followed_by(&region) && !region.has_table(store)? => {
+                front.end = region.end
+            }
+            _ => merged.push(region),
+        }
+    }
+    Ok(merged)
+}
+
 impl Region {
+    /// True when another region continues this one's PEBs, but for the image sequence number.
+    fn is_followed_by(&self, next: &Self) -> bool {
+        let places = |region: &Self| (region.header.vid_header_offset, region.header.data_offset);
+        let is_in_step = next.stride.is_multiple_of(self.stride)
+            && (next.offset - self.offset).is_multiple_of(self.stride);
+        !self.single && self.end == next.offset && is_in_step && places(self) == places(next)
+    }
+
+    /// True when a PEB of the region has a copy of a volume table.
+    fn has_table(&self, store: &mut dyn Store) -> Result<bool, ImageError> {
+        Ok(self.lebs(store)?.iter().any(|&(volume, _)| volume == LAYOUT_VOLUME))
+    }
+
     /// One PEB, of a size that no flash has: the file ends in it.
     fn is_cut_off(&self) -> bool {
         let has_pages = || page_shape(self.stride, self.header.data_offset).is_some();

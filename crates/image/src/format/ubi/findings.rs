@@ -11,6 +11,7 @@ use super::Device;
 use crate::ImageError;
 use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
 use crate::extract::show_name;
+use crate::words::count;
 
 /// Bytes of a record of the volume table.
 const RECORD: usize = 172;
@@ -43,15 +44,15 @@ impl Device {
         origin: &Origin,
         report: &mut CheckReport,
     ) -> Result<(), ImageError> {
-        let image_seq = self.survey.image_seq();
         for (pnum, peb) in (0..).zip(self.survey.pebs()) {
-            for mut finding in self.judge(peb, image_seq) {
+            for mut finding in self.judge(peb) {
                 let at = u64::from(finding.leb_offset.take().unwrap_or(0));
                 finding.offset = Some(origin.file_byte(self.peb_start(pnum) + at));
                 finding.peb = Some(pnum);
                 report.add(finding);
             }
         }
+        self.report_image_seq(origin, report);
         self.report_end(origin, report);
         self.report_table(origin, report);
         self.report_static(store, origin, report).map_err(ImageError::Store)?;
@@ -66,14 +67,10 @@ impl Device {
     }
 
     /// Damage to a PEB. `leb_offset` has the byte in the PEB.
-    fn judge(&self, peb: &PebVerdict, image_seq: u32) -> Vec<Finding> {
+    fn judge(&self, peb: &PebVerdict) -> Vec<Finding> {
         let mut findings = Vec::new();
         match peb.ec {
             HeaderState::Damaged(error) => findings.push(judge_ec(&error)),
-            HeaderState::Good(ec) if ec.image_seq != image_seq && ec.image_seq != 0 && image_seq != 0 => {
-                let what = format!("image sequence number {}, others have {image_seq}", ec.image_seq);
-                findings.push(ubi(Severity::Damaged, "EC header", what, "Linux does not attach the device"));
-            }
             HeaderState::Erased => findings.extend(self.judge_without_ec(peb)),
             HeaderState::Good(_) | HeaderState::BadBlock => {}
         }
@@ -177,6 +174,27 @@ impl Device {
     fn leb_name(&self, vid: &VidHeader) -> String {
         let name = self.volume_name(vid.volume_id).unwrap_or_else(|| vid.volume_id.to_string());
         format!("LEB {} of volume {name}", vid.lnum)
+    }
+
+    /// One finding for all PEBs of another image. 0 is any image.
+    fn report_image_seq(&self, origin: &Origin, report: &mut CheckReport) {
+        let own = self.survey.image_seq();
+        let others = (0..).zip(self.survey.pebs()).filter_map(|(pnum, peb)| match peb.ec {
+            HeaderState::Good(ec) if ![own, 0].contains(&ec.image_seq) && own != 0 => {
+                Some((pnum, ec.image_seq))
+            }
+            _ => None,
+        });
+        let others: Vec<(u32, u32)> = others.collect();
+        let Some(&(pnum, seq)) = others.first() else { return };
+        let what = format!(
+            "{} of another image: image sequence number {seq}, the first has {own}",
+            count(others.len() as u64, "PEB")
+        );
+        let consequence = "Linux does not attach the device (-EINVAL): flash the image with ubiformat, or erase the flash first";
+        let mut finding = ubi(Severity::Damaged, "EC header", what, consequence);
+        (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum))));
+        report.add(finding);
     }
 
     fn report_end(&self, origin: &Origin, report: &mut CheckReport) {

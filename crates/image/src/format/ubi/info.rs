@@ -4,17 +4,20 @@ use std::fmt;
 
 use floatgate_media::ubi::{VolumeFlags, VolumeType};
 use floatgate_media::ubifs::NODE_MAGIC;
-use floatgate_stack::ubi::{PebState, VolumeInfo};
-use floatgate_stack::ubifs::{Authenticate, probe};
+use floatgate_stack::ubi::{AttachFault, PebState, VolumeInfo};
+use floatgate_stack::ubifs::probe;
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
-use crate::FileUbi;
+use crate::check::Finding;
 use crate::content::{HEAD_BYTES, format_of};
+use crate::detect::Found;
 use crate::extract::show_name;
+use crate::fit::{self, Room};
 use crate::format::ubifs::info::{UbifsInfo, ubifs_info};
 use crate::info::size;
 use crate::words::count;
+use crate::{FileUbi, Selection};
 
 /// A UBI device.
 #[derive(Clone, Debug, Serialize)]
@@ -49,6 +52,8 @@ pub struct UbiInfo {
     pub erase_counts: [u32; 3],
     /// The volumes.
     pub volumes: Vec<OneVolume>,
+    /// What does not fit the flash that the image is meant for.
+    pub misfits: Vec<Finding>,
 }
 
 /// A volume.
@@ -72,6 +77,8 @@ pub struct OneVolume {
     pub used_bytes: Option<u64>,
     /// Grows to all free space when it is first attached.
     pub autoresize: bool,
+    /// A static volume whose CRCs Linux does not check when it is opened.
+    pub skip_check: bool,
     /// An update was cut off.
     pub update_unfinished: bool,
     /// The filesystem in it.
@@ -88,8 +95,10 @@ pub(crate) fn damage(ubi: &FileUbi) -> Option<String> {
     Some(if more == 0 { first.to_string() } else { format!("{first}, and {more} more: see `image check`") })
 }
 
-pub(crate) fn ubi_info(ubi: FileUbi, authenticate: &Authenticate) -> UbiInfo {
+pub(crate) fn ubi_info(ubi: FileUbi, found: &Found, selection: &Selection) -> UbiInfo {
     let info = ubi.info();
+    let lebs = ubi.volumes().map(|volume| u64::from(volume.reserved_lebs)).sum();
+    let target = selection.flash.as_ref();
     let flash = info.geometry.flash();
     let free = |state: PebState| matches!(state, PebState::Free | PebState::Pending);
     let free_pebs = ubi.pebs().filter(|peb| free(peb.state)).count();
@@ -111,19 +120,21 @@ pub(crate) fn ubi_info(ubi: FileUbi, authenticate: &Authenticate) -> UbiInfo {
         available_lebs: info.available_lebs,
         erase_counts: [info.erase_count_min, info.erase_count_mean, info.erase_count_max],
         volumes: Vec::new(),
+        misfits: target.map_or_else(Vec::new, |target| fit::of_image(found, lebs, target)),
     };
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let mut rest = Some(ubi);
     for volume in volumes {
         let Some(ubi) = rest.take() else { break };
-        let (described, ubi) = volume_info(ubi, &volume, authenticate);
+        let (described, ubi) = volume_info(ubi, &volume, lebs, selection);
         out.volumes.push(described);
         rest = Some(ubi);
     }
     out
 }
 
-fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -> (OneVolume, FileUbi) {
+/// One of the volumes that have `lebs` LEBs together.
+fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selection) -> (OneVolume, FileUbi) {
     let is_static = volume.volume_type == VolumeType::Static;
     let mut out = OneVolume {
         id: volume.id,
@@ -135,14 +146,21 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
         alignment: volume.alignment,
         used_bytes: is_static.then_some(volume.used_bytes),
         autoresize: volume.flags.contains(VolumeFlags::AUTORESIZE),
+        skip_check: volume.flags.contains(VolumeFlags::SKIP_CRC_CHECK),
         update_unfinished: volume.update_marker,
         ubifs: None,
         starts_with: None,
     };
+    // Without a volume table its size is a guess.
+    let is_guess = ubi.damage().iter().any(AttachFault::is_of_table);
     match ubi.open_volume(volume.id) {
         Ok(opened) => {
-            let (ubifs, mut opened) = ubifs_info(opened, authenticate);
+            let room = Room::new(volume.flags, opened.geometry(), lebs, selection.flash.as_ref());
+            let (ubifs, mut opened) = ubifs_info(opened, &selection.authenticate);
             out.ubifs = ubifs;
+            if let Some(ubifs) = out.ubifs.as_mut().filter(|_| !is_guess) {
+                ubifs.misfits = fit::of_volume(&ubifs.superblock, &room);
+            }
             if out.ubifs.is_none() {
                 out.starts_with = first_bytes(&mut opened);
             }
@@ -192,6 +210,7 @@ impl fmt::Display for UbiInfo {
         } else {
             writeln!(f, "  PEBs erased {least} to {most} times, {mean} on average")?;
         }
+        fit::show(f, "  ", &self.misfits)?;
         for volume in &self.volumes {
             volume.fmt(f)?;
         }
@@ -281,8 +300,9 @@ impl OneVolume {
         if self.alignment != 1 {
             writeln!(f, "    vol_alignment={}", self.alignment)?;
         }
-        if self.autoresize {
-            writeln!(f, "    vol_flags=autoresize")?;
+        let flags = [(self.autoresize, "autoresize"), (self.skip_check, "skip-check")];
+        for (_, flag) in flags.into_iter().filter(|(is_set, _)| *is_set) {
+            writeln!(f, "    vol_flags={flag}")?;
         }
         Ok(())
     }

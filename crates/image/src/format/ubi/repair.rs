@@ -14,10 +14,11 @@ use crate::ImageError;
 use crate::check::{CheckReport, Origin, Outcome};
 use crate::detect::{Content, Found};
 use crate::extract::show_name;
+use crate::fit::Room;
 use crate::format::jffs2::shifts::Splices;
 use crate::format::mapped::MappedVolume;
 use crate::format::ubi::Device;
-use crate::format::ubifs::check::{check_volume, has_filesystem};
+use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};
 use crate::format::ubifs::repair::Rebuilt;
 use crate::open::Selection;
 use crate::output::Output;
@@ -55,7 +56,7 @@ pub(crate) fn rebuild(
     for id in with_filesystem {
         let record = device.survey.volume(id).copied().unwrap_or_default();
         let name = show_name(record.name());
-        let (is_clean, mut volume) = is_clean(device.salvaged(source, id), (id, &name), found)?;
+        let (is_clean, mut volume) = is_clean(device.salvaged(source, id), (id, &name, &record), found)?;
         // What an update was cut off in is no whole filesystem, even if it looks like one.
         if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
             let known = saved.losses.len();
@@ -135,14 +136,14 @@ fn with_filesystem(device: &Device, mut source: Box<dyn Store>) -> (Vec<u32>, Bo
 /// True when nothing is wrong with the filesystem on a volume. The volume comes back.
 fn is_clean(
     volume: Salvaged,
-    (id, name): (u32, &str),
+    (id, name, record): (u32, &str, &VolumeRecord),
     found: &Found,
 ) -> Result<(bool, Salvaged), ImageError> {
     let mut report = CheckReport::default();
-    let volume_of = Some((id, name.to_owned()));
+    let room = Room::new(record.flags, volume.geometry(), 0, None);
     let (_, volume) = check_volume(
         volume,
-        volume_of,
+        Some(UbiVolume { id, name: name.to_owned(), room }),
         &Selection::default(),
         &Origin::new(found, Splices::default(), None),
         &mut report,

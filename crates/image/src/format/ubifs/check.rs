@@ -2,12 +2,13 @@
 
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_stack::fs::FileType;
-use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
+use floatgate_stack::ubifs::{Problem, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
-use crate::check::{CheckReport, Finding, Layer, Origin, VolumeCheck};
+use crate::check::{CheckReport, Finding, Layer, Origin, Outcome, VolumeCheck};
 use crate::content::{HEAD_BYTES, holds_ubifs};
 use crate::extract::show_path;
+use crate::fit::{self, Room};
 use crate::format::mapped::MappedVolume;
 use crate::{ImageError, Selection};
 
@@ -21,10 +22,21 @@ pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -
     })
 }
 
-/// Checks the filesystem of a volume; `name` is its number and name within UBI.
+/// A volume of UBI.
+#[derive(Clone, Debug)]
+pub(crate) struct UbiVolume {
+    /// Volume id.
+    pub id: u32,
+    /// Name of the volume.
+    pub name: String,
+    /// Its sizes.
+    pub room: Room,
+}
+
+/// Checks the filesystem of a volume, which is one of UBI unless the image is bare.
 pub(crate) fn check<S: Store + 'static>(
     volume: MappedVolume<S>,
-    name: Option<(u32, String)>,
+    name: Option<UbiVolume>,
     selection: &Selection,
     origin: &Origin,
     report: &mut CheckReport,
@@ -35,13 +47,13 @@ pub(crate) fn check<S: Store + 'static>(
 /// As [`check`], and gives the volume back.
 pub(crate) fn check_volume<S: Store + 'static>(
     volume: MappedVolume<S>,
-    name: Option<(u32, String)>,
+    name: Option<UbiVolume>,
     selection: &Selection,
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<(VolumeCheck, MappedVolume<S>), ImageError> {
     let survey = Survey::authenticated(volume, &selection.authenticate).map_err(|(error, _)| error)?;
-    let mut checked = describe(&survey, name.clone());
+    let mut checked = describe(&survey, name.as_ref());
     report.unlisted += survey.dropped_problems();
     let mapped = survey.volume();
     let finding_of = |problem: &Problem| {
@@ -52,29 +64,23 @@ pub(crate) fn check_volume<S: Store + 'static>(
         (finding(&problem, survey.tree()), problem.place)
     };
     let mut findings: Vec<(Finding, Option<(u32, u32)>)> = survey.problems().iter().map(finding_of).collect();
-    let needed = survey.superblock().map_or(0, |superblock| superblock.leb_count);
+    let superblock = survey.superblock().copied();
     let volume = survey.into_volume();
-    // Without UBI the volume is yet to be made.
-    if name.is_some() && needed > volume.geometry().lebs {
-        let what = format!("the filesystem has {needed} LEBs, the volume {}", volume.geometry().lebs);
-        findings.push((too_small(what), Some((0, 0))));
-        checked.mounts = false;
-    }
+    let misfits = match (&superblock, &name, &selection.flash) {
+        (Some(superblock), Some(ubi), _) => fit::of_volume(superblock, &ubi.room),
+        // Without UBI the volume is yet to be made.
+        (Some(superblock), None, Some(flash)) => fit::of_bare(superblock, flash),
+        _ => Vec::new(),
+    };
+    checked.mounts &= misfits.iter().all(|finding| finding.severity != Outcome::Damaged);
+    findings.extend(misfits.into_iter().map(|finding| (finding, Some((0, 0)))));
     for (finding, place) in &mut findings {
-        finding.volume = name.as_ref().map(|(_, name)| name.clone());
+        finding.volume = name.as_ref().map(|ubi| ubi.name.clone());
         let at = place.and_then(|(lnum, offset)| Some((volume.place(lnum)?, offset)));
         finding.offset = at.map(|(place, offset)| origin.file_byte(place + u64::from(offset)));
     }
     findings.into_iter().for_each(|(finding, _)| report.add(finding));
     Ok((checked, volume))
-}
-
-fn too_small(what: String) -> Finding {
-    let (structure, consequence) = (Structure::Superblock, "Linux does not mount the filesystem");
-    let mut finding =
-        Finding::new(Layer::of(structure), Severity::Damaged, structure.name(), what, consequence);
-    (finding.leb, finding.leb_offset) = (Some(0), Some(0));
-    finding
 }
 
 fn finding(problem: &Problem, tree: &Tree) -> Finding {
@@ -96,8 +102,8 @@ fn finding(problem: &Problem, tree: &Tree) -> Finding {
     finding
 }
 
-fn describe(survey: &Survey<dyn Volume>, name: Option<(u32, String)>) -> VolumeCheck {
-    let (id, name) = name.map_or((None, None), |(id, name)| (Some(id), Some(name)));
+fn describe(survey: &Survey<dyn Volume>, ubi: Option<&UbiVolume>) -> VolumeCheck {
+    let (id, name) = ubi.map_or((None, None), |ubi| (Some(ubi.id), Some(ubi.name.clone())));
     let mut checked = VolumeCheck {
         id,
         name,

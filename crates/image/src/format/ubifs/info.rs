@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use floatgate_media::ubifs::Superblock;
+use floatgate_media::ubifs::{KeyHash, Superblock};
 use floatgate_stack::Volume;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{
@@ -10,6 +10,8 @@ use floatgate_stack::ubifs::{
 };
 use serde::Serialize;
 
+use crate::check::Finding;
+use crate::fit;
 use crate::info::size;
 use crate::words::count;
 
@@ -40,12 +42,23 @@ pub struct UbifsInfo {
     pub double_hash: bool,
     /// Some files are encrypted.
     pub encrypted: bool,
+    /// The first mount for writing erases the free space again, whatever a programmer has written to it (`mkfs.ubifs -F`).
+    pub space_fixup: bool,
+    /// Bytes that only root may use (`mkfs.ubifs -R`).
+    pub reserved_bytes: u64,
+    /// Hash function of names, where it is not the usual one (`mkfs.ubifs -k`).
+    pub test_hash: bool,
     /// Nodes are authenticated.
     pub authenticated: bool,
     /// Authentication of the filesystem, if it has one.
     pub authentication: Option<AuthenticationInfo>,
     /// UUID of the filesystem.
     pub uuid: String,
+    /// What Linux does not accept, or cannot use, of the volume with this filesystem.
+    pub misfits: Vec<Finding>,
+    /// The superblock as it is stored.
+    #[serde(skip)]
+    pub(crate) superblock: Superblock,
     /// Number of the last commit.
     pub commit: Option<u64>,
     /// It was not unmounted: reading it replays the journal.
@@ -182,9 +195,14 @@ impl UbifsInfo {
             compression: compression_name(superblock.compression),
             double_hash: superblock.has(Flags::DOUBLE_HASH),
             encrypted: superblock.has(Flags::ENCRYPTION),
+            space_fixup: superblock.has(Flags::SPACE_FIXUP),
+            reserved_bytes: superblock.reserved_bytes,
+            test_hash: superblock.key_hash == KeyHash::Test,
             authenticated: superblock.has(Flags::AUTHENTICATION),
             authentication: AuthenticationInfo::new(superblock),
             uuid: uuid(&superblock.uuid),
+            misfits: Vec::new(),
+            superblock: *superblock,
             commit: master.map(|master| master.commit),
             needs_recovery: master.map(|master| master.dirty),
         }
@@ -238,10 +256,14 @@ impl UbifsInfo {
         for (_, feature) in features.into_iter().filter(|(has, _)| *has) {
             write!(f, ", {feature}")?;
         }
+        if self.space_fixup {
+            write!(f, "\n{indent}the first mount for writing erases the free space (mkfs.ubifs -F)")?;
+        }
         if let Some(authentication) = &self.authentication {
             write!(f, "\n{indent}{authentication}")?;
         }
-        writeln!(f, "\n{indent}UUID {}", self.uuid)
+        writeln!(f, "\n{indent}UUID {}", self.uuid)?;
+        fit::show(f, indent, &self.misfits)
     }
 
     /// The command that makes such a filesystem.
@@ -249,9 +271,15 @@ impl UbifsInfo {
         let (m, e, c, x) = (self.min_io_bytes, self.leb_bytes, self.max_lebs, self.compression);
         let [log, _, orphans] = self.area_lebs;
         let (j, fanout) = (self.journal_bytes, self.fanout);
+        let reserved = match self.reserved_bytes {
+            0 => String::new(),
+            bytes => format!(" -R {bytes}"),
+        };
+        let hash = if self.test_hash { " -k test" } else { "" };
+        let fixup = if self.space_fixup { " -F" } else { "" };
         writeln!(
             f,
-            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout} -r DIRECTORY -o {file}"
+            "{indent}mkfs.ubifs -m {m} -e {e} -c {c} -x {x} -j {j} -l {log} -p {orphans} -f {fanout}{reserved}{hash}{fixup} -r DIRECTORY -o {file}"
         )
     }
 }

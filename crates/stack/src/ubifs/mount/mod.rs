@@ -38,10 +38,11 @@ use super::tnc::Tnc;
 use crate::volume::Volume;
 pub(crate) use findings::Findings;
 pub use format::{FormatOptions, FormatStyle};
+pub use geometry::MIN_LEBS;
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
-pub use probe::{MasterState, probe};
+pub use probe::{MasterState, check_units, least_lebs, probe};
 
 /// Options of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

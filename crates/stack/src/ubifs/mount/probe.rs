@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::Superblock;
 
-use super::{Findings, master, superblock};
+use super::format::least_main_lebs;
+use super::{Findings, geometry, master, superblock};
 use crate::ubifs::error::Result;
 use crate::ubifs::io::{DynIo, Io};
-use crate::volume::Volume;
+use crate::volume::{Volume, VolumeGeometry};
 
 /// The state a filesystem was left in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,4 +29,21 @@ pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>
     let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
     let master = master::read(io, &mut Findings::default()).ok().map(|found| found.state());
     Ok((found.stored, master))
+}
+
+/// Fewest LEBs of a volume on which Linux mounts a filesystem: those that it has already, and those that its areas and its journal
+/// need, because `mkfs.ubifs` counts only the LEBs of its image.
+#[must_use]
+pub fn least_lebs(superblock: &Superblock) -> u32 {
+    let main = least_main_lebs(superblock);
+    let areas = superblock.areas_end().unwrap_or(u32::MAX);
+    areas.saturating_add(main).max(superblock.leb_count).max(geometry::MIN_LEBS)
+}
+
+/// Checks the smallest write and the LEB size of a volume against those of a filesystem.
+///
+/// # Errors
+/// The unit that differs: Linux does not mount the filesystem.
+pub fn check_units(superblock: &Superblock, volume: VolumeGeometry) -> Result<()> {
+    superblock::check_units(superblock, volume)
 }

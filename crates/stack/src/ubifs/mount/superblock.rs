@@ -160,7 +160,7 @@ fn check_version(superblock: &Superblock, read_only: bool) -> Result<()> {
     Err(Error::Superblock(format!("format {version} {allowed}: {FORMAT_VERSION} is the newest known")))
 }
 
-fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> {
+pub(super) fn check_units(superblock: &Superblock, geometry: VolumeGeometry) -> Result<()> {
     // Nodes begin at multiples of 8: UBIFS takes smaller units for units of 8.
     let unit = geometry.min_io_bytes.max(8);
     let pairs = [
