@@ -34,6 +34,7 @@
 #![no_std]
 
 mod bits;
+pub mod acl;
 pub mod cfi;
 pub mod crc;
 pub mod error;

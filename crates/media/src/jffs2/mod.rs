@@ -7,6 +7,7 @@
 //!
 //! Tables of the bytes: `docs/spec/jffs2.md`. Source of the facts: Linux 6.12, `include/uapi/linux/jffs2.h`, `fs/jffs2`.
 
+mod acl;
 mod body;
 mod dirent;
 mod header;
@@ -14,6 +15,7 @@ mod inode;
 mod summary;
 mod xattr;
 
+pub use acl::{AclEntries, acl_bytes, emit_acl};
 pub use body::Body;
 pub use dirent::{Dirent, DirentNode, dirent_type, file_type};
 pub use header::{Header, NodeType};
