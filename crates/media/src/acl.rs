@@ -101,17 +101,28 @@ impl AclEntry {
 }
 
 /// Reason why Linux refuses to set an ACL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AclFault {
     /// Entries are in another order, twice, or missing.
-    #[error("the entries of an ACL are the owner, users, the group, groups, the mask and the others, in this order")]
     Order,
     /// Users or groups are named without a mask.
-    #[error("an ACL with named users or groups needs a mask")]
     NoMask,
     /// A permission is none of read, write and execute.
-    #[error("permissions of an ACL entry out of range")]
     Permissions,
+}
+
+impl AclFault {
+    /// Words for it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Order => {
+                "the entries of an ACL are owner, users, group, groups, mask and others, in this order"
+            }
+            Self::NoMask => "an ACL with named users or groups needs a mask",
+            Self::Permissions => "the permissions of an ACL entry are more than read, write and execute",
+        }
+    }
 }
 
 /// Checks that entries make an ACL that Linux accepts. One without entries is no ACL.

@@ -33,8 +33,8 @@
 //! ```
 #![no_std]
 
-mod bits;
 pub mod acl;
+mod bits;
 pub mod cfi;
 pub mod crc;
 pub mod error;

@@ -20,7 +20,6 @@ mod session;
 mod tests;
 
 #[cfg(feature = "mount")]
-pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 #[cfg(feature = "mount")]
@@ -52,6 +51,14 @@ pub enum EditError {
         path: String,
         /// Description of the fault.
         error: fs::Error,
+    },
+    /// A file does not have an extended attribute.
+    #[error("{path}: the file has no extended attribute {name}")]
+    NoAttribute {
+        /// The path in the image.
+        path: String,
+        /// Name of the attribute.
+        name: String,
     },
     /// All changes together fill the filesystem.
     #[error("the changes do not fit: they leave no space on the filesystem")]
@@ -157,6 +164,10 @@ impl EditError {
     pub(crate) fn inside(path: &[u8]) -> impl FnOnce(fs::Error) -> Self {
         let path = show_name(path);
         move |error| Self::Inside { path, error }
+    }
+
+    pub(crate) fn no_attribute(path: &[u8], name: &[u8]) -> Self {
+        Self::NoAttribute { path: show_name(path), name: show_name(name) }
     }
 
     pub(crate) fn refused(path: &[u8], what: &'static str) -> Self {

@@ -119,7 +119,10 @@ mod tests {
         emit_acl(&ENTRIES, Endian::Big, &mut out);
         assert_eq!(out[..16], [0, 0, 0, 1, 0, 1, 0, 6, 0, 2, 0, 7, 0, 0, 3, 0xE8]);
         assert!(AclEntries::parse(&out, Endian::Big).unwrap().eq(ENTRIES));
-        assert!(AclEntries::parse(&out, Endian::Little).is_err(), "in the other byte order the version is another");
+        assert!(
+            AclEntries::parse(&out, Endian::Little).is_err(),
+            "in the other byte order the version is another"
+        );
         emit_acl(&ENTRIES, Endian::Little, &mut out);
         assert_eq!(out[..16], [1, 0, 0, 0, 1, 0, 6, 0, 2, 0, 7, 0, 0xE8, 3, 0, 0]);
         assert!(AclEntries::parse(&out, Endian::Little).unwrap().eq(ENTRIES));
@@ -131,7 +134,11 @@ mod tests {
         emit_acl(&ENTRIES, Endian::Little, &mut out);
         for len in 0..out.len() {
             // Whole entries without an id are an ACL; Linux does not check the order of what is on flash.
-            assert_eq!(AclEntries::parse(&out[..len], Endian::Little).is_ok(), len == 4 || len == 8, "{len} bytes");
+            assert_eq!(
+                AclEntries::parse(&out[..len], Endian::Little).is_ok(),
+                len == 4 || len == 8,
+                "{len} bytes"
+            );
         }
         let place = |at: usize, byte: u8| {
             let mut wrong = out;

@@ -339,6 +339,7 @@ impl Jffs2<dyn Mtd> {
         self.damage.extend(self.names.faults());
         self.damage.extend(self.xattrs.faults());
         self.note_lost_xattrs();
+        self.damage.extend(self.xattrs.bad_acls(self.endian));
         self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {

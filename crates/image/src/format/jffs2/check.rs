@@ -55,6 +55,8 @@ const MARKED: &str =
 
 const NO_XATTR: &str = "the node of the attribute is lost, or damaged: Linux leaves it out";
 
+const INVALID_ACL: &str = "Linux fails with EINVAL when anyone but the owner opens the file";
+
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
 /// Checks a JFFS2.
@@ -479,6 +481,7 @@ impl<'c> Check<'c> {
                 Fault::ListedAs { .. } => LISTED_AS,
                 Fault::Marked => MARKED,
                 Fault::NoXattr { .. } => NO_XATTR,
+                Fault::Acl { .. } => INVALID_ACL,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 Fault::Summary => NO_SUMMARY,
                 _ if is_torn => TORN,
@@ -489,7 +492,7 @@ impl<'c> Check<'c> {
             let has_place = !matches!(damage.fault, Fault::Missing { .. });
             finding.offset = has_place.then(|| self.origin.file_byte(damage.at));
             finding.name_paths(path.map(str::to_owned).into_iter());
-            if let Fault::NoXattr { inode, .. } = damage.fault {
+            if let Fault::NoXattr { inode, .. } | Fault::Acl { inode, .. } = damage.fault {
                 self.of_inodes.entry(inode).or_default().push(self.report.findings.len());
             }
             self.report.add(finding);
@@ -504,7 +507,7 @@ const fn structure(damage: &Damage) -> &'static str {
         Fault::LastVersion { .. } => "version",
         Fault::Summary => "summary",
         Fault::Marked => "mark",
-        Fault::NoXattr { .. } => "attribute",
+        Fault::NoXattr { .. } | Fault::Acl { .. } => "attribute",
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
             "name"
         }

@@ -233,7 +233,8 @@ impl Wrong {
             | Fault::Data { .. }
             | Fault::Mode { .. }
             | Fault::NoNumber
-            | Fault::NoXattr { .. } => Some(&mut self.bad_nodes),
+            | Fault::NoXattr { .. }
+            | Fault::Acl { .. } => Some(&mut self.bad_nodes),
             _ => None,
         };
         of_its_kind.map(|places| places.insert(damage.at));
