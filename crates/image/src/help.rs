@@ -287,6 +287,7 @@ impl Help for EditError {
 
     fn help(&self) -> String {
         let text = match self {
+            Self::TooSmall { growth: Some(growth), .. } => return growth.help(),
             Self::TooSmall { .. } => {
                 "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
             }

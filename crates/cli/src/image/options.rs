@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
 use crate::help::Help;
+use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
+use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
@@ -123,4 +125,11 @@ fn try_read(path: &Path, peb_size: Option<u32>) -> Result<Image, ImageError> {
 pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
     let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
     Failure::new(format!("{name}{error}"), error.help())
+}
+
+/// Prints how a file that was written goes back to flash. What is no file, such as a block device, is there already.
+pub(super) fn tell_write_back(write_back: WriteBack, file: &Path) {
+    if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        output::tell(&write_back.line(file));
+    }
 }

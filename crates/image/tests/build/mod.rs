@@ -8,6 +8,7 @@
 
 mod directories;
 mod foreign;
+mod grown;
 mod memory;
 mod support;
 mod tars;

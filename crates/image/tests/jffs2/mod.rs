@@ -11,6 +11,7 @@ mod dumped;
 mod edited;
 mod marked;
 mod mutated;
+mod old;
 mod repaired;
 mod shifted;
 

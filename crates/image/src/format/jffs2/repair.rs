@@ -182,7 +182,7 @@ impl Wrong {
                     let at = origin.file_byte(first);
                     saved.lose(
                         "/",
-                        format!("{nodes} of the other byte order, the first at byte {at} ({at:#x})"),
+                        format!("{nodes} of the other byte order or magic, the first at byte {at} ({at:#x})"),
                     );
                     let erase = shape.erase_bytes;
                     wrong.places.extend((first..found.len).step_by(erase as usize));
