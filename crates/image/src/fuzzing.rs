@@ -82,7 +82,7 @@ pub fn mend_jffs2(bytes: &mut [u8]) {
 
 fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
     let in_order = |mut bytes: [u8; 4]| {
-        if endian == Endian::Big {
+        if endian.is_big() {
             bytes.reverse();
         }
         bytes
@@ -98,10 +98,7 @@ fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
         }
     };
     seal(node, 0..8, 8);
-    let kind = match endian {
-        Endian::Little => node.get(2),
-        Endian::Big => node.get(3),
-    };
+    let kind = node.get(if endian.is_big() { 3 } else { 2 });
     match kind {
         Some(1) => {
             let name_len = node.get(28).map_or(0, |&len| usize::from(len));

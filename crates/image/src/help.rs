@@ -290,6 +290,7 @@ impl Help for EditError {
 
     fn help(&self) -> String {
         let text = match self {
+            Self::TooSmall { growth: Some(growth), .. } => return growth.help(),
             Self::TooSmall { .. } => {
                 "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
             }
@@ -298,6 +299,9 @@ impl Help for EditError {
                 "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
             }
             Self::Image(error) => return error.help(),
+            Self::NoAttribute { .. } => {
+                "the image is unchanged; `floatgate image stat` lists the attributes of a file"
+            }
             Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
                 "the image is unchanged; remove something first, or let it grow with --grow"
             }

@@ -77,6 +77,7 @@ mod tests;
 pub mod ubinize;
 pub mod walk;
 pub mod words;
+pub mod write_back;
 
 pub use error::ImageError;
 pub use file_row::FileRow;

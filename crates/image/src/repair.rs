@@ -25,6 +25,7 @@ use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
 use crate::words::count;
+use crate::write_back::WriteBack;
 
 /// Sizes of eraseblocks for which a JFFS2 is mended at most.
 const SIZES_TRIED: usize = 3;
@@ -85,6 +86,9 @@ pub struct RepairReport {
     pub bytes_before: u64,
     /// Bytes of the new file.
     pub bytes: u64,
+    /// Kind of the new file, to write it to flash.
+    #[serde(skip)]
+    pub write_back: WriteBack,
 }
 
 /// A volume that had to grow.
@@ -220,6 +224,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         bytes_before: bytes_before?,
         bytes: bytes?,
         outcome: Repaired::Wholly,
+        write_back: WriteBack::of(&image),
     };
     report.outcome = match (report.before.outcome, report.losses.is_empty()) {
         (_, false) => Repaired::WithLosses,

@@ -33,6 +33,7 @@
 //! ```
 #![no_std]
 
+pub mod acl;
 mod bits;
 pub mod cfi;
 pub mod crc;

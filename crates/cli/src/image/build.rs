@@ -11,6 +11,7 @@ use floatgate_image::build::{
 };
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::UbinizeError;
+use floatgate_image::write_back::WriteBack;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};
@@ -128,7 +129,7 @@ enum Format {
     Ubi,
     /// A bare UBIFS, for ubiupdatevol or ubinize
     Ubifs,
-    /// A JFFS2, for flash_erase and nandwrite; with --page-size 1 for NOR, where eraseblocks begin with a clean marker
+    /// A JFFS2: for NOR, where eraseblocks begin with a clean marker, unless --page-size says that it is for NAND
     Jffs2,
 }
 
@@ -168,7 +169,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => Failure::new(&error, error.help()),
     };
     let built = build(&source, file, &options).map_err(failed)?;
+    let write_back = WriteBack::of_built(&options).map_err(failed)?;
     common::finish(output)?;
+    if !args.report_format.is_for_programs() {
+        options::tell_write_back(write_back, &args.output);
+    }
     args.report(&built)
 }
 
@@ -275,7 +280,10 @@ impl Args {
             text.map_err(|error| Failure::new(format!("{}: {error}", path.display()), "name a text file"))
         });
         Ok(BuildOptions {
-            shape: self.flash.shape()?,
+            shape: match self.format {
+                Format::Jffs2 => self.flash.shape_for_jffs2()?,
+                Format::Ubi | Format::Ubifs => self.flash.shape()?,
+            },
             container,
             format,
             uuid: self.uuid.map(|uuid| uuid.0),

@@ -57,6 +57,9 @@ fn run_repair(args: &Args, out: &Path) -> Outcome {
     let report = repair(args.image.file()?, out, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
+    if !args.format.is_for_programs() {
+        options::tell_write_back(report.write_back, out);
+    }
     Ok(match report.outcome {
         Repaired::Intact | Repaired::Wholly => ExitCode::SUCCESS,
         Repaired::WithLosses => ExitCode::from(1),

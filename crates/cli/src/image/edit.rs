@@ -422,6 +422,7 @@ impl EditArgs {
         })?;
         if !self.format.is_for_programs() {
             tell_losses(&edited.losses);
+            options::tell_write_back(committed.write_back, committed.file.as_ref());
         }
         Ok(if edited.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }

@@ -10,6 +10,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::check::Finding;
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
+use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
@@ -133,5 +134,12 @@ pub(super) fn tell_warnings(warnings: &[Finding]) {
     for Finding { volume, what, consequence, .. } in warnings {
         let volume = volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>();
         output::tell(&format!("warning: {volume}{what}: {consequence}"));
+    }
+}
+
+/// Prints how a file that was written goes back to flash. What is no file, such as a block device, is there already.
+pub(super) fn tell_write_back(write_back: WriteBack, file: &Path) {
+    if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        output::tell(&write_back.line(file));
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct FlashArgs {
     #[command(flatten)]
     chip: ChipArgs,
 
-    /// Smallest write: bytes of a page, 1 on NOR
+    /// Smallest write: bytes of a page, 1 on NOR [default: 1 for a JFFS2]
     #[arg(long, short = 'm', visible_alias = "min-io-size", value_name = "BYTES", value_parser = bytes32, conflicts_with_all = ["part", "setup"])]
     page_size: Option<u32>,
 
@@ -100,9 +100,20 @@ pub(super) struct FlashArgs {
 }
 
 impl FlashArgs {
+    /// The sizes of the flash for UBI, which has pages.
     pub(super) fn shape(&self) -> Result<FlashShape, Failure> {
+        self.shape_or(None)
+    }
+
+    /// The sizes of the flash for a JFFS2, by default of NOR, as `mkfs.jffs2` makes it: its nodes know no pages.
+    pub(super) fn shape_for_jffs2(&self) -> Result<FlashShape, Failure> {
+        self.shape_or(Some(1))
+    }
+
+    /// The sizes of the flash; `usual_page` are the bytes of a page unless they are given.
+    fn shape_or(&self, usual_page: Option<u32>) -> Result<FlashShape, Failure> {
         let named = self.chip.shape()?;
-        let mut shape = match (named, self.page_size, self.peb_size) {
+        let mut shape = match (named, self.page_size.or(usual_page), self.peb_size) {
             (Some(shape), ..) => shape,
             (None, Some(page_bytes), Some(peb_bytes)) => FlashShape {
                 page_bytes,
@@ -112,10 +123,11 @@ impl FlashArgs {
                 size: None,
             },
             _ => {
-                return Err(Failure::new(
-                    "the sizes of the flash are not known",
-                    "--part NAME takes a chip's (`floatgate parts` lists them), --setup NAME a board's; else give --page-size and --peb-size",
-                ));
+                let own = if usual_page.is_some() { "--peb-size" } else { "--page-size and --peb-size" };
+                let help = format!(
+                    "--part NAME takes a chip's (`floatgate parts` lists them), --setup NAME a board's; else give {own}"
+                );
+                return Err(Failure::new("the sizes of the flash are not known", help));
             }
         };
         shape.sub_page_bytes = self.sub_page_size.unwrap_or(shape.sub_page_bytes);

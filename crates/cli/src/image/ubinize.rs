@@ -8,6 +8,7 @@ use crate::output::ReportFormat;
 use floatgate_image::check::Finding;
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
+use floatgate_image::write_back::WriteBack;
 use floatgate_stack::FileStore;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut store = FileStore::new(file).map_err(|error| failed(error.into()))?;
     let made = ubinize(&shape, &headers, &volumes, &mut store).map_err(failed)?;
     common::finish(output)?;
+    if !args.format.is_for_programs() {
+        let vid_header_offset = geometry.vid_header_offset();
+        options::tell_write_back(WriteBack::Ubi { vid_header_offset }, &args.output);
+    }
     let report = Report {
         file: args.output.display().to_string(),
         volumes: volumes.len(),

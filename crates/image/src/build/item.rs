@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use floatgate_media::ubifs::BLOCK_BYTES;
-use floatgate_stack::fs::{DeviceNumber, FileFlags, Timestamp};
+use floatgate_stack::fs::{DeviceNumber, FileFlags, FileType, Timestamp};
 
 use super::super::extract::Loss;
 use super::BuildError;
@@ -34,6 +34,21 @@ pub(super) enum ItemKind {
     CharacterDevice(DeviceNumber),
     Fifo,
     Socket,
+}
+
+impl ItemKind {
+    /// Type of the file; of another name of a file that came before that of a regular one.
+    pub(super) const fn file_type(&self) -> FileType {
+        match self {
+            Self::Directory => FileType::Directory,
+            Self::Regular(_) | Self::Link(_) => FileType::Regular,
+            Self::Symlink(_) => FileType::Symlink,
+            Self::BlockDevice(_) => FileType::BlockDevice,
+            Self::CharacterDevice(_) => FileType::CharacterDevice,
+            Self::Fifo => FileType::Fifo,
+            Self::Socket => FileType::Socket,
+        }
+    }
 }
 
 /// Extended attributes: names with prefixes and values.

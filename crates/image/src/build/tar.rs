@@ -3,6 +3,7 @@
 //! ustar, POSIX.1-2001 (pax) with nanoseconds, long names and extended attributes, GNU's long names; sparse files as GNU tar
 //! writes them. The records of pax are read here: their values may hold any bytes.
 
+mod acl;
 mod records;
 mod sparse;
 

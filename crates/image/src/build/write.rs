@@ -2,8 +2,8 @@
 
 use floatgate_media::ubifs::{MAX_INODE_DATA, MAX_NAME_BYTES};
 use floatgate_stack::fs::{
-    AttributeChanges, CompressedBlock, Error, FileFlags, FileSystem, FileType, FilledFile, NewFile, NewKind,
-    SetXattr, Timestamp,
+    Acl, AttributeChanges, CompressedBlock, Error, FileFlags, FileSystem, FileType, FilledFile, NewFile,
+    NewKind, SetXattr, Timestamp, is_acl,
 };
 
 use super::super::ImageError;
@@ -12,9 +12,6 @@ use super::compress::Piece;
 use super::identity::Identity;
 use super::item::{Batch, Item, ItemKind, Step};
 use super::{BuildError, Overrides};
-
-/// Kinds of extended attributes that UBIFS has.
-const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 /// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).
 const MAX_XATTR_LIST: usize = 65536;
@@ -279,20 +276,28 @@ impl<'f> Writer<'f> {
         self.keep_loss(&item.path, outcome).map(|()| true)
     }
 
-    /// Attributes that UBIFS cannot have are losses.
+    /// Attributes that the filesystem cannot have are losses.
     fn keep_possible_xattrs(&mut self, item: &mut Item) {
+        let holds = self.fs.holds();
         let mut list = 0;
         let mut lost = Vec::new();
+        let of_type = item.kind.file_type();
         item.xattrs.retain(|(name, value)| {
             list += name.len() + 1;
-            let what = if !XATTR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-                "UBIFS has attributes of user, trusted and security only"
+            let what = if !holds.acls && is_acl(name) {
+                "UBIFS has no ACLs".to_owned()
+            } else if !holds.xattr(name) {
+                "the filesystem has no attributes of this namespace".to_owned()
+            } else if is_acl(name)
+                && let Err(error) = Acl::check_type(name, of_type).and_then(|()| Acl::of_xattr(value))
+            {
+                error.to_string()
             } else if value.len() > MAX_INODE_DATA as usize {
-                "its value is longer than 4096 bytes"
+                "its value is longer than 4096 bytes".to_owned()
             } else if name.len() > MAX_NAME_BYTES || name.contains(&0) {
-                "its name is not possible"
+                "its name is not possible".to_owned()
             } else if list > MAX_XATTR_LIST {
-                "there are too many"
+                "there are too many".to_owned()
             } else {
                 return true;
             };

@@ -9,8 +9,11 @@ use floatgate_stack::fs::{
 use super::{EditError, Edited, ImagePath, Permissions};
 use crate::walk::Walk;
 
-/// Prefixes that attributes can have in UBIFS.
-const XATTR_PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+/// Names that attributes have in every filesystem.
+const XATTR_NAMES: &str = "attributes are named user.NAME, trusted.NAME or security.NAME";
+
+/// Names that attributes have in a filesystem with ACLs.
+const XATTR_AND_ACL_NAMES: &str = "attributes are named user.NAME, trusted.NAME, security.NAME, system.posix_acl_access or system.posix_acl_default";
 
 /// Changes of an inode, if there are any.
 type Changes<'c> = dyn Fn(&mut dyn FileSystem, u32) -> Result<Option<AttributeChanges>, Error> + 'c;
@@ -303,15 +306,16 @@ impl<'f> Editor<'f> {
     /// Sets an extended attribute, or removes it if there is no value.
     ///
     /// # Errors
-    /// The file or the attribute is not there; a name that UBIFS does not have.
+    /// The file or the attribute is not there; a name that the filesystem does not have; an ACL that Linux refuses.
     pub fn set_xattr(
         &mut self,
         path: &ImagePath,
         name: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), EditError> {
-        if !is_xattr_name(name) {
-            let what = "attributes are named user.NAME, trusted.NAME or security.NAME";
+        let holds = self.fs.holds();
+        if !holds.xattr(name) {
+            let what = if holds.acls { XATTR_AND_ACL_NAMES } else { XATTR_NAMES };
             return Err(EditError::refused(name, what));
         }
         let inode = path.inode(self.fs)?;
@@ -320,11 +324,9 @@ impl<'f> Editor<'f> {
             None => self.fs.remove_xattr(inode, name),
         };
         self.done.entries += 1;
-        outcome.map_err(path.failed())
+        outcome.map_err(|error| match error {
+            Error::NotFound => path.no_attribute(name),
+            error => path.failed()(error),
+        })
     }
-}
-
-/// True when UBIFS keeps attributes of such names.
-pub(crate) fn is_xattr_name(name: &[u8]) -> bool {
-    XATTR_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix))
 }

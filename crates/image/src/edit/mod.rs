@@ -20,7 +20,6 @@ mod session;
 mod tests;
 
 #[cfg(feature = "mount")]
-pub(super) use editor::is_xattr_name;
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 #[cfg(feature = "mount")]
@@ -37,6 +36,7 @@ use serde::Serialize;
 use super::ImageError;
 use super::extract::{Loss, show_name};
 use super::open::{Growth, Part};
+use crate::info::size;
 use crate::words::count;
 
 /// Reason for which a change was not made. The image is as it was.
@@ -52,6 +52,14 @@ pub enum EditError {
         path: String,
         /// Description of the fault.
         error: fs::Error,
+    },
+    /// A file does not have an extended attribute.
+    #[error("{path}: the file has no extended attribute {name}")]
+    NoAttribute {
+        /// The path in the image.
+        path: String,
+        /// Name of the attribute.
+        name: String,
     },
     /// All changes together fill the filesystem.
     #[error("the changes do not fit: they leave no space on the filesystem")]
@@ -82,11 +90,13 @@ pub enum EditError {
         /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
         over: Option<u32>,
     },
-    /// The filesystem has too few LEBs for the write buffers and the garbage collector.
-    #[error("no space for a change: the filesystem has {lebs} LEBs, too few to be mounted for writing")]
+    /// The filesystem has too few LEBs to be mounted for writing.
+    #[error("no space for a change: {why}{}", never_attached(.growth.as_ref()))]
     TooSmall {
-        /// Number of LEBs that it has.
-        lebs: u64,
+        /// Size that it has.
+        why: TooSmall,
+        /// Size that makes the change possible, where that is known.
+        growth: Option<NeededGrowth>,
     },
     /// The change needs more room, and the filesystem has all that it can have.
     #[error("{error}; the {} cannot have more than {}", .growth.what, count(u64::from(.growth.max), .growth.unit))]
@@ -107,6 +117,49 @@ pub enum EditError {
         /// Reason.
         what: &'static str,
     },
+}
+
+/// Reason why a filesystem has too few LEBs to be mounted for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TooSmall {
+    /// They are too few for the write buffers and the garbage collector.
+    #[error("the filesystem has {0} LEBs, too few to be mounted for writing")]
+    Lebs(u64),
+    /// The journal that it was made with is larger than its main area.
+    #[error("the journal of {} is larger than the filesystem: it was made for a larger volume", size(*.0))]
+    Journal(u64),
+}
+
+/// Size of a volume, and of the flash around it, that makes a change possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeededGrowth {
+    /// `volume` or `image`.
+    pub what: &'static str,
+    /// LEBs that it needs.
+    pub lebs: u64,
+    /// Eraseblocks of the partition and bytes of one, without the reserve for bad blocks; `None` without UBI.
+    pub partition: Option<(u64, u32)>,
+    /// UBI is to give the volume all free space when it first attaches the image, and has not.
+    pub is_new: bool,
+}
+
+fn never_attached(growth: Option<&NeededGrowth>) -> &'static str {
+    if growth.is_some_and(|growth| growth.is_new) {
+        "; UBI enlarges it when it first attaches the image, which has not happened yet"
+    } else {
+        ""
+    }
+}
+
+impl NeededGrowth {
+    /// Words for what helps.
+    pub(crate) fn help(&self) -> String {
+        let partition = self.partition.map_or(String::new(), |(pebs, peb)| {
+            let bytes = size(pebs * u64::from(peb));
+            format!(", for which the partition needs at least {pebs} PEBs ({bytes}) and those reserved for bad blocks")
+        });
+        format!("the image is unchanged; --grow enlarges the {} to {} LEBs{partition}", self.what, self.lebs)
+    }
 }
 
 /// Words for the sizes that something can have.
@@ -139,9 +192,14 @@ impl EditError {
         match error {
             ImageError::Ubifs(ubifs::Error::Node {
                 lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field: "LEBs", value: lebs }, .. },
+                source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
                 ..
-            }) => Self::TooSmall { lebs },
+            }) if field == "LEBs" => Self::TooSmall { why: TooSmall::Lebs(value), growth: None },
+            ImageError::Ubifs(ubifs::Error::Node {
+                lnum: 0,
+                source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
+                ..
+            }) if field == "journal size" => Self::TooSmall { why: TooSmall::Journal(value), growth: None },
             error => Self::Image(error),
         }
     }
@@ -157,6 +215,10 @@ impl EditError {
     pub(crate) fn inside(path: &[u8]) -> impl FnOnce(fs::Error) -> Self {
         let path = show_name(path);
         move |error| Self::Inside { path, error }
+    }
+
+    pub(crate) fn no_attribute(path: &[u8], name: &[u8]) -> Self {
+        Self::NoAttribute { path: show_name(path), name: show_name(name) }
     }
 
     pub(crate) fn refused(path: &[u8], what: &'static str) -> Self {

@@ -70,6 +70,11 @@ impl ImagePath {
         }
     }
 
+    /// An attribute is missing that the file at this path should have.
+    pub(super) fn no_attribute(&self, name: &[u8]) -> EditError {
+        EditError::no_attribute(&self.bytes, name)
+    }
+
     /// Turns an error into one at this path.
     pub(super) fn failed(&self) -> impl FnOnce(Error) -> EditError {
         EditError::inside(&self.bytes)

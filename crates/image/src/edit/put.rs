@@ -10,7 +10,6 @@ use floatgate_stack::fs::{AttributeChanges, DeviceNumber, Error, Name, NewKind, 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::editor::is_xattr_name;
 use super::{EditError, Editor, ImagePath, Owner};
 use crate::build::lost_time;
 use crate::extract::{Loss, show_name};
@@ -210,9 +209,10 @@ impl Put<'_, '_> {
 
     /// Extended attributes; those that the filesystem does not keep are losses.
     fn xattrs(&mut self, job: &Job, inode: u32) -> Result<(), EditError> {
+        let holds = self.editor.fs.holds();
         for name in list_xattrs(&job.source).map_err(EditError::host(&job.source))? {
             let value = match get_xattr(&job.source, &name) {
-                Ok(value) if is_xattr_name(&name) => value,
+                Ok(value) if holds.xattr(&name) => value,
                 Ok(_) => {
                     self.lose(job, &name, "the filesystem keeps no such attributes");
                     continue;

@@ -11,16 +11,22 @@ use serde::Serialize;
 
 use super::paths::Paths;
 use super::pending::erase;
-use super::{EditError, Edited, Editor};
+use super::{EditError, Edited, Editor, NeededGrowth};
 use crate::detect::{Content, Found};
 use crate::extract::Loss;
+use crate::info::selected_info;
 use crate::oob_store::OobPages;
 use crate::open::{FilePending, Growth, store_of};
 use crate::output::{self, Output};
+use crate::write_back::WriteBack;
 use crate::{Access, Image, ImageError, ImageFs, Lock, Selection};
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
+
+/// PEBs that UBI needs beside those of volumes and the reserve for bad blocks: two copies of the volume table, one for wear levelling, one
+/// for atomic changes of a LEB.
+const UBI_PEBS: u64 = 4;
 
 /// Options of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +71,7 @@ pub(super) struct Ended {
     pub(super) pending: FilePending,
     free_blocks: u64,
     grown: Vec<Grown>,
+    write_back: WriteBack,
     found: Found,
     oob: Option<OobPages>,
     path: PathBuf,
@@ -100,6 +107,9 @@ pub struct Committed {
     pub free_blocks: u64,
     /// Sizes that are larger than before.
     pub grown: Vec<Grown>,
+    /// Kind of the file, to write it to flash.
+    #[serde(skip)]
+    pub write_back: WriteBack,
 }
 
 /// A size that a change has made larger.
@@ -172,7 +182,8 @@ impl Session {
             image.vacate(&found, len.saturating_sub(found.offset))?;
         }
         image.mount_again(&found)?;
-        Ok(Ended { free_blocks, grown, pending, found, oob, path, output, _lock: lock })
+        let write_back = WriteBack::of(&image);
+        Ok(Ended { write_back, free_blocks, grown, pending, found, oob, path, output, _lock: lock })
     }
 }
 
@@ -189,7 +200,12 @@ pub fn edit(
     options: &EditOptions,
     change: &Change<'_>,
 ) -> Result<(Committed, Edited), EditError> {
-    edit_growing(path, options, change).map_err(|error| match growth_of(path, options) {
+    let changed =
+        edit_growing(path, options, change).and_then(|(ended, edited)| Ok((ended.write()?, edited)));
+    changed.map_err(|error| match growth_of(path, options) {
+        Ok(Some(growth)) if options.growth == GrowTo::Keep && matches!(error, EditError::TooSmall { .. }) => {
+            with_needed_growth(error, growth, (path, options), change)
+        }
         Ok(Some(growth))
             if error.wants_room() && growth.max.max(growth.lasting) <= options.growth.tried(growth) =>
         {
@@ -205,11 +221,40 @@ fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, Image
         .growth(&options.selection, options.recover)
 }
 
+/// Has an error tell the size with which the change is possible: that which it would grow to.
+fn with_needed_growth(
+    error: EditError,
+    before: Growth,
+    (path, options): (&Path, &EditOptions),
+    change: &Change<'_>,
+) -> EditError {
+    let EditError::TooSmall { why, .. } = error else { return error };
+    let growing = EditOptions { growth: GrowTo::Needed, ..options.clone() };
+    let grown = edit_growing(path, &growing, change).ok().map(|(ended, _)| ended.grown);
+    let lebs = grown.map(|grown| grown.first().map_or(before.volume.into(), |grown| grown.to));
+    let growth = lebs.map(|lebs| needed_growth(path, options, before, lebs));
+    EditError::TooSmall { why, growth }
+}
+
+fn needed_growth(path: &Path, options: &EditOptions, before: Growth, lebs: u64) -> NeededGrowth {
+    // The volume was chosen already, and the sizes are those of the whole device.
+    let selection = Selection { volume: None, ..options.selection.clone() };
+    let info = Image::open_sized(path, Access::Read, options.selection.peb_bytes)
+        .and_then(|image| selected_info(&image, &selection));
+    let ubi = info.ok().and_then(|info| info.images.into_iter().find_map(|image| image.ubi));
+    let partition = ubi.as_ref().map(|ubi| {
+        let all: u64 = ubi.volumes.iter().map(|volume| u64::from(volume.lebs)).sum();
+        (all.saturating_sub(before.volume.into()) + lebs + UBI_PEBS, ubi.peb_bytes)
+    });
+    let is_new = ubi.is_some_and(|ubi| ubi.volumes.iter().any(|volume| volume.autoresize));
+    NeededGrowth { what: before.what, lebs, partition, is_new }
+}
+
 fn edit_growing(
     path: &Path,
     options: &EditOptions,
     change: &Change<'_>,
-) -> Result<(Committed, Edited), EditError> {
+) -> Result<(Ended, Edited), EditError> {
     if options.growth == GrowTo::Keep {
         return attempt(path, options, None, change);
     }
@@ -232,12 +277,13 @@ fn edit_growing(
     outcome
 }
 
+/// Changes an image up to the point where it would be written.
 fn attempt(
     path: &Path,
     options: &EditOptions,
     grow: Option<(u32, Growth)>,
     change: &Change<'_>,
-) -> Result<(Committed, Edited), EditError> {
+) -> Result<(Ended, Edited), EditError> {
     let mut session = Session::with_lebs(path, options, grow.map(|(lebs, _)| lebs))?;
     let larger = grow.filter(|(lebs, growth)| *lebs > growth.volume);
     session.grown.extend(larger.map(|(lebs, growth)| Grown {
@@ -250,7 +296,7 @@ fn attempt(
     change(&mut editor)?;
     let mut edited = editor.done;
     edited.losses.append(&mut session.losses);
-    Ok((session.commit()?, edited))
+    Ok((session.end_mount()?, edited))
 }
 
 impl Ended {
@@ -270,7 +316,8 @@ impl Ended {
             grown.push(Grown { what: "file", unit: "byte", from, to });
         }
         let file = file.display().to_string();
-        Ok(Committed { file, written_bytes, free_blocks: self.free_blocks, grown })
+        let (free_blocks, write_back) = (self.free_blocks, self.write_back);
+        Ok(Committed { file, written_bytes, free_blocks, grown, write_back })
     }
 
     fn write_in_place(&self) -> Result<u64, ImageError> {

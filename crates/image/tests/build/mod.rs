@@ -9,6 +9,7 @@
 mod directories;
 mod fits;
 mod foreign;
+mod grown;
 mod memory;
 mod support;
 mod tars;

@@ -225,7 +225,7 @@ fn what_ubifs_cannot_have_is_listed_and_the_rest_is_there() {
     tar.records(&[
         ("SCHILY.xattr.system.posix_acl_access", b"x"),
         ("SCHILY.xattr.user.long", &[7; 4097]),
-        ("SCHILY.acl.default", b"user::rwx"),
+        ("SCHILY.acl.default", b"user::rwx,group::r-x,other::r-x"),
         ("SCHILY.xattr.user.kept", b"1"),
     ]);
     tar.entry(EntryType::Regular, "file", b"data");
@@ -246,9 +246,9 @@ fn what_ubifs_cannot_have_is_listed_and_the_rest_is_there() {
     let built = from_tar(&bytes, &options(Compression::Zstd)).unwrap();
     let losses = built.losses();
     for part in [
-        "/file: extended attribute system.posix_acl_access",
+        "/file: extended attribute system.posix_acl_access: UBIFS has no ACLs",
         "/file: extended attribute user.long",
-        "/file: its access control list",
+        "/file: extended attribute system.posix_acl_default: UBIFS has no ACLs",
         "nnn: ",
         "/file/below: ",
         "escape: the path leads out",

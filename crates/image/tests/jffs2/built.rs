@@ -12,6 +12,7 @@ use floatgate_image::edit::{EditError, EditOptions, GrowTo, ImagePath, Owner, Pu
 use floatgate_image::help::Help as _;
 use floatgate_image::repair::{Repaired, repair};
 use floatgate_image::{Access, Image, ImageError, Selection};
+use floatgate_media::jffs2::Endian;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 
@@ -37,6 +38,12 @@ fn options(compression: Compression, pad_bytes: Option<u64>) -> BuildOptions {
         overrides: Overrides::default(),
         device_table: None,
     }
+}
+
+/// Options for an image of a byte order.
+pub(crate) fn options_of(endian: Endian, overrides: Overrides) -> BuildOptions {
+    let jffs2 = Jffs2Options { big_endian: endian == Endian::Big, ..Jffs2Options::default() };
+    BuildOptions { container: Container::Jffs2(jffs2), overrides, ..options(Compression::Zlib, None) }
 }
 
 fn built(source: &Source, options: &BuildOptions) -> Result<Built, BuildError> {

@@ -145,22 +145,22 @@ fn made(kind: Kind, removes: bool) -> Vec<u8> {
 }
 
 /// A folder with an image in a file.
-fn folder(bytes: &[u8]) -> (TempDir, PathBuf) {
+pub(crate) fn folder(bytes: &[u8]) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     fs::write(&path, bytes).unwrap();
     (folder, path)
 }
 
-fn options() -> EditOptions {
+pub(crate) fn options() -> EditOptions {
     EditOptions { time: NOW, ..EditOptions::default() }
 }
 
-fn path(path: &str) -> ImagePath {
+pub(crate) fn path(path: &str) -> ImagePath {
     ImagePath::new(path).unwrap()
 }
 
-fn change(
+pub(crate) fn change(
     image: &Path,
     options: &EditOptions,
     change: impl Fn(&mut Editor<'_>) -> Result<(), EditError>,
@@ -195,7 +195,7 @@ pub(crate) fn put(
     })
 }
 
-fn mount(path: &Path) -> Box<dyn FileSystem> {
+pub(crate) fn mount(path: &Path) -> Box<dyn FileSystem> {
     let image = Image::open(path, Access::Read).unwrap();
     image.mount(&Selection::default(), false, Behaviour::default()).unwrap()
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
+mod acl;
 mod around;
 mod beginning;
 mod built;
@@ -10,6 +11,7 @@ mod dumped;
 mod edited;
 mod marked;
 mod mutated;
+mod old;
 mod repaired;
 mod shifted;
 

@@ -81,14 +81,15 @@ fn small(kind: Kind) -> Vec<u8> {
 
 fn number(bytes: &[u8], endian: Endian) -> u64 {
     let add = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
-    if endian == Endian::Big { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
+    if endian.is_big() { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
 }
 
 fn put_number(bytes: &mut [u8], endian: Endian, number: u64) {
     let width = bytes.len();
-    match endian {
-        Endian::Little => bytes.copy_from_slice(&number.to_le_bytes()[..width]),
-        Endian::Big => bytes.copy_from_slice(&number.to_be_bytes()[8 - width..]),
+    if endian.is_big() {
+        bytes.copy_from_slice(&number.to_be_bytes()[8 - width..]);
+    } else {
+        bytes.copy_from_slice(&number.to_le_bytes()[..width]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The common header of all nodes: `docs/spec/jffs2.md#header`.
 
-use super::{Endian, MAGIC, NODE_ALIGN};
+use super::{Endian, NODE_ALIGN};
 use crate::crc;
 use crate::error::{MediaError, Reason, require};
 use crate::wire::{codes, layout, span};
@@ -75,8 +75,9 @@ impl Header {
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         let raw: RawHeader = endian.take(bytes, 0);
-        if raw.magic != MAGIC {
-            let (expected, found) = (u32::from(MAGIC), u32::from(raw.magic));
+        let magic = endian.magic_number();
+        if raw.magic != magic {
+            let (expected, found) = (u32::from(magic), u32::from(raw.magic));
             return Err(Reason::BadMagic { what: "node", expected, found }.at(0));
         }
         let computed = fields_crc(&bytes[..8], endian);
@@ -98,7 +99,7 @@ impl Header {
         if self.obsolete {
             node_type &= !ACCURATE;
         }
-        let mut raw = RawHeader { magic: MAGIC, node_type, len: self.len, crc: 0 };
+        let mut raw = RawHeader { magic: endian.magic_number(), node_type, len: self.len, crc: 0 };
         endian.put(&raw, out, 0);
         raw.crc = fields_crc(&out[..8], endian);
         endian.put(&raw, out, 0);
@@ -119,10 +120,7 @@ impl Header {
 
 /// CRC of a node's first bytes as they were when it was written: with the bit set that becoming obsolete clears.
 pub(super) fn fields_crc(bytes: &[u8], endian: Endian) -> u32 {
-    let high = match endian {
-        Endian::Little => 3,
-        Endian::Big => 2,
-    };
+    let high = if endian.is_big() { 2 } else { 3 };
     // No node has more before the CRC of its fields.
     let mut fields = [0; 64];
     let fields = &mut fields[..bytes.len()];

@@ -7,6 +7,7 @@
 //!
 //! Tables of the bytes: `docs/spec/jffs2.md`. Source of the facts: Linux 6.12, `include/uapi/linux/jffs2.h`, `fs/jffs2`.
 
+mod acl;
 mod body;
 mod dirent;
 mod header;
@@ -14,6 +15,7 @@ mod inode;
 mod summary;
 mod xattr;
 
+pub use acl::{AclEntries, acl_bytes, emit_acl};
 pub use body::Body;
 pub use dirent::{Dirent, DirentNode, dirent_type, file_type};
 pub use header::{Header, NodeType};
@@ -36,7 +38,10 @@ pub const ZERO_FILL: usize = Header::SIZE;
 /// Inode of the root directory.
 pub const ROOT_INODE: u32 = 1;
 
-/// Byte order of a filesystem.
+/// The number in the place of [`MAGIC`] in the filesystems of the first JFFS2, of 2001. Layouts and CRCs are the same. Linux leaves such nodes out.
+pub const OLD_MAGIC: u16 = 0x1984;
+
+/// Byte order of a filesystem, and which magic number its nodes have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// The least significant byte first.
@@ -44,41 +49,55 @@ pub enum Endian {
     Little,
     /// The most significant byte first.
     Big,
+    /// The least significant byte first, with [`OLD_MAGIC`].
+    OldLittle,
+    /// The most significant byte first, with [`OLD_MAGIC`].
+    OldBig,
 }
 
 impl Endian {
-    /// The byte order in which the first two bytes are [`MAGIC`].
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Little, Self::Big, Self::OldLittle, Self::OldBig];
+
+    /// The byte order in which the first two bytes are a magic number.
     #[must_use]
     pub fn of_magic(bytes: &[u8]) -> Option<Self> {
-        match *bytes.first_chunk::<2>()? {
-            [0x85, 0x19] => Some(Self::Little),
-            [0x19, 0x85] => Some(Self::Big),
-            _ => None,
-        }
+        let magic = bytes.first_chunk::<2>()?;
+        Self::ALL.into_iter().find(|endian| endian.magic() == *magic)
     }
 
     /// The first two bytes of a node.
     #[must_use]
     pub const fn magic(self) -> [u8; 2] {
-        match self {
-            Self::Little => MAGIC.to_le_bytes(),
-            Self::Big => MAGIC.to_be_bytes(),
-        }
+        let number = self.magic_number();
+        if self.is_big() { number.to_be_bytes() } else { number.to_le_bytes() }
+    }
+
+    /// The magic number.
+    #[must_use]
+    pub const fn magic_number(self) -> u16 {
+        if self.is_old() { OLD_MAGIC } else { MAGIC }
+    }
+
+    /// True when the most significant byte comes first.
+    #[must_use]
+    pub const fn is_big(self) -> bool {
+        matches!(self, Self::Big | Self::OldBig)
+    }
+
+    /// True for a filesystem with [`OLD_MAGIC`].
+    #[must_use]
+    pub const fn is_old(self) -> bool {
+        matches!(self, Self::OldLittle | Self::OldBig)
     }
 
     /// A value at byte `at`; bytes past the end read as zero.
     fn take<T: Wire + BigWire>(self, bytes: &[u8], at: usize) -> T {
-        match self {
-            Self::Little => Wire::take(bytes, at),
-            Self::Big => BigWire::take(bytes, at),
-        }
+        if self.is_big() { BigWire::take(bytes, at) } else { Wire::take(bytes, at) }
     }
 
     /// Writes a value at byte `at`.
     fn put<T: Wire + BigWire>(self, value: &T, bytes: &mut [u8], at: usize) {
-        match self {
-            Self::Little => Wire::put(value, bytes, at),
-            Self::Big => BigWire::put(value, bytes, at),
-        }
+        if self.is_big() { BigWire::put(value, bytes, at) } else { Wire::put(value, bytes, at) }
     }
 }

@@ -41,6 +41,12 @@ impl XattrPrefix {
         }
     }
 
+    /// True for POSIX ACLs, whose value has a form of its own: [`AclEntries`](super::AclEntries).
+    #[must_use]
+    pub const fn is_acl(self) -> bool {
+        matches!(self, Self::AclAccess | Self::AclDefault)
+    }
+
     /// The namespace of a name, and the rest of it, as a node stores them; `None` for a name in no namespace that JFFS2 has.
     #[must_use]
     pub fn of(name: &[u8]) -> Option<(Self, &[u8])> {

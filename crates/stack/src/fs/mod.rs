@@ -1,9 +1,11 @@
 //! The [`FileSystem`] trait and its types, which extracting, building, changing, mounting, comparing and benchmarks need.
 
+mod acl;
 mod error;
 mod types;
 mod work;
 
+pub use acl::{ACL_ACCESS, ACL_DEFAULT, Acl, is_acl};
 pub use error::{Error, Result};
 pub use types::{
     AttributeChanges, Attributes, CompressedBlock, Compression, DeviceNumber, DirEntry, FileFlags, FileType,

@@ -42,11 +42,25 @@ pub struct Holds {
     pub flags: bool,
     /// Parts of seconds in times.
     pub nanoseconds: bool,
+    /// POSIX ACLs, as the attributes [`ACL_ACCESS`](super::ACL_ACCESS) and [`ACL_DEFAULT`](super::ACL_DEFAULT).
+    pub acls: bool,
+}
+
+/// Namespaces of attributes that every filesystem here has.
+const XATTR_NAMESPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+
+impl Holds {
+    /// True for the name of an extended attribute that a file can have.
+    #[must_use]
+    pub fn xattr(&self, name: &[u8]) -> bool {
+        let has_namespace = |namespace: &&[u8]| name.len() > namespace.len() && name.starts_with(namespace);
+        XATTR_NAMESPACES.iter().any(has_namespace) || self.acls && super::is_acl(name)
+    }
 }
 
 impl Default for Holds {
     fn default() -> Self {
-        Self { flags: true, nanoseconds: true }
+        Self { flags: true, nanoseconds: true, acls: false }
     }
 }
 

@@ -111,6 +111,16 @@ pub enum Fault {
         /// Number of the attribute.
         xid: u32,
     },
+    /// The ACL that it gives to a file cannot be read.
+    #[error("the ACL of inode {inode}, extended attribute {xid}, is invalid: {fault}")]
+    Acl {
+        /// Inode number.
+        inode: u32,
+        /// Number of the attribute.
+        xid: u32,
+        /// Byte of the value, and reason.
+        fault: MediaError,
+    },
     /// It has the highest version that there is: nothing newer can be written of its inode.
     #[error("inode {inode} has a node of version {}, behind which no change has one", u32::MAX)]
     LastVersion {

@@ -263,7 +263,7 @@ impl Jffs2<dyn Mtd> {
             device,
             flags: FileFlags::default(),
             compression: Compression::None,
-            xattr_count: u32::try_from(self.xattrs.of(inode).count()).unwrap_or(u32::MAX),
+            xattr_count: u32::try_from(self.xattrs.names(inode).count()).unwrap_or(u32::MAX),
         })
     }
 
@@ -313,12 +313,12 @@ impl Jffs2<dyn Mtd> {
     }
 
     pub(super) fn list_xattrs(&self, inode: u32) -> Vec<Vec<u8>> {
-        self.xattrs.of(inode).map(|(name, _)| name.to_vec()).collect()
+        self.xattrs.names(inode).map(<[u8]>::to_vec).collect()
     }
 
     pub(super) fn get_xattr(&self, inode: u32, name: &[u8]) -> Result<Vec<u8>> {
-        let found = self.xattrs.of(inode).find(|(other, _)| *other == name);
-        found.map(|(_, value)| value.to_vec()).ok_or(Error::NotFound)
+        let value = self.xattrs.value(inode, name, self.endian).ok_or(Error::NotFound)?;
+        value.map_err(|fault| Error::Damaged(format!("an ACL is invalid: {fault}")))
     }
 
     pub(super) fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>> {

@@ -49,7 +49,7 @@ impl<M: Mtd + Send + 'static> FileSystem for Jffs2<M> {
     }
 
     fn holds(&self) -> Holds {
-        Holds { flags: false, nanoseconds: false }
+        Holds { flags: false, nanoseconds: false, acls: true }
     }
 
     fn attributes(&mut self, inode: u32) -> Result<Attributes> {

@@ -193,7 +193,7 @@ impl Flash<dyn Mtd> {
     /// True when the OOB of an eraseblock says that it was erased completely, in either byte order unless that is known. The marker has no
     /// CRC there.
     pub(super) fn is_marked_clean(&mut self, at: u64, endian: Option<Endian>) -> Result<bool, Error> {
-        let expected = [Endian::Little, Endian::Big].map(|endian| {
+        let expected = Endian::ALL.map(|endian| {
             let mut marker = [0; Header::SIZE];
             Header::new(NodeType::CleanMarker, OOB_MARKER as u32).emit(endian, &mut marker);
             (endian, marker)

@@ -125,7 +125,7 @@ pub struct Counts {
     pub xattr_nodes: u64,
     /// Nodes that newer ones had replaced already, and unknown ones that do not matter.
     pub obsolete_nodes: u64,
-    /// Nodes of the other byte order, which are left out: what other contents of the flash have left.
+    /// Nodes of the other byte order or magic number, which are left out: what other contents of the flash have left.
     pub foreign_nodes: u64,
     /// Byte of the flash where the first of them begins.
     pub first_foreign: Option<u64>,
@@ -339,6 +339,7 @@ impl Jffs2<dyn Mtd> {
         self.damage.extend(self.names.faults());
         self.damage.extend(self.xattrs.faults());
         self.note_lost_xattrs();
+        self.damage.extend(self.xattrs.bad_acls(self.endian));
         self.note_last_versions();
         let doubles = self.xattrs.take_doubles();
         if !self.options.read_only {

@@ -225,7 +225,7 @@ impl Scan {
         let Some(marker_at) = block.len().checked_sub(SummaryMarker::SIZE) else { return Ok(false) };
         let mut end = [0; SummaryMarker::SIZE];
         flash.read(start + marker_at as u64, &mut end)?;
-        let orders = self.endian.map_or(vec![Endian::Little, Endian::Big], |endian| vec![endian]);
+        let orders = self.endian.map_or(Endian::ALL.to_vec(), |endian| vec![endian]);
         let marker = |endian: &Endian| SummaryMarker::parse(&end, *endian).map(|marker| (*endian, marker));
         let Some((endian, marker)) = orders.iter().find_map(marker) else { return Ok(false) };
         self.summary_at = Some(start + u64::from(marker.offset));

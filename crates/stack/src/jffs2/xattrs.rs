@@ -2,7 +2,10 @@
 
 use super::NodeRef;
 use super::damage::{Damage, Fault};
-use floatgate_media::jffs2::{XattrNode, XattrPrefix, Xref};
+use crate::fs::Acl;
+use floatgate_media::MediaError;
+use floatgate_media::acl::AclEntry;
+use floatgate_media::jffs2::{AclEntries, Endian, XattrNode, XattrPrefix, Xref};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An attribute, which several inodes can have.
@@ -11,15 +14,26 @@ pub(super) struct Attribute {
     version: u32,
     /// First byte of its node on the flash.
     pub(super) at: u32,
+    prefix: XattrPrefix,
     /// With its prefix.
     name: Vec<u8>,
-    value: Vec<u8>,
+    /// As it is on the flash.
+    stored: Vec<u8>,
 }
 
 impl Attribute {
     /// Its place in the order of the attribute's nodes.
     const fn order(&self) -> NodeRef {
         NodeRef { version: self.version, at: self.at }
+    }
+
+    /// The value as programs see it: an ACL has another form on the flash.
+    fn value(&self, endian: Endian) -> Result<Vec<u8>, MediaError> {
+        if !self.prefix.is_acl() {
+            return Ok(self.stored.clone());
+        }
+        let entries: Vec<AclEntry> = AclEntries::parse(&self.stored, endian)?.collect();
+        Ok(Acl::to_xattr(&entries))
     }
 }
 
@@ -72,13 +86,14 @@ impl Xattrs {
             return None;
         }
         let name = [xattr.prefix.text().as_bytes(), node.name].concat();
-        let new = Attribute { version: xattr.version, at, name, value: node.value.to_vec() };
+        let new =
+            Attribute { version: xattr.version, at, prefix: xattr.prefix, name, stored: node.value.to_vec() };
         let Some(old) = self.by_xid.get_mut(&xattr.xid) else {
             self.by_xid.insert(xattr.xid, new);
             return None;
         };
         let (is_same, other) = (old.version == new.version, old.at);
-        let is_copy = is_same && (&old.name, &old.value) == (&new.name, &new.value);
+        let is_copy = is_same && (&old.name, &old.stored) == (&new.name, &new.stored);
         let loser = if old.order() > new.order() { new } else { std::mem::replace(old, new) };
         if is_same && !is_copy {
             self.rivals.insert(xattr.xid, loser.order());
@@ -118,12 +133,35 @@ impl Xattrs {
         lost.map(|(&(inode, xid), one)| Fault::NoXattr { inode, xid }.at(u64::from(one.at)))
     }
 
-    /// Names and values of an inode.
-    pub(super) fn of(&self, inode: u32) -> impl Iterator<Item = (&[u8], &[u8])> {
+    /// ACLs that files have and that cannot be read.
+    pub(super) fn bad_acls(&self, endian: Endian) -> impl Iterator<Item = Damage> {
+        let live = self.refs.iter().filter(|(_, reference)| !reference.is_deleted());
+        live.filter_map(move |(&(inode, xid), reference)| {
+            let fault = self.by_xid.get(&xid)?.value(endian).err()?;
+            Some(Fault::Acl { inode, xid, fault }.at(u64::from(reference.at)))
+        })
+    }
+
+    /// Attributes of an inode.
+    fn of(&self, inode: u32) -> impl Iterator<Item = &Attribute> {
         let refs =
             self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
-        let attributes = refs.filter_map(|((_, xid), _)| self.by_xid.get(xid));
-        attributes.map(|attribute| (attribute.name.as_slice(), attribute.value.as_slice()))
+        refs.filter_map(|((_, xid), _)| self.by_xid.get(xid))
+    }
+
+    /// Names of an inode's attributes.
+    pub(super) fn names(&self, inode: u32) -> impl Iterator<Item = &[u8]> {
+        self.of(inode).map(|attribute| attribute.name.as_slice())
+    }
+
+    /// The value of an inode's attribute as programs see it, if the inode has it.
+    pub(super) fn value(
+        &self,
+        inode: u32,
+        name: &[u8],
+        endian: Endian,
+    ) -> Option<Result<Vec<u8>, MediaError>> {
+        self.of(inode).find(|attribute| attribute.name == name).map(|attribute| attribute.value(endian))
     }
 
     /// Forgets that an inode has an attribute where a newer one has the same name, from a change that power cut short: inodes and numbers of

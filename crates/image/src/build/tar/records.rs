@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use floatgate_stack::fs::Timestamp;
+use floatgate_stack::fs::{ACL_ACCESS, ACL_DEFAULT, Timestamp};
 
+use super::super::super::extract::show_name;
 use super::super::item::Xattrs;
+use super::acl::xattr_of_text;
 
 /// GNU tar's list of a sparse file's pieces, which its first version spread over many records of two names.
 pub(super) const SPARSE_MAP: &[u8] = b"GNU.sparse.map";
@@ -67,7 +69,7 @@ impl Records {
     }
 
     /// Extended attributes, sorted by name: as star wrote them first (GNU tar has `=` and `%` in a name as `%3D` and `%25`),
-    /// and SELinux' label, which GNU tar keeps apart and without the zero at its end.
+    /// SELinux' label, which GNU tar keeps apart and without the zero at its end, and ACLs, which are text in records of their own.
     pub(super) fn xattrs(&self) -> Xattrs {
         let star = self.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(STAR)?, value)));
         let mut xattrs: Vec<_> = star.map(|(name, value)| (unescaped(name), value.clone())).collect();
@@ -75,23 +77,35 @@ impl Records {
         if let Some(label) = label.filter(|_| !xattrs.iter().any(|(name, _)| name == SELINUX)) {
             xattrs.push((SELINUX.to_vec(), [label, b"\0"].concat()));
         }
+        xattrs.extend(self.acls().filter_map(|(name, value)| Some((name.to_vec(), value.ok()?))));
         xattrs.sort();
         xattrs
     }
 
+    /// ACLs that stand in records of their own only: names of attributes, and their values.
+    fn acls(&self) -> impl Iterator<Item = (&'static [u8], Result<Vec<u8>, String>)> {
+        let texts = ACL_TEXTS.iter().filter(|(_, name)| !self.0.contains_key(&[STAR, name].concat()));
+        texts.filter_map(|(key, name)| Some((*name, xattr_of_text(self.get(key)?))))
+    }
+
     /// Attributes that are not read.
     pub(super) fn losses(&self) -> Vec<String> {
-        let name = super::super::super::extract::show_name;
-        let mut losses = Vec::new();
+        let of_acl = |(name, value): (&[u8], Result<_, String>)| {
+            Some(format!("extended attribute {}: {}", show_name(name), value.err()?))
+        };
+        let mut losses: Vec<String> = self.acls().filter_map(of_acl).collect();
         for key in self.0.keys() {
-            if key.starts_with(b"SCHILY.acl.") {
-                losses.push("its access control list: UBIFS has none".to_owned());
+            if key == b"SCHILY.acl.ace" {
+                losses.push("its NFSv4 access control list is not read".to_owned());
             } else if key == b"SCHILY.fflags" {
                 losses.push("its flags (chattr) are not read from a tar".to_owned());
             } else if let Some(attribute) = key.strip_prefix(b"LIBARCHIVE.xattr.")
                 && !self.0.contains_key(&[STAR, attribute].concat())
             {
-                losses.push(format!("extended attribute {}: in libarchive's own form only", name(attribute)));
+                losses.push(format!(
+                    "extended attribute {}: in libarchive's own form only",
+                    show_name(attribute)
+                ));
             }
         }
         losses
@@ -99,6 +113,10 @@ impl Records {
 }
 
 const STAR: &[u8] = b"SCHILY.xattr.";
+
+/// Records with an ACL as text, and the attribute that says the same.
+const ACL_TEXTS: [(&[u8], &[u8]); 2] =
+    [(b"SCHILY.acl.access", ACL_ACCESS), (b"SCHILY.acl.default", ACL_DEFAULT)];
 const SELINUX: &[u8] = b"security.selinux";
 
 fn unescaped(name: &[u8]) -> Vec<u8> {

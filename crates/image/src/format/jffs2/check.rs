@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use floatgate_media::jffs2::{Body, Endian, dirent_type};
+use floatgate_media::jffs2::{Body, Endian, MAGIC, OLD_MAGIC, dirent_type};
 use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
@@ -55,6 +55,10 @@ const MARKED: &str =
 
 const NO_XATTR: &str = "the node of the attribute is lost, or damaged: Linux leaves it out";
 
+const INVALID_ACL: &str = "Linux fails with EINVAL when anyone but the owner opens the file";
+
+const OLD: &str = "today's Linux does not mount it; it is read here, and an image that is built of its files has today's magic";
+
 const LEFT_OUT: &str = "Linux leaves the node out: what it held is missing, or older";
 
 /// Checks a JFFS2.
@@ -69,6 +73,11 @@ pub(crate) fn check(
     report: &mut CheckReport,
 ) -> Result<ImageCheck, ImageError> {
     let mut checked = VolumeCheck::bare_jffs2();
+    if shape.old_magic {
+        let what =
+            format!("the nodes have the magic {OLD_MAGIC:#06x} of the first JFFS2 (2001), not {MAGIC:#06x}");
+        report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, OLD));
+    }
     for (at, what) in image.shifts(found) {
         let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "eraseblock", what, SHIFTED);
         finding.offset = Some(at);
@@ -100,12 +109,12 @@ pub(crate) fn check(
     Ok(ImageCheck { offset, len, jffs2: true, ..ImageCheck::bare(found, checked) })
 }
 
-/// Tells the nodes of the other byte order, which Linux leaves out as well: to it they are dirty bytes. Nothing says whether they are of
+/// Tells the nodes of the other byte order or magic number, which Linux leaves out as well: to it they are dirty bytes. Nothing says whether they are of
 /// this filesystem.
 fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     let Some(first) = counts.first_foreign else { return };
     let what = format!(
-        "{} of the other byte order among those of the filesystem",
+        "{} of the other byte order or magic among those of the filesystem",
         count(counts.foreign_nodes, "node")
     );
     let consequence =
@@ -479,6 +488,7 @@ impl<'c> Check<'c> {
                 Fault::ListedAs { .. } => LISTED_AS,
                 Fault::Marked => MARKED,
                 Fault::NoXattr { .. } => NO_XATTR,
+                Fault::Acl { .. } => INVALID_ACL,
                 Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => UNREACHABLE,
                 Fault::Summary => NO_SUMMARY,
                 _ if is_torn => TORN,
@@ -489,7 +499,7 @@ impl<'c> Check<'c> {
             let has_place = !matches!(damage.fault, Fault::Missing { .. });
             finding.offset = has_place.then(|| self.origin.file_byte(damage.at));
             finding.name_paths(path.map(str::to_owned).into_iter());
-            if let Fault::NoXattr { inode, .. } = damage.fault {
+            if let Fault::NoXattr { inode, .. } | Fault::Acl { inode, .. } = damage.fault {
                 self.of_inodes.entry(inode).or_default().push(self.report.findings.len());
             }
             self.report.add(finding);
@@ -504,7 +514,7 @@ const fn structure(damage: &Damage) -> &'static str {
         Fault::LastVersion { .. } => "version",
         Fault::Summary => "summary",
         Fault::Marked => "mark",
-        Fault::NoXattr { .. } => "attribute",
+        Fault::NoXattr { .. } | Fault::Acl { .. } => "attribute",
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
             "name"
         }

@@ -38,7 +38,7 @@ const PIECE: usize = 1 << 16;
 /// Nodes and clean markers that are looked at for the pages of a dump with OOB.
 const PLACES: usize = 1 << 11;
 
-/// Part of the bytes of a filesystem up to which nodes of the other byte order within are what other contents of the flash have left.
+/// Part of the bytes of a filesystem up to which nodes of the other byte order or magic within are what other contents of the flash have left.
 const LEFT_OVER: u64 = 4;
 
 /// Bytes behind a chunk that are looked at, too: those of the longest node by which filesystems are told apart, a dirent.
@@ -159,7 +159,7 @@ impl Stretch {
         Some(between.into_iter().find(begins).map_or(first, |pair| pair[1].at))
     }
 
-    /// True for nodes amid those of a filesystem of the other byte order that are no filesystem of their own: they are few beside its, or all
+    /// True for nodes amid those of a filesystem of the other byte order or magic that are no filesystem of their own: they are few beside its, or all
     /// in one of its eraseblocks.
     fn is_left_over(&self, all: &[Self]) -> bool {
         all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
@@ -362,8 +362,8 @@ pub(crate) fn find_at(
 struct Search {
     /// In the order in which they begin; those of one byte order do not overlap.
     stretches: Vec<Stretch>,
-    /// Of these the last one of little-endian nodes and the last one of big-endian nodes.
-    last: [Option<usize>; 2],
+    /// Of these the last one of each byte order and magic number.
+    last: [Option<usize>; Endian::ALL.len()],
     /// The first nodes of all, and the first bytes of clean markers as they stand in the OOB.
     first: Vec<Place>,
     markers: Vec<u64>,
@@ -384,8 +384,7 @@ type Hit = (u64, Header, Endian, Option<(Key, u64)>);
 
 impl Search {
     fn run(&mut self, store: &mut dyn Store, size: u64) -> Result<(), ImageError> {
-        let magics = [Endian::Little, Endian::Big]
-            .map(|endian| (endian, memmem::Finder::new(&endian.magic()).into_owned()));
+        let magics = Endian::ALL.map(|endian| (endian, memmem::Finder::new(&endian.magic()).into_owned()));
         let mut buffer = vec![0; CHUNK + OVERLAP];
         for start in (0..size).step_by(CHUNK) {
             let len = usize::try_from(size - start).unwrap_or(usize::MAX).min(buffer.len());
@@ -446,7 +445,7 @@ impl Search {
         rivals.nodes.push(at);
     }
 
-    /// Takes in a node; the stretch that it is in. Nodes of the other byte order do not end a stretch, as long as they are not too many.
+    /// Takes in a node; the stretch that it is in. Nodes of another byte order or magic do not end a stretch, as long as they are not too many.
     fn add(
         &mut self,
         store: &mut dyn Store,
@@ -462,7 +461,7 @@ impl Search {
         for last in self.last.into_iter().flatten() {
             self.stretches[last].followed.get_or_insert(at);
         }
-        let last = &mut self.last[usize::from(endian == Endian::Big)];
+        let last = &mut self.last[endian as usize];
         if let Some(number) = *last
             && let stretch = &mut self.stretches[number]
             && !self.borders.iter().any(|&border| stretch.end <= border && border <= at)

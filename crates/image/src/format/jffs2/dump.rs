@@ -200,7 +200,7 @@ pub(crate) fn of_node(bytes: &[u8]) -> Option<Dumped> {
 
 fn of_parsed(header: &Header, node: &[u8], body: &Result<Body<'_>, MediaError>, endian: Endian) -> Dumped {
     let mut dumped = Dumped::new(&format!("{} node", kind(header.node_type)), node.len());
-    let order = if endian == Endian::Big { "big" } else { "little" };
+    let order = if endian.is_big() { "big" } else { "little" };
     dumped.add(0, "byte_order", &format_args!("{order}"));
     dumped.add(2, "type", &format_args!("{:#06x}", header.node_type.code()));
     dumped.add(4, "len", &header.len);

@@ -218,7 +218,7 @@ impl<'n> Damaged<'n> {
     fn new(node: &'n [u8], endian: Endian) -> Option<Self> {
         let number = |at: usize| {
             let bytes = *node.get(at..)?.first_chunk()?;
-            Some(if endian == Endian::Big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+            Some(if endian.is_big() { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
         };
         let len = usize::from(*node.get(NAME_LEN_AT)?);
         let name = node.get(Dirent::SIZE..Dirent::SIZE + len).filter(|name| !name.is_empty())?;

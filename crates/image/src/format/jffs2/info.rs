@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use floatgate_media::jffs2::OLD_MAGIC;
 use floatgate_stack::fs::{FileSystem, FileType};
 use floatgate_stack::jffs2::Counts;
 use serde::Serialize;
@@ -35,7 +36,7 @@ pub struct Jffs2Info {
     pub dirent_nodes: u64,
     /// Nodes of extended attributes.
     pub xattr_nodes: u64,
-    /// Nodes of the other byte order among those of the filesystem, which are left out.
+    /// Nodes of the other byte order or magic number among those of the filesystem, which are left out.
     pub foreign_nodes: u64,
     /// Byte of the file where the first of them begins.
     pub foreign_offset: Option<u64>,
@@ -99,6 +100,12 @@ const SHOWN: usize = 10;
 impl fmt::Display for Jffs2Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let order = if self.shape.big_endian { "big" } else { "little" };
+        if self.shape.old_magic {
+            writeln!(
+                f,
+                "  magic {OLD_MAGIC:#06x} of the first JFFS2 (2001): today's Linux does not mount it"
+            )?;
+        }
         let erase = u64::from(self.shape.erase_bytes);
         writeln!(
             f,
@@ -121,7 +128,7 @@ impl fmt::Display for Jffs2Info {
             let foreign = count(self.foreign_nodes, "node");
             writeln!(
                 f,
-                "  {foreign} of the other byte order left out, the first at byte {offset} ({offset:#x})"
+                "  {foreign} of the other byte order or magic left out, the first at byte {offset} ({offset:#x})"
             )?;
         }
         writeln!(f, "  {} and {}", count(self.directories, "directory"), count(self.files, "file"))?;

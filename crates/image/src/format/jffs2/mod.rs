@@ -41,6 +41,8 @@ type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
 pub struct Jffs2Shape {
     /// Byte order of its numbers: the most significant byte first.
     pub big_endian: bool,
+    /// Its nodes have the magic number 0x1984 of the first JFFS2, which today's Linux does not mount.
+    pub old_magic: bool,
     /// Bytes of an eraseblock, as far as nodes tell.
     pub erase_bytes: u32,
     /// Nothing in the image tells the size of its eraseblocks.
@@ -66,7 +68,12 @@ impl Jffs2Shape {
     }
 
     pub(crate) const fn endian(&self) -> Endian {
-        if self.big_endian { Endian::Big } else { Endian::Little }
+        match (self.old_magic, self.big_endian) {
+            (false, false) => Endian::Little,
+            (false, true) => Endian::Big,
+            (true, false) => Endian::OldLittle,
+            (true, true) => Endian::OldBig,
+        }
     }
 }
 
@@ -102,12 +109,12 @@ fn mount_as(
 }
 
 /// Findings that reading the filesystem's files does not give: parts of files that no node has, of which Linux says nothing either, and nodes of the
-/// other byte order.
+/// other byte order or magic number.
 pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
     let mut losses = Vec::new();
     if fs.counts().foreign_nodes > 0 {
         let nodes = count(fs.counts().foreign_nodes, "node");
-        losses.push(Loss::new(&[], format!("{nodes} of the other byte order left out")));
+        losses.push(Loss::new(&[], format!("{nodes} of the other byte order or magic left out")));
     }
     let mut walk = Walk::new(fs.root());
     let mut seen = BTreeSet::new();

@@ -182,7 +182,7 @@ impl Wrong {
                     let at = origin.file_byte(first);
                     saved.lose(
                         "/",
-                        format!("{nodes} of the other byte order, the first at byte {at} ({at:#x})"),
+                        format!("{nodes} of the other byte order or magic, the first at byte {at} ({at:#x})"),
                     );
                     let erase = shape.erase_bytes;
                     wrong.places.extend((first..found.len).step_by(erase as usize));
@@ -233,7 +233,8 @@ impl Wrong {
             | Fault::Data { .. }
             | Fault::Mode { .. }
             | Fault::NoNumber
-            | Fault::NoXattr { .. } => Some(&mut self.bad_nodes),
+            | Fault::NoXattr { .. }
+            | Fault::Acl { .. } => Some(&mut self.bad_nodes),
             _ => None,
         };
         of_its_kind.map(|places| places.insert(damage.at));

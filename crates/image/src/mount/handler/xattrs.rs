@@ -5,7 +5,6 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::{Answer, Handler, number};
-use crate::edit::is_xattr_name;
 
 /// An error where an attribute is meant.
 fn of_xattr(error: Error) -> Errno {
@@ -21,9 +20,9 @@ impl Handler {
     /// Sets an attribute, with the flags of `setxattr`.
     ///
     /// # Errors
-    /// A name that UBIFS does not have; as the flags say.
+    /// A name that the filesystem does not have; as the flags say.
     pub fn set_xattr(&mut self, inode: u32, name: &[u8], value: &[u8], flags: XattrFlags) -> Answer<()> {
-        if !is_xattr_name(name) {
+        if !self.fs.holds().xattr(name) {
             return Err(Errno::OPNOTSUPP);
         }
         let how = if flags.contains(XattrFlags::CREATE) {
@@ -41,7 +40,7 @@ impl Handler {
     /// # Errors
     /// None of this name.
     pub fn get_xattr(&mut self, inode: u32, name: &[u8]) -> Answer<Vec<u8>> {
-        if !is_xattr_name(name) {
+        if !self.fs.holds().xattr(name) {
             return Err(Errno::OPNOTSUPP);
         }
         self.fs.get_xattr(inode, name).map_err(of_xattr)
@@ -52,10 +51,11 @@ impl Handler {
     /// # Errors
     /// Not there, damage.
     pub fn list_xattrs(&mut self, inode: u32) -> Answer<Vec<u8>> {
+        let holds = self.fs.holds();
         let names = self.fs.list_xattrs(inode).map_err(number)?;
         Ok(names
             .into_iter()
-            .filter(|name| is_xattr_name(name))
+            .filter(|name| holds.xattr(name))
             .flat_map(|name| [name, vec![0]].concat())
             .collect())
     }

@@ -8,12 +8,12 @@ use super::super::xattrs::Loser;
 use super::super::{Cached, Jffs2};
 use super::{TARGET_MAX, VALUE_MAX, check_name, short_id, stored};
 use crate::fs::{
-    AttributeChanges, BLOCK_BYTES, Error, FileFlags, FileType, FilledFile, LINK_TARGET, Name, NewFile,
-    NewKind, Rename, Result, SetXattr,
+    ACL_ACCESS, ACL_DEFAULT, Acl, AttributeChanges, BLOCK_BYTES, Error, FileFlags, FileType, FilledFile,
+    LINK_TARGET, Name, NewFile, NewKind, Rename, Result, SetXattr,
 };
 use floatgate_media::jffs2::{
     Compressor, Dirent, DirentNode, Entry, Inode, NODE_ALIGN, ROOT_INODE, Xattr, XattrNode, XattrPrefix,
-    Xref, dirent_type, emit_device_number, file_type,
+    Xref, acl_bytes, dirent_type, emit_acl, emit_device_number, file_type,
 };
 use floatgate_mtd::Mtd;
 use std::collections::BTreeSet;
@@ -296,6 +296,10 @@ impl Jffs2<dyn Mtd> {
         let mtime = changed.unwrap_or(if is_resized { self.time } else { now.mtime_s });
         now.mtime_s = changes.mtime.map_or(mtime, stored);
         now.ctime_s = changes.ctime.map_or(self.time, stored);
+        if let Some(permissions) = changes.permissions {
+            self.change_acl(inode, permissions)?;
+            self.reserve(Purpose::Deletion)?;
+        }
         let Some(size) = changes.size else { return self.write_attributes(&now) };
         if of_type != FileType::Regular {
             let error = if of_type == FileType::Directory {
@@ -320,12 +324,11 @@ impl Jffs2<dyn Mtd> {
         how: SetXattr,
     ) -> Result<()> {
         self.begin(Purpose::Change)?;
-        self.typed(inode)?;
+        let (fields, of_type) = self.typed(inode)?;
         let unknown =
             Error::Unsupported("JFFS2 has attributes in user., trusted., security. and of POSIX ACLs");
         let (prefix, rest) = XattrPrefix::of(name).ok_or(unknown)?;
-        let before = self.xattrs.find(inode, name);
-        match (how, before) {
+        match (how, self.xattrs.find(inode, name)) {
             (SetXattr::Create, Some(_)) => return Err(Error::Exists),
             (SetXattr::Replace, None) => return Err(Error::NotFound),
             _ => {}
@@ -333,10 +336,54 @@ impl Jffs2<dyn Mtd> {
         if rest.len() > usize::from(u8::MAX) {
             return Err(Error::TooLarge { what: "name of an attribute", len: rest.len() as u64 });
         }
+        if !prefix.is_acl() {
+            return self.write_xattr(inode, name, value);
+        }
+        Acl::check_type(name, of_type)?;
+        let acl = Acl::of_xattr(value)?;
+        self.write_acl(inode, name, acl.as_ref())?;
+        if let Some(permissions) = acl.filter(|_| name == ACL_ACCESS).map(|acl| acl.permissions()) {
+            let permissions = fields.mode & 0o7000 | permissions;
+            if permissions != fields.mode & 0o7777 {
+                let changes =
+                    AttributeChanges { permissions: Some(permissions), ..AttributeChanges::default() };
+                return self.set_attributes(inode, &changes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an inode an ACL in place of the one that it has; one that says no more than the permissions is not stored (Linux:
+    /// `posix_acl_update_mode`).
+    fn write_acl(&mut self, inode: u32, name: &[u8], acl: Option<&Acl>) -> Result<()> {
+        let is_stored = |acl: &&Acl| name == ACL_DEFAULT || !acl.is_permissions_only();
+        if let Some(acl) = acl.filter(is_stored) {
+            let mut stored = vec![0; acl_bytes(acl.entries())];
+            emit_acl(acl.entries(), self.endian, &mut stored);
+            return self.write_xattr(inode, name, &stored);
+        }
+        match self.xattrs.find(inode, name) {
+            Some(xid) => self.take_xattr(inode, xid),
+            None => Ok(()),
+        }
+    }
+
+    /// Has an inode's ACL follow a change of its permissions (Linux: `posix_acl_chmod`). One that cannot be read stays as it is.
+    fn change_acl(&mut self, inode: u32, permissions: u32) -> Result<()> {
+        let Some(Ok(value)) = self.xattrs.value(inode, ACL_ACCESS, self.endian) else { return Ok(()) };
+        let Ok(Some(acl)) = Acl::of_xattr(&value) else { return Ok(()) };
+        let changed = acl.with_permissions(permissions);
+        if changed == acl { Ok(()) } else { self.write_acl(inode, ACL_ACCESS, Some(&changed)) }
+    }
+
+    /// Writes an attribute of an inode, with the value in the form of the flash, in place of the one of this name.
+    fn write_xattr(&mut self, inode: u32, name: &[u8], value: &[u8]) -> Result<()> {
+        let Some((prefix, rest)) = XattrPrefix::of(name) else { return Err(Error::BadName) };
         let most = VALUE_MAX.min(self.blocks.erase_bytes as usize / 2);
         if value.len() > most {
             return Err(Error::TooLarge { what: "value of an attribute", len: value.len() as u64 });
         }
+        let before = self.xattrs.find(inode, name);
         let (xid, sequence) = self.xattrs.next();
         let xattr = Xattr { xid, version: 1, prefix, ..Xattr::default() };
         let node = XattrNode { xattr, name: rest, value };

@@ -1,7 +1,7 @@
 //! The eraseblocks of a stretch of nodes: those that were stated, or that clean markers, summaries and nodes tell; and the part of the file that
 //! they make.
 
-use floatgate_media::jffs2::{Endian, NODE_ALIGN};
+use floatgate_media::jffs2::NODE_ALIGN;
 
 use super::super::Jffs2Shape;
 use super::super::shifts::{Edge, Layout, Splice};
@@ -285,7 +285,8 @@ impl Stretch {
         let end = self.followed.unwrap_or(self.file_bytes);
         let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
         let shape = Jffs2Shape {
-            big_endian: self.endian == Endian::Big,
+            big_endian: self.endian.is_big(),
+            old_magic: self.endian.is_old(),
             erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
             erase_is_guess: is_guess,
             page_bytes: pages.map(|pages| pages.page_bytes),

@@ -1,0 +1,85 @@
+//! The command with which an image goes onto the flash of a board: `docs/write-back.md`.
+
+use std::path::Path;
+
+use crate::Image;
+use crate::build::{BuildError, BuildOptions, Container};
+use crate::detect::{Content, Found};
+
+/// Kind of an image, as far as it decides how it is written to flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteBack {
+    /// A UBI device: the erase counters of the flash stay.
+    Ubi {
+        /// Byte of a PEB where the VID header begins: `ubiformat` writes free PEBs of its own.
+        vid_header_offset: u32,
+    },
+    /// A UBIFS without UBI, which goes into a volume.
+    Ubifs,
+    /// A JFFS2 with clean markers between its nodes.
+    Jffs2OnNor,
+    /// A JFFS2 without, whose clean markers are in the OOB.
+    Jffs2OnNand,
+    /// Pages with their OOB.
+    WithOob,
+    /// A file with other contents beside the image.
+    Mixed,
+}
+
+impl WriteBack {
+    /// The kind of a file.
+    #[must_use]
+    pub fn of(image: &Image) -> Self {
+        match &image.found[..] {
+            _ if image.corrected.is_some() => Self::WithOob,
+            [found] if found.offset == 0 => Self::of_content(found),
+            _ => Self::Mixed,
+        }
+    }
+
+    const fn of_content(found: &Found) -> Self {
+        match &found.content {
+            Content::Ubi(shape) => Self::Ubi { vid_header_offset: shape.vid_header_offset },
+            Content::Ubifs { .. } => Self::Ubifs,
+            Content::Jffs2(shape) if shape.is_nor() => Self::Jffs2OnNor,
+            Content::Jffs2(_) => Self::Jffs2OnNand,
+            Content::UbiWithOob { .. } | Content::Jffs2WithOob { .. } => Self::WithOob,
+        }
+    }
+
+    /// The kind of an image that is built.
+    ///
+    /// # Errors
+    /// Sizes that UBI does not take.
+    pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
+        Ok(match options.container {
+            Container::None => Self::Ubifs,
+            Container::Ubi { .. } => {
+                Self::Ubi { vid_header_offset: options.shape.ubi()?.vid_header_offset() }
+            }
+            Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
+            Container::Jffs2(_) => Self::Jffs2OnNand,
+        })
+    }
+
+    /// A line with the commands for a file.
+    #[must_use]
+    pub fn line(self, file: &Path) -> String {
+        let file = file.display();
+        let commands = match self {
+            Self::Ubi { vid_header_offset } => {
+                format!("`ubiformat /dev/mtdN -O {vid_header_offset} -f {file}`")
+            }
+            Self::Ubifs => format!("`ubiupdatevol /dev/ubi0_N {file}`"),
+            Self::Jffs2OnNor => format!("`flashcp {file} /dev/mtdN`"),
+            Self::Jffs2OnNand => {
+                format!("`flash_erase -j /dev/mtdN 0 0 && nandwrite -p /dev/mtdN {file}`")
+            }
+            Self::WithOob => {
+                format!("`flash_erase /dev/mtdN 0 0 && nandwrite -n -o /dev/mtdN {file}`, or a programmer")
+            }
+            Self::Mixed => "in the way in which the file was read: it holds more than one image".to_owned(),
+        };
+        format!("to write it back: {commands} (docs/write-back.md)")
+    }
+}

@@ -1,0 +1,214 @@
+//! POSIX access control lists (ACLs) as Linux exchanges them with programs: the values of the extended attributes
+//! `system.posix_acl_access` and `system.posix_acl_default`.
+//!
+//! A value is a version (4 bytes) and the entries of 8 bytes each, little-endian on every machine. Source of the facts: Linux 6.12,
+//! `include/uapi/linux/posix_acl_xattr.h`; the rules for an ACL as a whole are those of `posix_acl_valid` in `fs/posix_acl.c`.
+
+use crate::error::{MediaError, Reason, require};
+use crate::wire::{Wire, codes, layout, span};
+
+/// The version of values.
+const VERSION: u32 = 2;
+
+/// Bytes in front of the entries.
+const HEADER: usize = 4;
+
+/// Read, write and execute.
+const PERMISSIONS: u16 = 0o7;
+
+codes! {
+    /// Type of an entry.
+    pub enum AclTag(u16) {
+        /// The owner of the file.
+        UserObj = 0x01,
+        /// A user, named by uid.
+        User = 0x02,
+        /// The group of the file.
+        GroupObj = 0x04,
+        /// A group, named by gid.
+        Group = 0x08,
+        /// The most that users and groups other than the owner can have.
+        Mask = 0x10,
+        /// Everybody else.
+        Others = 0x20,
+    }
+}
+
+impl AclTag {
+    /// True for an entry with a uid or gid.
+    #[must_use]
+    pub const fn has_id(self) -> bool {
+        matches!(self, Self::User | Self::Group)
+    }
+}
+
+layout! {
+    /// An entry of an ACL.
+    pub either_endian struct AclEntry[8] {
+        /// Type of the entry.
+        0 => tag: AclTag,
+        /// Bits of read (4), write (2) and execute (1).
+        2 => permissions: u16,
+        /// uid or gid; [`NO_ID`](Self::NO_ID) in entries without one.
+        4 => id: u32,
+    }
+}
+
+impl AclEntry {
+    /// The id of an entry that has none.
+    pub const NO_ID: u32 = u32::MAX;
+
+    /// Entries of an attribute's value.
+    ///
+    /// # Errors
+    /// Another version, a length that is not that of whole entries, an unknown type of entry.
+    pub fn of_xattr(value: &[u8]) -> Result<impl Iterator<Item = Self>, MediaError> {
+        let version: u32 = Wire::take(span(value, 0, HEADER)?, 0);
+        if version != VERSION {
+            return Err(Reason::WrongVersion { what: "ACL", found: version, known: VERSION }.at(0));
+        }
+        let (entries, rest) = value[HEADER..].as_chunks::<{ Self::SIZE }>();
+        require(rest.is_empty(), HEADER, "length of the ACL", value.len() as u64)?;
+        let take = |bytes: &[u8; Self::SIZE]| -> Self { Wire::take(bytes, 0) };
+        for (index, bytes) in entries.iter().enumerate() {
+            take(bytes).tag.known("type of an ACL entry", HEADER + index * Self::SIZE)?;
+        }
+        Ok(entries.iter().map(take).map(Self::without_stray_id))
+    }
+
+    /// Bytes of an attribute's value with some entries.
+    #[must_use]
+    pub const fn xattr_bytes(entries: &[Self]) -> usize {
+        HEADER + entries.len() * Self::SIZE
+    }
+
+    /// Writes an attribute's value.
+    ///
+    /// # Panics
+    /// `out` is shorter than [`xattr_bytes`](Self::xattr_bytes).
+    pub fn emit_xattr(entries: &[Self], out: &mut [u8]) {
+        let (head, rest) = out.split_at_mut(HEADER);
+        Wire::put(&VERSION, head, 0);
+        for (entry, bytes) in entries.iter().zip(rest.chunks_exact_mut(Self::SIZE)) {
+            Wire::put(entry, bytes, 0);
+        }
+    }
+
+    /// The id of an entry without one means nothing.
+    pub(crate) const fn without_stray_id(self) -> Self {
+        if self.tag.has_id() { self } else { Self { id: Self::NO_ID, ..self } }
+    }
+}
+
+/// Reason why Linux refuses to set an ACL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclFault {
+    /// Entries are in another order, twice, or missing.
+    Order,
+    /// Users or groups are named without a mask.
+    NoMask,
+    /// A permission is none of read, write and execute.
+    Permissions,
+}
+
+impl AclFault {
+    /// Words for it.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Order => {
+                "the entries of an ACL are owner, users, group, groups, mask and others, in this order"
+            }
+            Self::NoMask => "an ACL with named users or groups needs a mask",
+            Self::Permissions => "the permissions of an ACL entry are more than read, write and execute",
+        }
+    }
+}
+
+/// Checks that entries make an ACL that Linux accepts. One without entries is no ACL.
+///
+/// # Errors
+/// The order of the entries, a missing mask, unknown permissions.
+pub fn check_acl(entries: &[AclEntry]) -> Result<(), AclFault> {
+    // The entry before, and whether users or groups were named.
+    let (mut last, mut needs_mask) = (None, false);
+    for entry in entries {
+        if entry.permissions & !PERMISSIONS != 0 {
+            return Err(AclFault::Permissions);
+        }
+        match (last, entry.tag) {
+            (None, AclTag::UserObj)
+            | (Some(AclTag::UserObj | AclTag::User), AclTag::User | AclTag::GroupObj)
+            | (Some(AclTag::GroupObj | AclTag::Group), AclTag::Group | AclTag::Mask)
+            | (Some(AclTag::Mask), AclTag::Others) => {}
+            (Some(AclTag::GroupObj), AclTag::Others) if !needs_mask => {}
+            (Some(AclTag::GroupObj | AclTag::Group), AclTag::Others) => return Err(AclFault::NoMask),
+            _ => return Err(AclFault::Order),
+        }
+        needs_mask |= entry.tag.has_id();
+        last = Some(entry.tag);
+    }
+    if matches!(last, None | Some(AclTag::Others)) { Ok(()) } else { Err(AclFault::Order) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn entry(tag: AclTag, permissions: u16) -> AclEntry {
+        AclEntry { tag, permissions, id: if tag.has_id() { 1000 } else { AclEntry::NO_ID } }
+    }
+
+    #[test]
+    fn values_are_read_and_written() {
+        let entries = [entry(AclTag::UserObj, 7), entry(AclTag::GroupObj, 5), entry(AclTag::Others, 0)];
+        let mut value = [0; 28];
+        assert_eq!(AclEntry::xattr_bytes(&entries), value.len());
+        AclEntry::emit_xattr(&entries, &mut value);
+        assert_eq!(value[..12], [2, 0, 0, 0, 1, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
+        assert!(AclEntry::of_xattr(&value).unwrap().eq(entries));
+        for len in (0..value.len()).filter(|len| len % 8 != 4) {
+            assert!(AclEntry::of_xattr(&value[..len]).is_err(), "{len} bytes");
+        }
+        value[4] = 3;
+        assert_eq!(AclEntry::of_xattr(&value).err().map(|error| error.offset), Some(4));
+        value[0] = 1;
+        assert_eq!(AclEntry::of_xattr(&value).err().map(|error| error.offset), Some(0));
+    }
+
+    #[test]
+    fn linux_accepts_only_ordered_acls_with_a_mask() {
+        use AclTag::{Group, GroupObj, Mask, Others, User, UserObj};
+        let of = |tags: &[AclTag]| {
+            let mut entries = [entry(UserObj, 7); 8];
+            for (slot, tag) in entries.iter_mut().zip(tags) {
+                *slot = entry(*tag, 5);
+            }
+            check_acl(&entries[..tags.len()])
+        };
+        let good: [&[AclTag]; 5] = [
+            &[],
+            &[UserObj, GroupObj, Others],
+            &[UserObj, GroupObj, Mask, Others],
+            &[UserObj, User, User, GroupObj, Mask, Others],
+            &[UserObj, GroupObj, Group, Mask, Others],
+        ];
+        for tags in good {
+            assert_eq!(of(tags), Ok(()), "{tags:?}");
+        }
+        let unordered: [&[AclTag]; 6] = [
+            &[GroupObj],
+            &[UserObj, GroupObj],
+            &[UserObj, UserObj, GroupObj, Others],
+            &[UserObj, GroupObj, Others, Mask],
+            &[UserObj, GroupObj, User, Mask, Others],
+            &[UserObj, Others],
+        ];
+        for tags in unordered {
+            assert_eq!(of(tags), Err(AclFault::Order), "{tags:?}");
+        }
+        assert_eq!(of(&[UserObj, User, GroupObj, Others]), Err(AclFault::NoMask));
+        assert_eq!(of(&[UserObj, GroupObj, Group, Others]), Err(AclFault::NoMask));
+        assert_eq!(check_acl(&[entry(UserObj, 8)]), Err(AclFault::Permissions));
+    }
+}
