@@ -80,5 +80,5 @@ pub mod words;
 pub use error::ImageError;
 pub use file_row::FileRow;
 pub use lock::Lock;
-pub use oob::Corrected;
-pub use open::{Access, FileUbi, Image, ImageFs, Part, Selection};
+pub use oob::{Corrected, CorrectedRegion, RegionOutcome};
+pub use open::{Access, FileUbi, FlashSizes, Image, ImageFs, PageSizes, Part, Selection};
