@@ -132,7 +132,7 @@ type Known<'k> = (Option<&'k Protection>, FlashSizes);
 /// True when a UBI device has several PEBs without OOB between them.
 fn has_plain_pebs(found: &[Found]) -> bool {
     found.iter().any(|found| match &found.content {
-        Content::Ubi(shape) => found.len > shape.peb_bytes.into(),
+        Content::Ubi(shape) => shape.peb_bytes.is_power_of_two() && found.len > shape.peb_bytes.into(),
         _ => false,
     })
 }

@@ -27,6 +27,9 @@ const SAMPLE_BYTES: usize = 64 << 20;
 /// Bytes of the smallest step.
 const PIECE: usize = 256;
 
+/// Most zero bits of an erased piece.
+const ERASED_BITFLIPS: u32 = 16;
+
 /// The other polynomial in use for steps of 1024 bytes, x^14 + x^10 + x^6 + x + 1 (Lin and Costello, Error Control Coding,
 /// table of primitive polynomials; Atmel's PMECC has it too). For 512 bytes PMECC takes Linux's.
 const OTHER_POLYNOMIAL: u32 = 0x4443;
@@ -68,7 +71,7 @@ pub(super) struct Group {
 
 /// A page with data.
 pub(super) struct Page {
-    data: Vec<u8>,
+    pub(super) data: Vec<u8>,
     pub(super) oob: Vec<u8>,
     /// Pieces of the data that are not one repeated byte.
     pieces: usize,
@@ -156,7 +159,8 @@ impl Sample {
         }
         let Some(group) = self.groups.last_mut() else { return };
         group.is_marked |= is_marked;
-        let pieces = data.chunks(PIECE).filter(|piece| !is_constant(piece)).count();
+        let pieces =
+            data.chunks(PIECE).filter(|piece| !is_constant(piece) && !is_nearly_erased(piece)).count();
         let least = group.pages.iter().map(|page| page.pieces).min().unwrap_or(0);
         if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
@@ -192,11 +196,6 @@ impl Sample {
         self.bytes = pages.map(|page| page.data.len() + page.oob.len()).sum();
     }
 
-    /// True unless more than half of the blocks are marked bad: then the bytes are no marks.
-    pub(super) fn are_marks(&self) -> bool {
-        2 * self.groups.iter().filter(|group| group.is_marked).count() <= self.groups.len()
-    }
-
     /// Pages from all parts of some groups, as many as a code is tried on.
     pub(super) fn spread(&self, groups: impl Iterator<Item = usize>) -> Vec<&Page> {
         let groups = groups.filter_map(|at| self.groups.get(at));
@@ -216,6 +215,11 @@ impl Group {
     }
 }
 
+/// True of erased flash with a few wrong bits.
+fn is_nearly_erased(piece: &[u8]) -> bool {
+    piece.iter().map(|byte| byte.count_zeros()).sum::<u32>() <= ERASED_BITFLIPS
+}
+
 /// True when all bytes are the same.
 pub(super) fn is_constant(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| Some(byte) == bytes.first())
@@ -223,7 +227,8 @@ pub(super) fn is_constant(bytes: &[u8]) -> bool {
 
 /// Tries the usual codes in the usual layouts, or in `layout` alone, on all parts of a dump.
 pub fn detect(geometry: &PageGeometry, layout: Option<LayoutName>, sample: &Sample) -> Detection {
-    let schemes = schemes(geometry, layout);
+    let may_hold_ecc = regions::hold_ecc(&sample.groups);
+    let schemes = if may_hold_ecc { schemes(geometry, layout) } else { Vec::new() };
     let regions = regions::find(&schemes, sample);
     let sampled_pages = sample.groups.iter().map(|group| group.pages.len() as u64).sum();
     let mut candidates = found(&regions, sample);
@@ -394,6 +399,11 @@ impl Trial {
     /// The evidence, in bits, of a code that is believed.
     pub(super) fn believed_bits(&self) -> Option<f64> {
         self.is_believed().then_some(self.evidence)
+    }
+
+    /// True when no page had anything to weigh: erased pages with bitflips.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.clean + self.corrected + self.failed == 0
     }
 
     /// True of a few pages under a code that is believed elsewhere: it explains most steps, and that is no chance.

@@ -121,7 +121,7 @@ pub(super) fn find(schemes: &[Scheme], sample: &Sample) -> Regions {
     let regions = runs.into_iter().map(|run| {
         let ecc = match run.state {
             State::Code(code) => RegionEcc::Code(codes[code].clone().as_found()),
-            _ if holds_ecc(&sample.groups[run.groups.clone()]) => RegionEcc::Unknown,
+            _ if hold_ecc(&sample.groups[run.groups.clone()]) => RegionEcc::Unknown,
             _ => RegionEcc::None,
         };
         Region { first_page: run.groups.start as u64 * sample.group_pages, ecc }
@@ -138,10 +138,11 @@ fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> 
 
 /// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
 fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
-    let are_marks = sample.are_marks();
-    let is_open = |group: &Group| !group.pages.is_empty() && !(are_marks && group.is_marked);
-    let of = |group| if is_open(group) { State::Unknown } else { State::Silent };
-    let mut states: Vec<State> = sample.groups.iter().map(of).collect();
+    let marked = marked(&sample.groups);
+    let state = |(group, is_marked): (&Group, &bool)| {
+        if group.pages.is_empty() || *is_marked { State::Silent } else { State::Unknown }
+    };
+    let mut states: Vec<State> = sample.groups.iter().zip(&marked).map(state).collect();
     let mut tried = HashSet::new();
     let mut codes: Vec<Scheme> = Vec::new();
     for _ in 0..SEEDS {
@@ -158,8 +159,11 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
         states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
             |(state, group)| {
                 let pages: Vec<&Page> = group.pages.iter().collect();
-                if Trial::over(found, &pages).explains(GROUP_BITS) {
+                let trial = Trial::over(found, &pages);
+                if trial.explains(GROUP_BITS) {
                     *state = State::Code(code);
+                } else if trial.is_silent() {
+                    *state = State::Silent;
                 }
             },
         );
@@ -167,6 +171,12 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
         tried.extend(seed);
     }
     (codes, states)
+}
+
+/// Groups that are marked bad, as far as the bytes are marks: bad blocks do not come in long rows.
+fn marked(groups: &[Group]) -> Vec<bool> {
+    let rows = groups.chunk_by(|one, other| one.is_marked == other.is_marked);
+    rows.flat_map(|row| row.iter().map(|group| group.is_marked && row.len() <= DAMAGED_RUN)).collect()
 }
 
 /// Groups amid the longest run of those that nothing explains and nothing was tried on.
@@ -246,16 +256,16 @@ fn join(runs: &mut Vec<Run>) {
     });
 }
 
-/// Different OOBs that pages without ECC have at most, as clean markers of JFFS2 make them, and the part of the pages that have others.
+/// Different OOBs that pages without ECC have at most, as clean markers of JFFS2 make them: so many, or this part of the different pages.
 const PLAIN_OOBS: usize = 2;
 const PLAIN_PART: usize = 8;
 
 /// True when OOB bytes depend on the data: pages with other data have other ones.
-fn holds_ecc(groups: &[Group]) -> bool {
+pub(super) fn hold_ecc(groups: &[Group]) -> bool {
     let pages = || groups.iter().flat_map(|group| &group.pages);
-    let different: HashSet<&[u8]> = pages().map(|page| page.oob.as_slice()).collect();
-    let different = different.iter().filter(|oob| !is_constant(oob)).count();
-    let count = pages().count();
+    let data: HashSet<&[u8]> = pages().map(|page| page.data.as_slice()).collect();
+    let oobs: HashSet<&[u8]> =
+        pages().map(|page| page.oob.as_slice()).filter(|oob| !is_constant(oob)).collect();
     // A few pages tell little.
-    different > PLAIN_OOBS.max(count / PLAIN_PART) || different > 0 && different == count
+    oobs.len() > PLAIN_OOBS.max(data.len() / PLAIN_PART) || !oobs.is_empty() && oobs.len() == data.len()
 }

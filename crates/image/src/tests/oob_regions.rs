@@ -17,7 +17,15 @@ fn geometry() -> Geometry {
 
 /// The usual tree in a device, up to the last PEB in use.
 fn image() -> Vec<u8> {
-    let bytes = usual(&geometry());
+    image_of(7)
+}
+
+/// As [`image`], with this image sequence number.
+fn image_of(image_seq: u32) -> Vec<u8> {
+    let bytes = device(&geometry(), image_seq, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", 40)).unwrap();
+    });
+    let bytes = in_order(&format(bytes, &geometry(), 0, true, |fs| populate(fs, 1)), &geometry());
     let peb = geometry().erase_bytes as usize;
     let used = bytes.chunks(peb).take_while(|peb| vid_header(peb).is_some()).count();
     bytes[..used * peb].to_vec()
@@ -127,12 +135,12 @@ fn ecc_between_the_data_of_a_page_is_not_taken_for_another_code() {
 
 #[test]
 fn each_part_of_a_dump_is_corrected_by_its_own_code() {
-    let plain = image();
-    let mut boot = encoded(&plain, "hamming/256");
+    let plain = [1, 2, 3].map(image_of);
+    let mut boot = encoded(&plain[0], "hamming/256");
     let erased = vec![0xFF; 5 * BLOCK];
-    let mut system = encoded(&plain, "bch4/512");
+    let mut system = encoded(&plain[1], "bch4/512");
     let mut random = tree::Random(9);
-    let unknown = with_oob(&plain, |_| vec![0x5A; OOB]);
+    let unprotected = with_oob(&plain[2], |_| vec![0x5A; OOB]);
     // A wrong bit here and there, which only the right code corrects.
     for (part, pages) in [(&mut boot, 3), (&mut system, 2)] {
         for page in
@@ -141,10 +149,10 @@ fn each_part_of_a_dump_is_corrected_by_its_own_code() {
             page[random.below(PAGE as u64) as usize] ^= 1 << random.below(8);
         }
     }
-    let dump = [&boot[..], &erased, &system, &erased, &unknown].concat();
+    let dump = [&boot[..], &erased, &system, &erased, &unprotected].concat();
     let opened = open(&dump);
-    let expected =
-        [&plain[..], &vec![0xFF; 5 * 64 * PAGE], &plain, &vec![0xFF; 5 * 64 * PAGE], &plain].concat();
+    let gap = vec![0xFF; 5 * 64 * PAGE];
+    let expected = [&plain[0][..], &gap, &plain[1], &gap, &plain[2]].concat();
     assert!(data(&opened) == expected);
     let regions = &opened.corrected.as_ref().unwrap().regions;
     let codes: Vec<_> =
@@ -163,7 +171,7 @@ fn each_part_of_a_dump_is_corrected_by_its_own_code() {
         "{shown}"
     );
     // The images are those of the parts.
-    for offset in [0, boot.len() + erased.len(), dump.len() - unknown.len()] {
+    for offset in [0, boot.len() + erased.len(), dump.len() - unprotected.len()] {
         let selection = Selection { offset: Some(offset as u64), ..Selection::default() };
         assert_whole(&dump, &selection);
     }
