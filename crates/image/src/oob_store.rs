@@ -64,7 +64,7 @@ impl OobPages {
     pub(super) fn write_corrected(&self, dump: &File, image: &Found) -> Result<u64, ImageError> {
         let (page_bytes, full_page) =
             (u64::from(self.geometry.page_bytes), u64::from(self.geometry.full_page()));
-        let mut page = vec![0; self.geometry.full_page() as usize];
+        let per_block = u64::from(self.geometry.pages_per_block.unwrap_or(1));
         let len = dump.metadata().map_err(ImageError::File)?.len();
         let whole = len.saturating_sub(self.offset) / full_page;
         let (first, end) =
@@ -73,17 +73,42 @@ impl OobPages {
         for (pages, ecc) in self.regions.iter() {
             let Some(scheme) = ecc.scheme() else { continue };
             let mut corrector = Corrector::new(scheme, scheme.code().strength());
-            let inside = pages.start.max(first)..pages.end.min(end);
-            for number in inside.filter(|number| image.end_of_bad(number * page_bytes).is_none()) {
-                let at = self.offset + number * full_page;
-                dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
-                if corrector.correct_with_oob(&mut page) > 0 {
-                    dump.write_all_at(&page, at).map_err(ImageError::Write)?;
-                    corrected += 1;
+            let (first, end) = (pages.start.max(first), pages.end.min(end));
+            for block in first / per_block..end.div_ceil(per_block) {
+                let pages = (block * per_block).max(first)..((block + 1) * per_block).min(end);
+                if image.end_of_bad(pages.start * page_bytes).is_none() {
+                    corrected += self.correct_block(dump, &mut corrector, pages)?;
                 }
             }
         }
         Ok(corrected)
+    }
+
+    /// Writes those pages of a block that the ECC corrects, unless its code is another one; their number.
+    fn correct_block(
+        &self,
+        dump: &File,
+        corrector: &mut Corrector<'_>,
+        pages: Range<u64>,
+    ) -> Result<u64, ImageError> {
+        let full_page = u64::from(self.geometry.full_page());
+        let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
+        corrector.begin_block();
+        for number in pages {
+            let at = self.offset + number * full_page;
+            let mut page = vec![0; self.geometry.full_page() as usize];
+            dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
+            if corrector.correct_with_oob(&mut page) > 0 {
+                changed.push((at, page));
+            }
+        }
+        if corrector.is_foreign() {
+            return Ok(0);
+        }
+        for (at, page) in &changed {
+            dump.write_all_at(page, *at).map_err(ImageError::Write)?;
+        }
+        Ok(changed.len() as u64)
     }
 }
 

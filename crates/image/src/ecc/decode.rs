@@ -186,6 +186,22 @@ impl Work<'_> {
             let found = corrector.correct(data);
             self.count(scheme, &corrector, found, self.first_page + at as u64, &mut tally);
         }
+        if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
+    }
+
+    /// Leaves the pages of a block as they were read, of which the code explains next to nothing.
+    fn leave(&self, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
+        let mut tally = Tally::default();
+        for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
+            data.copy_from_slice(self.shape.page(self.chunk, at).0);
+            tally.pages += 1;
+            if all_ff(data) {
+                tally.erased(0);
+                continue;
+            }
+            let page = self.first_page + at as u64;
+            (0..scheme.steps()).for_each(|step| tally.failed(self.failure(scheme, page, step)));
+        }
         tally
     }
 

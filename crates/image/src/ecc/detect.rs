@@ -401,9 +401,9 @@ impl Trial {
         self.is_believed().then_some(self.evidence)
     }
 
-    /// True when no page had anything to weigh: erased pages with bitflips.
-    pub(super) const fn is_silent(&self) -> bool {
-        self.clean + self.corrected + self.failed == 0
+    /// True when nothing speaks against the code.
+    pub(super) fn is_possible(&self) -> bool {
+        self.evidence >= 0.0
     }
 
     /// True of a few pages under a code that is believed elsewhere: it explains most steps, and that is no chance.
@@ -448,13 +448,16 @@ fn key(bytes: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Logarithm to base 2 of the chance that random ECC bytes match with at most 0, 1, 2 ... bits corrected: codewords of
-/// that distance among all words of as many check bits.
+/// Logarithm to base 2 of the chance that a step matches by accident with at most 0, 1, 2 ... bits corrected, where the ECC bytes have nothing
+/// to do with the data: codewords of that distance among all words of as many check bits.
 fn log2_chances(code: Code) -> Vec<f64> {
     let data_bits = 8 * code.step_bytes();
     let check_bits = match code {
-        // Two per address bit.
-        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => 2 * data_bits.ilog2(),
+        // The two parities of a pair are equal, or in all pairs different: only one bit per address bit, and the parity of the step, depend on
+        // the data. ECC bytes that are the same for all steps, as zeros, have such pairs; then each step of odd parity is "corrected".
+        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
+            return vec![-f64::from(data_bits.ilog2() + 1), -1.0];
+        }
         // The degree of the field, 13 for 512 bytes and 14 for 1024, times the strength.
         Code::Bch { strength, step_bytes } | Code::BchOver { strength, step_bytes, .. } => {
             (step_bytes.ilog2() + 4) * strength
@@ -502,11 +505,11 @@ mod tests {
     }
 
     #[test]
-    fn check_bits_of_codes() {
+    fn bits_that_depend_on_the_data() {
         let bits = |code: &str| -log2_chances(code.parse().unwrap())[0];
         assert_eq!(
             ["hamming/256", "hamming/512", "bch1/512", "bch4/512"].map(bits),
-            [22.0, 24.0, 13.0, 52.0]
+            [12.0, 13.0, 13.0, 52.0]
         );
         assert_eq!(["bch8/512", "bch24/1024", "bch40/1024"].map(bits), [104.0, 336.0, 560.0]);
     }

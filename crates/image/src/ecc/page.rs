@@ -25,6 +25,8 @@ pub(crate) struct Corrector<'a> {
     pub(super) steps: Vec<Result<u32, Uncorrectable>>,
     /// Weights of results under a code that was found out.
     weights: Option<Weights>,
+    /// What speaks for that code in the pages since the last [`begin_block`](Self::begin_block), in bits.
+    evidence: f64,
     /// The page and its ECC bytes as they were read.
     read: (Vec<u8>, Vec<u8>),
 }
@@ -34,7 +36,7 @@ impl<'a> Corrector<'a> {
         let steps = vec![Ok(0); scheme.steps() as usize];
         let weights = scheme.is_found().then(|| Weights::new(scheme.code()));
         let ecc = vec![0; scheme.ecc_bytes() as usize];
-        Self { scheme, threshold, ecc, steps, weights, read: (Vec::new(), Vec::new()) }
+        Self { scheme, threshold, ecc, steps, weights, evidence: 0.0, read: (Vec::new(), Vec::new()) }
     }
 
     /// Corrects `data` by the bytes in `self.ecc`, and both. Steps that cannot be corrected stay as they are.
@@ -58,17 +60,27 @@ impl<'a> Corrector<'a> {
         Found::Data
     }
 
-    /// Takes corrections back in a page under no code or another one: its steps are likelier with random ECC bytes.
+    /// Forgets the pages of the block before.
+    pub(crate) const fn begin_block(&mut self) {
+        self.evidence = 0.0;
+    }
+
+    /// True when the pages of a block are likelier under no code, or another one, than under a code that was found out. They are to stay as they
+    /// were read.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.evidence < 0.0
+    }
+
+    /// Weighs the steps of a page under a code that was found out. Where more speaks against it corrections are taken back.
     fn leave_foreign(&mut self, data: &mut [u8]) {
         let Some(weights) = &self.weights else { return };
-        if self.steps.iter().all(|step| *step == Ok(0)) {
-            return;
-        }
         let (read, read_ecc) = &self.read;
         let tells =
             read.chunks_exact(self.scheme.code().step_bytes() as usize).map(|step| !is_constant(step));
         let told = self.steps.iter().zip(tells).filter(|(_, tells)| *tells);
-        if told.map(|(step, _)| weights.of(*step)).sum::<f64>() < 0.0 {
+        let evidence = told.map(|(step, _)| weights.of(*step)).sum::<f64>();
+        self.evidence += evidence;
+        if evidence < 0.0 {
             data.copy_from_slice(read);
             self.ecc.copy_from_slice(read_ecc);
             let changed = self.steps.iter_mut().filter(|step| **step != Ok(0));

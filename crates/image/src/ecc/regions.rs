@@ -159,17 +159,23 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
         states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
             |(state, group)| {
                 let pages: Vec<&Page> = group.pages.iter().collect();
-                let trial = Trial::over(found, &pages);
-                if trial.explains(GROUP_BITS) {
+                if Trial::over(found, &pages).explains(GROUP_BITS) {
                     *state = State::Code(code);
-                } else if trial.is_silent() {
-                    *state = State::Silent;
                 }
             },
         );
         codes.push(found.clone());
         tried.extend(seed);
     }
+    // A few steps with wrong bits prove no code, but belong to that of their neighbours.
+    states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
+        |(state, group)| {
+            let pages: Vec<&Page> = group.pages.iter().collect();
+            if codes.iter().any(|code| Trial::over(code, &pages).is_possible()) {
+                *state = State::Silent;
+            }
+        },
+    );
     (codes, states)
 }
 
