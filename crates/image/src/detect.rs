@@ -12,7 +12,7 @@ use super::content::{HEAD_BYTES, format_inside, format_of, is_compressed, swappe
 pub use super::format::jffs2::Jffs2Shape;
 pub use super::format::jffs2::shifts::Splice;
 use super::format::jffs2::write::with_free;
-use super::{ImageError, Selection};
+use super::{FlashSizes, ImageError, Selection};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -194,15 +194,15 @@ pub(crate) struct Hits {
 /// # Errors
 /// The file cannot be read.
 pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
-    detect_sized(store, None)
+    detect_sized(store, &FlashSizes::default())
 }
 
-/// As [`detect`], of flash whose eraseblocks have a stated size.
+/// As [`detect`], of flash of which sizes were stated.
 ///
 /// # Errors
 /// As [`detect`]; an image of another size.
-pub(crate) fn detect_sized(store: &mut dyn Store, peb_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
-    let all = detect_in_pages(store, None, peb_bytes)?;
+pub(crate) fn detect_sized(store: &mut dyn Store, sizes: &FlashSizes) -> Result<Vec<Found>, ImageError> {
+    let all = detect_in_pages(store, None, sizes)?;
     all.iter().map(|found| with_free(store, found, &all, |_| Vec::new())).collect()
 }
 
@@ -210,17 +210,17 @@ pub(crate) fn detect_sized(store: &mut dyn Store, peb_bytes: Option<u32>) -> Res
 pub(crate) fn detect_in_pages(
     store: &mut dyn Store,
     pages: Option<PageShape>,
-    peb_bytes: Option<u32>,
+    sizes: &FlashSizes,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let page_bytes = pages.map(|pages| pages.page_bytes);
     let hits = search_all(store, size)?;
-    let found = find(store, &hits, page_bytes)?;
-    let mut found = with_jffs2(store, found, pages, peb_bytes)?;
+    let found = find(store, &hits, pages, sizes)?;
+    let mut found = with_jffs2(store, found, pages, sizes)?;
     if found.is_empty() {
         let hits = search(store, size, (ec_header, damaged_superblock))?;
-        found = find(store, &hits, page_bytes)?;
+        found = find(store, &hits, pages, sizes)?;
     }
+    let peb_bytes = sizes.peb_bytes;
     // Of several images it is the size of one.
     if found.iter().all(|found| found.require_block_bytes(peb_bytes).is_err()) {
         found.iter().try_for_each(|found| found.require_block_bytes(peb_bytes))?;
@@ -233,9 +233,9 @@ fn with_jffs2(
     store: &mut dyn Store,
     mut found: Vec<Found>,
     pages: Option<PageShape>,
-    peb_bytes: Option<u32>,
+    sizes: &FlashSizes,
 ) -> Result<Vec<Found>, ImageError> {
-    let mut all = crate::format::jffs2::detect::find(store, pages, peb_bytes)?;
+    let mut all = crate::format::jffs2::detect::find(store, pages, sizes)?;
     let mut head = vec![0; HEAD_BYTES];
     store.read_at(0, &mut head).map_err(ImageError::Store)?;
     // What does not become smaller stands in a compressed file as it was.
@@ -247,9 +247,14 @@ fn with_jffs2(
     Ok(found)
 }
 
-fn find(store: &mut dyn Store, hits: &Hits, page_bytes: Option<u32>) -> Result<Vec<Found>, ImageError> {
+fn find(
+    store: &mut dyn Store,
+    hits: &Hits,
+    pages: Option<PageShape>,
+    sizes: &FlashSizes,
+) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let mut found = crate::format::ubi::detect::find(store, hits, page_bytes)?;
+    let mut found = crate::format::ubi::detect::find(store, hits, pages, sizes)?;
     for (offset, superblock) in &hits.superblocks {
         let inside = found.iter().any(|region| region.holds(*offset));
         if !inside && is_possible(superblock) {

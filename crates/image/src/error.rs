@@ -2,6 +2,7 @@
 
 use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
+use crate::detect::PageShape;
 use crate::ecc::EccError;
 use crate::open::Part;
 use crate::output::OutputError;
@@ -31,6 +32,9 @@ pub enum ImageError {
     /// Nothing that is known was found.
     #[error("neither UBI, UBIFS nor JFFS2 was found")]
     Nothing,
+    /// Nothing that is known was found in the pages of a dump with OOB.
+    #[error("neither UBI, UBIFS nor JFFS2 was found in pages of {} + {} bytes, {} a block", .0.page_bytes, .0.oob_bytes, .0.pages_per_block)]
+    NothingInPages(PageShape),
     /// The file has no bytes.
     #[error("the file is empty")]
     Empty,

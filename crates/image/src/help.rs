@@ -5,6 +5,7 @@ use std::io;
 use crate::ImageError;
 use crate::build::BuildError;
 use crate::content::OVERLAY_MARK;
+use crate::detect::PageShape;
 use crate::dump::{A_LEB, AN_AREA};
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
@@ -37,6 +38,14 @@ pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> String {
         ),
         None => format!("{dd} cuts out what is left of it"),
     }
+}
+
+/// The command that writes the data of a dump without its OOB.
+pub(crate) fn strip_command(pages: &PageShape) -> String {
+    let PageShape { page_bytes, oob_bytes, pages_per_block } = pages;
+    format!(
+        "`floatgate ecc decode DUMP --page-size {page_bytes} --oob-size {oob_bytes} --block-pages {pages_per_block} --code none -o DATA`"
+    )
 }
 
 /// True when there is no room for more bytes in a file.
@@ -108,7 +117,13 @@ impl Help for ImageError {
             }
             Self::TooShort(_) => "name a file with an image or a dump in it",
             Self::Nothing => {
-                "`floatgate ecc check` finds out how a NAND dump is protected; other formats are not known yet"
+                "where it is a NAND dump with OOB, --page-size and --oob-size state its pages, `floatgate ecc check` finds out how they are protected, and `floatgate ecc decode --code none` takes the OOB out; other formats are not known yet"
+            }
+            Self::NothingInPages(pages) => {
+                return format!(
+                    "`floatgate image info FILE` without sizes finds out those of the pages; {} writes the data without OOB",
+                    strip_command(pages)
+                );
             }
             Self::Empty => "name a file with an image or a dump in it",
             Self::Blank(0xFF) => {

@@ -14,7 +14,8 @@ pub use super::format::ubi::info::{OneVolume, UbiInfo};
 use super::format::ubi::info::{damage, ubi_info};
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
 use super::format::ubifs::info::{is_cut_off, ubifs_info};
-use super::{Corrected, Image, ImageError, Selection};
+use super::{Corrected, CorrectedRegion, Image, ImageError, RegionOutcome, Selection};
+use crate::help::strip_command;
 use crate::words::count;
 
 /// Contents of a file: images, volumes and filesystems.
@@ -26,13 +27,15 @@ pub struct ImageInfo {
     pub ecc: Option<Corrected>,
     /// Every byte is FFh: erased flash.
     pub erased: bool,
+    /// No ECC code explains the OOB of pages that an image is in: wrong bits in them were not corrected.
+    pub is_uncorrected: bool,
 }
 
 impl ImageInfo {
     /// Summary of a file in which every byte is FFh.
     #[must_use]
     pub const fn erased() -> Self {
-        Self { images: Vec::new(), ecc: None, erased: true }
+        Self { images: Vec::new(), ecc: None, erased: true, is_uncorrected: false }
     }
 }
 
@@ -80,7 +83,8 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
     if let Some(wanted) = &selection.volume {
         keep_volume(&mut images, wanted)?;
     }
-    Ok(ImageInfo { images, ecc, erased: false })
+    let is_uncorrected = image.has_unknown_code(selection);
+    Ok(ImageInfo { images, ecc, erased: false, is_uncorrected })
 }
 
 /// Leaves only the volumes of a name or number, and the images that have one.
@@ -161,23 +165,35 @@ impl fmt::Display for ImageInfo {
 fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
     let PageShape { page_bytes, oob_bytes, pages_per_block } = ecc.pages;
     writeln!(f, "NAND dump: pages of {page_bytes} + {oob_bytes} bytes, {pages_per_block} a block")?;
-    match &ecc.report {
-        Some(report) => writeln!(
-            f,
-            "  ECC {} in layout {}: {} corrected, {} uncorrectable",
-            report.scheme.code,
-            report.scheme.layout,
-            count(report.corrected_bits, "bit"),
-            count(report.steps.uncorrectable, "step")
-        ),
-        None => writeln!(f, "  no ECC code fits: the pages are as they were read"),
-    }?;
+    let is_one = ecc.regions.len() == 1;
+    for region in &ecc.regions {
+        let CorrectedRegion { offset, len, outcome, .. } = region;
+        let place =
+            if is_one { String::new() } else { format!("byte {offset} ({offset:#x}), {len} bytes: ") };
+        writeln!(f, "  {place}{}", outcome_text(outcome))?;
+    }
+    writeln!(f, "  to take the OOB out without correcting anything:")?;
+    writeln!(f, "    {}", strip_command(&ecc.pages).trim_matches('`'))?;
     // Of a dump with bad blocks what follows one would be written a block behind its place.
     if ecc.bad_blocks.is_empty() {
         writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;
         writeln!(f, "    nandwrite -n -o /dev/mtd0 DUMP")?;
     }
     Ok(())
+}
+
+fn outcome_text(outcome: &RegionOutcome) -> String {
+    match outcome {
+        RegionOutcome::Code(report) => format!(
+            "ECC {} in layout {}: {} corrected, {} uncorrectable",
+            report.scheme.code,
+            report.scheme.layout,
+            count(report.corrected_bits, "bit"),
+            count(report.steps.uncorrectable, "step")
+        ),
+        RegionOutcome::None => "the OOB holds no ECC: the pages are as they were read".to_owned(),
+        RegionOutcome::Unknown => "no ECC code fits: the pages are as they were read".to_owned(),
+    }
 }
 
 impl fmt::Display for OneImage {

@@ -83,5 +83,5 @@ pub use error::ImageError;
 pub use file_row::FileRow;
 pub use fit::TargetFlash;
 pub use lock::Lock;
-pub use oob::Corrected;
-pub use open::{Access, FileUbi, Image, ImageFs, Part, Selection};
+pub use oob::{Corrected, CorrectedRegion, RegionOutcome};
+pub use open::{Access, FileUbi, FlashSizes, Image, ImageFs, PageSizes, Part, Selection};

@@ -1,4 +1,4 @@
-//! NAND dumps with OOB: the pages are corrected into a temporary file.
+//! NAND dumps with OOB: the pages are corrected into a temporary file, each region by its own code.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -9,7 +9,9 @@ use serde::Serialize;
 
 use super::ImageError;
 use super::detect::{Found, PageShape};
-use crate::ecc::{self, DecodeOptions, DecodeReport, Dump, Marker, PageGeometry, Scheme};
+use crate::ecc::{
+    self, DecodeOptions, DecodeReport, Dump, EccError, Marker, PageGeometry, RegionEcc, Regions,
+};
 
 /// Correction of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -18,45 +20,143 @@ pub struct Corrected {
     pub offset: u64,
     /// The pages.
     pub pages: PageShape,
-    /// Report of the ECC; none if no code fits: the pages are then as they were read.
-    pub report: Option<DecodeReport>,
+    /// Parts of the dump, each with its own protection.
+    pub regions: Vec<CorrectedRegion>,
     /// Numbers of the blocks that are marked bad; none if what stands there are no marks.
     #[serde(skip)]
     pub(super) bad_blocks: Vec<u64>,
 }
 
-/// Note on a dump whose code is not known.
+/// A part of a dump with OOB.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CorrectedRegion {
+    /// Offset of its first page in the file, bytes.
+    pub offset: u64,
+    /// Its bytes in the file.
+    pub len: u64,
+    /// Protection of its pages.
+    #[serde(flatten)]
+    pub outcome: RegionOutcome,
+    /// Its pages.
+    #[serde(skip)]
+    numbers: Range<u64>,
+}
+
+/// What the ECC of a region did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "ecc", content = "report", rename_all = "kebab-case")]
+pub enum RegionOutcome {
+    /// The pages were corrected.
+    Code(DecodeReport),
+    /// The OOB holds no ECC: the pages are as they were read.
+    None,
+    /// The OOB holds bytes that no code explains: the pages are as they were read.
+    Unknown,
+}
+
+/// Note on pages whose code is not known.
 pub(super) const NO_CODE: &str = "no ECC code fits the dump: its pages are as they were read";
 
-impl Corrected {
-    /// True when the ECC has corrected anything.
-    pub(super) fn has_corrections(&self) -> bool {
-        self.report.as_ref().is_some_and(|report| report.corrected_bits > 0 || report.erased.bitflips > 0)
+/// Note on pages without ECC.
+pub(super) const NO_ECC: &str = "the OOB of the dump holds no ECC: its pages are as they were read";
+
+impl CorrectedRegion {
+    /// Report on the correction, where a code is known.
+    pub const fn report(&self) -> Option<&DecodeReport> {
+        match &self.outcome {
+            RegionOutcome::Code(report) => Some(report),
+            RegionOutcome::None | RegionOutcome::Unknown => None,
+        }
     }
 
-    /// Losses of an image that the ECC could not correct, page by page. Nodes of a filesystem have CRCs of their own: what this costs shows
-    /// when it is read.
-    pub fn notes(&self, image: &Found) -> Vec<String> {
+    /// Says that pages were not corrected.
+    fn note_without_code(&self, inside: &Range<u64>) -> Option<String> {
+        let note = match self.outcome {
+            RegionOutcome::Code(_) => return None,
+            RegionOutcome::None => NO_ECC,
+            RegionOutcome::Unknown => NO_CODE,
+        };
+        let is_all = self.numbers.start <= inside.start && inside.end <= self.numbers.end;
+        let Self { offset, len, .. } = self;
+        Some(if is_all {
+            note.to_owned()
+        } else {
+            format!("{len} bytes from byte {offset} ({offset:#x}) on: {note}")
+        })
+    }
+
+    fn overlaps(&self, pages: &Range<u64>) -> bool {
+        self.numbers.start < pages.end && pages.start < self.numbers.end
+    }
+}
+
+impl Corrected {
+    /// Reports on the regions whose code is known.
+    pub fn reports(&self) -> impl Iterator<Item = &DecodeReport> {
+        self.regions.iter().filter_map(CorrectedRegion::report)
+    }
+
+    /// True when the ECC has corrected anything.
+    pub(super) fn has_corrections(&self) -> bool {
+        self.reports().any(|report| report.corrected_bits > 0 || report.erased.bitflips > 0)
+    }
+
+    /// Regions that an image is in.
+    fn regions_of(&self, image: &Found) -> impl Iterator<Item = &CorrectedRegion> {
+        let pages = self.pages_of(image);
+        self.regions.iter().filter(move |region| region.overlaps(&pages))
+    }
+
+    fn pages_of(&self, image: &Found) -> Range<u64> {
         let page = u64::from(self.pages.page_bytes);
-        self.notes_of(image.offset / page..(image.offset + image.len).div_ceil(page))
+        image.offset / page..(image.offset + image.len).div_ceil(page).min(self.end())
+    }
+
+    /// Number of pages.
+    fn end(&self) -> u64 {
+        self.regions.last().map_or(0, |region| region.numbers.end)
+    }
+
+    /// True when a code protects all pages of an image.
+    pub(super) fn has_code(&self, image: &Found) -> bool {
+        self.regions_of(image).all(|region| region.report().is_some())
+    }
+
+    /// True when no code explains the OOB of some pages of an image, though it holds something: their wrong bits are not corrected.
+    pub fn has_unknown_code(&self, image: &Found) -> bool {
+        self.regions_of(image).any(|region| region.outcome == RegionOutcome::Unknown)
+    }
+
+    /// As [`notes`](Self::notes), of pages that no code protects.
+    pub(super) fn notes_without_code(&self, image: &Found) -> Vec<String> {
+        let pages = self.pages_of(image);
+        self.regions_of(image).filter_map(|region| region.note_without_code(&pages)).collect()
+    }
+
+    /// Losses of an image that the ECC could not correct, page by page, and pages that it did not correct. Nodes of a filesystem have
+    /// CRCs of their own: what this costs shows when it is read.
+    pub fn notes(&self, image: &Found) -> Vec<String> {
+        self.notes_of(&self.pages_of(image))
     }
 
     /// As [`notes`](Self::notes), of the whole dump.
     pub fn all_notes(&self) -> Vec<String> {
-        self.notes_of(0..u64::MAX)
+        self.notes_of(&(0..self.end()))
     }
 
-    fn notes_of(&self, inside: Range<u64>) -> Vec<String> {
-        let Some(report) = &self.report else {
-            return vec![NO_CODE.to_owned()];
-        };
-        let mut pages: Vec<u64> = report.uncorrectable.iter().map(|failure| failure.page).collect();
-        pages.dedup();
-        pages.retain(|page| inside.contains(page));
-        let mut notes: Vec<String> = pages.into_iter().map(|page| self.lost_page(page)).collect();
-        let unlisted = report.steps.uncorrectable.saturating_sub(report.uncorrectable.len() as u64);
-        if unlisted > 0 {
-            notes.push(format!("{unlisted} more ECC steps of the dump cannot be corrected"));
+    fn notes_of(&self, inside: &Range<u64>) -> Vec<String> {
+        let mut notes = Vec::new();
+        for region in self.regions.iter().filter(|region| region.overlaps(inside)) {
+            notes.extend(region.note_without_code(inside));
+            let Some(report) = region.report() else { continue };
+            let mut pages: Vec<u64> = report.uncorrectable.iter().map(|failure| failure.page).collect();
+            pages.dedup();
+            pages.retain(|page| inside.contains(page));
+            notes.extend(pages.into_iter().map(|page| self.lost_page(page)));
+            let unlisted = report.steps.uncorrectable.saturating_sub(report.uncorrectable.len() as u64);
+            if unlisted > 0 {
+                notes.push(format!("{unlisted} more ECC steps of the dump cannot be corrected"));
+            }
         }
         notes
     }
@@ -93,7 +193,7 @@ impl Corrected {
     /// First bytes of the pages with data that the ECC could not correct, in the image that they are in.
     pub(super) fn lost_pages(&self, image: &Found) -> Vec<u64> {
         let page_bytes = u64::from(self.pages.page_bytes);
-        let failures = self.report.iter().flat_map(|report| &report.uncorrectable);
+        let failures = self.reports().flat_map(|report| &report.uncorrectable);
         let places = failures.filter_map(|failure| (failure.page * page_bytes).checked_sub(image.offset));
         places.filter(|&at| at < image.len).collect()
     }
@@ -107,32 +207,44 @@ impl Corrected {
     }
 }
 
-/// Takes the OOB out of a file from a byte on, and corrects what it protects. How that is done shows in an image that was found:
-/// elsewhere there can be other codes. Finding out takes longer than the correction: who knows the scheme hands it over.
+/// Takes the OOB out of a file from a byte on, and corrects what it protects. Finding out the codes takes longer than the correction: who
+/// knows the regions hands them over.
 pub(super) fn correct(
     file: &File,
     start: u64,
     pages: PageShape,
-    found: &Found,
-    known: Option<&Scheme>,
-) -> Result<(File, Corrected, Option<Scheme>), ImageError> {
-    let geometry = PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?;
+    known: Option<&Regions>,
+) -> Result<(File, Corrected, Regions), ImageError> {
+    let geometry = geometry(pages)?;
+    let regions = match known {
+        Some(known) => known.clone(),
+        None => find_regions(&geometry, file, start)?,
+    };
     let out = tempfile::tempfile().map_err(ImageError::File)?;
-    let known = known.filter(|known| *known.geometry() == geometry).cloned();
-    let scheme = match known {
-        Some(known) => Some(known),
-        None => find_scheme(&geometry, file, found)?,
+    let reports = decode(&geometry, &regions, (file, start), &out)?;
+    let of_pages = |numbers: Range<u64>| {
+        let [first, end] = [numbers.start, numbers.end].map(|page| start + page * u64::from(pages.stride()));
+        (first, end - first)
     };
-    let (report, bad_blocks) = match &scheme {
-        Some(scheme) => {
-            let report = decode(scheme, file, start, &out)?;
-            let marked = report.bad_blocks.as_ref().filter(|_| !report.too_many_bad());
-            let bad_blocks = marked.map(|marked| marked.bad.clone()).unwrap_or_default();
-            (Some(report), bad_blocks)
-        }
-        None => (None, strip(Pages { file, at: start }, &geometry, &out).map_err(ImageError::File)?),
-    };
-    Ok((out, Corrected { offset: start, pages, report, bad_blocks }, scheme))
+    let (mut corrected, mut bad_blocks) = (Vec::new(), Vec::new());
+    for ((numbers, ecc), report) in regions.iter().zip(reports) {
+        let numbers = numbers.start..numbers.start + report.pages;
+        let (offset, len) = of_pages(numbers.clone());
+        let marked = report.bad_blocks.as_ref().filter(|_| !report.too_many_bad());
+        bad_blocks.extend(marked.iter().flat_map(|marked| &marked.bad));
+        let outcome = match ecc {
+            RegionEcc::Code(_) => RegionOutcome::Code(report),
+            RegionEcc::None => RegionOutcome::None,
+            RegionEcc::Unknown => RegionOutcome::Unknown,
+        };
+        corrected.push(CorrectedRegion { offset, len, outcome, numbers });
+    }
+    Ok((out, Corrected { offset: start, pages, regions: corrected, bad_blocks }, regions))
+}
+
+/// The geometry of pages that were found.
+pub(super) fn geometry(pages: PageShape) -> Result<PageGeometry, ImageError> {
+    Ok(PageGeometry::new(pages.page_bytes, pages.oob_bytes, Some(pages.pages_per_block))?)
 }
 
 /// A file from a byte on, whatever its own position is.
@@ -149,40 +261,26 @@ impl Read for Pages<'_> {
     }
 }
 
-fn find_scheme(geometry: &PageGeometry, file: &File, found: &Found) -> Result<Option<Scheme>, ImageError> {
-    let mut input = Pages { file, at: found.offset }.take(found.len);
-    let dump = Dump { pages: &mut input, apart: None };
-    let sample = ecc::sample(geometry, dump, &mut |_| {})?;
-    Ok(ecc::detect(geometry, None, &sample).found().cloned())
-}
-
-fn decode(scheme: &Scheme, file: &File, start: u64, out: &File) -> Result<DecodeReport, ImageError> {
+fn find_regions(geometry: &PageGeometry, file: &File, start: u64) -> Result<Regions, ImageError> {
     let mut input = Pages { file, at: start };
     let dump = Dump { pages: &mut input, apart: None };
-    let mut writer = BufWriter::new(out);
-    let report = ecc::decode(scheme, dump, Some(&mut writer), DecodeOptions::default(), &mut |_| {})?;
-    writer.flush().map_err(ImageError::File)?;
-    Ok(report)
+    match ecc::sample(geometry, dump, &mut |_| {}) {
+        Ok(sample) => Ok(ecc::detect(geometry, None, &sample).regions),
+        Err(EccError::AllErased) => Ok(Regions::one(RegionEcc::None)),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// Takes out the OOB of pages that no code fits; the blocks that are marked bad.
-fn strip(input: Pages<'_>, geometry: &PageGeometry, out: &File) -> io::Result<Vec<u64>> {
-    let mut input = io::BufReader::new(input);
-    let mut writer = BufWriter::new(out);
-    let mut page = vec![0; geometry.full_page() as usize];
-    let mut bad = Vec::new();
-    let (mut number, pages_per_block) = (0_u64, u64::from(geometry.pages_per_block.unwrap_or(1)));
-    while input.read_exact(&mut page).is_ok() {
-        let (data, oob) = page.split_at(geometry.page_bytes as usize);
-        writer.write_all(data)?;
-        let is_marked = oob.get(geometry.marker.byte as usize).is_some_and(|&byte| byte != 0xFF);
-        if is_marked && number.is_multiple_of(pages_per_block) {
-            bad.push(number / pages_per_block);
-        }
-        number += 1;
-    }
-    writer.flush()?;
-    // Where most blocks are marked, the bytes are other data of a controller.
-    let are_marks = 2 * bad.len() as u64 <= number.div_ceil(pages_per_block);
-    Ok(if are_marks { bad } else { Vec::new() })
+fn decode(
+    geometry: &PageGeometry,
+    regions: &Regions,
+    (file, start): (&File, u64),
+    out: &File,
+) -> Result<Vec<DecodeReport>, ImageError> {
+    let mut input = Pages { file, at: start };
+    let dump = Dump { pages: &mut input, apart: None };
+    let (mut writer, options) = (BufWriter::new(out), DecodeOptions::default());
+    let reports = ecc::decode_regions(geometry, regions, dump, Some(&mut writer), options, &mut |_| {})?;
+    writer.flush().map_err(ImageError::File)?;
+    Ok(reports)
 }

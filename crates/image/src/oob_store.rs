@@ -12,12 +12,13 @@ use super::ImageError;
 use super::detect::{Content, Found};
 use super::format::jffs2::pages::{MARKER_BYTES, clean_marker};
 use super::oob::Corrected;
-use crate::ecc::{Corrector, Form, Scheme, encode_page};
+use crate::ecc::{Corrector, Form, PageGeometry, Regions, encode_page};
 
 /// A dump whose pages were corrected, and how they are protected.
 #[derive(Clone, Debug)]
 pub(super) struct OobPages {
-    scheme: Scheme,
+    geometry: PageGeometry,
+    regions: Regions,
     /// Offset of the first page in the dump.
     offset: u64,
     /// The corrected pages, without OOB.
@@ -26,33 +27,34 @@ pub(super) struct OobPages {
 }
 
 impl OobPages {
-    pub(super) const fn new(
-        scheme: Scheme,
+    pub(super) fn new(
+        (geometry, regions): (PageGeometry, Regions),
         corrected: &Corrected,
         data: Arc<File>,
         markers: Vec<CleanMarkers>,
     ) -> Self {
-        Self { scheme, offset: corrected.offset, data, markers }
+        Self { geometry, regions, offset: corrected.offset, data, markers }
     }
 
     /// The pages in a file: what is written goes there with its OOB, and to the corrected pages.
     pub(super) fn store(&self, dump: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
-        let geometry = self.scheme.geometry();
+        let geometry = &self.geometry;
         Ok(Box::new(OobStore {
             data: FileStore::new(Arc::clone(&self.data)).map_err(ImageError::Store)?,
             dump: Arc::clone(dump),
             offset: self.offset,
             page: vec![0; geometry.page_bytes as usize],
             full_page: vec![0; geometry.full_page() as usize],
-            ecc: vec![0; self.scheme.ecc_bytes() as usize],
-            scheme: self.scheme.clone(),
+            ecc: Vec::new(),
+            pages_per_block: geometry.pages_per_block.unwrap_or(1).into(),
+            regions: self.regions.clone(),
             markers: self.markers.clone(),
         }))
     }
 
     /// Range of the pages with these bytes in the dump.
     pub(super) fn dump_range(&self, data: &Range<u64>) -> Range<u64> {
-        let geometry = self.scheme.geometry();
+        let geometry = &self.geometry;
         let (page, full_page) = (u64::from(geometry.page_bytes), u64::from(geometry.full_page()));
         self.offset + data.start / page * full_page..self.offset + data.end.div_ceil(page) * full_page
     }
@@ -61,24 +63,52 @@ impl OobPages {
     /// blocks. The number of such pages.
     pub(super) fn write_corrected(&self, dump: &File, image: &Found) -> Result<u64, ImageError> {
         let (page_bytes, full_page) =
-            (u64::from(self.scheme.geometry().page_bytes), u64::from(self.scheme.geometry().full_page()));
-        let mut corrector = Corrector::new(&self.scheme, self.scheme.code().strength());
-        let mut page = vec![0; self.scheme.geometry().full_page() as usize];
+            (u64::from(self.geometry.page_bytes), u64::from(self.geometry.full_page()));
+        let per_block = u64::from(self.geometry.pages_per_block.unwrap_or(1));
         let len = dump.metadata().map_err(ImageError::File)?.len();
         let whole = len.saturating_sub(self.offset) / full_page;
-        let end = (image.offset + image.len).div_ceil(page_bytes).min(whole);
+        let (first, end) =
+            (image.offset / page_bytes, (image.offset + image.len).div_ceil(page_bytes).min(whole));
         let mut corrected = 0;
-        for number in
-            (image.offset / page_bytes..end).filter(|number| image.end_of_bad(number * page_bytes).is_none())
-        {
-            let at = self.offset + number * full_page;
-            dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
-            if corrector.correct_with_oob(&mut page) > 0 {
-                dump.write_all_at(&page, at).map_err(ImageError::Write)?;
-                corrected += 1;
+        for (pages, ecc) in self.regions.iter() {
+            let Some(scheme) = ecc.scheme() else { continue };
+            let mut corrector = Corrector::new(scheme, scheme.code().strength());
+            let (first, end) = (pages.start.max(first), pages.end.min(end));
+            for block in first / per_block..end.div_ceil(per_block) {
+                let pages = (block * per_block).max(first)..((block + 1) * per_block).min(end);
+                if image.end_of_bad(pages.start * page_bytes).is_none() {
+                    corrected += self.correct_block(dump, &mut corrector, pages)?;
+                }
             }
         }
         Ok(corrected)
+    }
+
+    /// Writes those pages of a block that the ECC corrects, unless its code is another one; their number.
+    fn correct_block(
+        &self,
+        dump: &File,
+        corrector: &mut Corrector<'_>,
+        pages: Range<u64>,
+    ) -> Result<u64, ImageError> {
+        let full_page = u64::from(self.geometry.full_page());
+        let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
+        corrector.begin_block();
+        for number in pages {
+            let at = self.offset + number * full_page;
+            let mut page = vec![0; self.geometry.full_page() as usize];
+            dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
+            if corrector.correct_with_oob(&mut page) > 0 {
+                changed.push((at, page));
+            }
+        }
+        if corrector.is_foreign() {
+            return Ok(0);
+        }
+        for (at, page) in &changed {
+            dump.write_all_at(page, *at).map_err(ImageError::Write)?;
+        }
+        Ok(changed.len() as u64)
     }
 }
 
@@ -125,7 +155,8 @@ struct OobStore {
     data: FileStore,
     dump: Arc<File>,
     offset: u64,
-    scheme: Scheme,
+    regions: Regions,
+    pages_per_block: u64,
     page: Vec<u8>,
     full_page: Vec<u8>,
     ecc: Vec<u8>,
@@ -135,11 +166,7 @@ struct OobStore {
 impl OobStore {
     /// Puts the clean marker into the OOB of the first page of a block.
     fn mark_clean(&mut self, number: u64) {
-        let begins_block = self
-            .scheme
-            .geometry()
-            .pages_per_block
-            .is_some_and(|pages| number.is_multiple_of(u64::from(pages)));
+        let begins_block = number.is_multiple_of(self.pages_per_block);
         let at = number * self.page.len() as u64;
         let Some(own) = self.markers.iter().find(|own| begins_block && own.range.contains(&at)) else {
             return;
@@ -152,14 +179,15 @@ impl OobStore {
     fn write_page(&mut self, number: u64) -> Result<(), StoreError> {
         let at = number * self.page.len() as u64;
         self.data.read_at(at, &mut self.page)?;
-        encode_page(&self.scheme, Form::WithOob, &self.page, &mut self.ecc, &mut self.full_page);
-        self.mark_clean(number);
         let place = self.offset + number * self.full_page.len() as u64;
-        self.dump.write_all_at(&self.full_page, place).map_err(|error| StoreError {
-            action: "writing",
-            offset: place,
-            reason: error.to_string(),
-        })
+        let failed = |reason| StoreError { action: "writing", offset: place, reason };
+        let Some(scheme) = self.regions.at(number).scheme() else {
+            return Err(failed("no ECC code is known for this page".to_owned()));
+        };
+        self.ecc.resize(scheme.ecc_bytes() as usize, 0);
+        encode_page(scheme, Form::WithOob, &self.page, &mut self.ecc, &mut self.full_page);
+        self.mark_clean(number);
+        self.dump.write_all_at(&self.full_page, place).map_err(|error| failed(error.to_string()))
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) use attach::max_write_bytes;
 pub use attach::{FileUbi, flash_geometry};
 pub(super) use bytes::store_of;
 use bytes::{Bytes, HostRoom, spliced};
-pub use choose::Selection;
+pub use choose::{FlashSizes, PageSizes, Selection};
 pub(super) use choose::{choose_filesystem, choose_volume};
 use choose::{choose_remains, choose_ubifs};
 
@@ -33,9 +33,9 @@ use super::format::jffs2;
 use super::format::jffs2::shifts::{Splice, Splices};
 use super::format::jffs2::write::Extent;
 use super::info::size;
-use super::oob::{Corrected, correct};
+use super::oob::{Corrected, correct, geometry};
 use super::oob_store::{OobPages, clean_markers};
-use crate::ecc::Scheme;
+use crate::ecc::{PageGeometry, Regions};
 use crate::extract::show_name;
 
 /// Purpose for which a file is opened.
@@ -58,12 +58,12 @@ pub struct Image {
     pub(super) splices: Splices,
     /// Of a dump whose OOB was taken out.
     pub corrected: Option<Corrected>,
-    /// ECC scheme of such a dump.
-    scheme: Option<Scheme>,
+    /// Codes of such a dump.
+    protection: Option<Protection>,
     /// LEBs that a volume is to have that can grow.
     lebs: Option<u32>,
-    /// Bytes of a PEB or eraseblock, if they were stated.
-    peb_bytes: Option<u32>,
+    /// Sizes of the flash that were stated.
+    sizes: FlashSizes,
     access: Access,
     /// The room on the host's disk, where changes go to the file at once.
     room: Option<HostRoom>,
@@ -123,6 +123,20 @@ pub fn is_stream(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
+/// Sizes of the pages of a dump, and the codes of its regions.
+type Protection = (PageGeometry, Regions);
+
+/// What is known of a file: codes of a dump with OOB, and sizes that were stated.
+type Known<'k> = (Option<&'k Protection>, FlashSizes);
+
+/// True when a UBI device has several PEBs without OOB between them.
+fn has_plain_pebs(found: &[Found]) -> bool {
+    found.iter().any(|found| match &found.content {
+        Content::Ubi(shape) => shape.peb_bytes.is_power_of_two() && found.len > shape.peb_bytes.into(),
+        _ => false,
+    })
+}
+
 /// A filesystem mounted from a file.
 pub type ImageFs = Box<dyn FileSystem>;
 
@@ -132,31 +146,35 @@ impl Image {
     /// # Errors
     /// The file cannot be read; nothing known is in it.
     pub fn open(path: &Path, access: Access) -> Result<Self, ImageError> {
-        Self::open_sized(path, access, None)
+        Self::open_sized(path, access, FlashSizes::default())
     }
 
-    /// As [`open`](Self::open), of flash whose PEBs or eraseblocks have this size, if it is given. UBI tells it itself; a JFFS2 does so only
-    /// where it is long enough.
+    /// As [`open`](Self::open), of flash whose sizes were stated: of PEBs or eraseblocks, which a small JFFS2 does not tell, or of the pages
+    /// of a dump with OOB.
     ///
     /// # Errors
     /// As [`open`](Self::open); what is in the file has another size.
-    pub fn open_sized(path: &Path, access: Access, peb_bytes: Option<u32>) -> Result<Self, ImageError> {
+    pub fn open_sized(path: &Path, access: Access, sizes: impl Into<FlashSizes>) -> Result<Self, ImageError> {
+        let sizes = sizes.into();
         let file = File::options().read(true).write(access == Access::Write).open(path);
         let mut file = file.map_err(ImageError::File)?;
         if access == Access::Read && is_stream(path) {
-            return Self::from_stream(&mut file, peb_bytes);
+            return Self::from_stream(&mut file, sizes);
         }
-        Self::over_known(file, access, (None, peb_bytes))
+        Self::over_known(file, access, (None, sizes))
     }
 
     /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
     ///
     /// # Errors
     /// As [`open_sized`](Self::open_sized); the temporary file has no room.
-    pub fn from_stream(stream: &mut dyn std::io::Read, peb_bytes: Option<u32>) -> Result<Self, ImageError> {
+    pub fn from_stream(
+        stream: &mut dyn std::io::Read,
+        sizes: impl Into<FlashSizes>,
+    ) -> Result<Self, ImageError> {
         let mut file = tempfile::tempfile().map_err(ImageError::File)?;
         std::io::copy(stream, &mut file).map_err(ImageError::File)?;
-        Self::over_known(file, Access::Read, (None, peb_bytes))
+        Self::over_known(file, Access::Read, (None, sizes.into()))
     }
 
     /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
@@ -165,10 +183,10 @@ impl Image {
     /// As [`open_sized`](Self::open_sized).
     pub(super) fn open_pending(
         path: &Path,
-        peb_bytes: Option<u32>,
+        sizes: impl Into<FlashSizes>,
     ) -> Result<(Self, FilePending, Option<OobPages>), ImageError> {
         let file = File::open(path).map_err(ImageError::File)?;
-        let mut image = Self::over_known(file, Access::Write, (None, peb_bytes))?;
+        let mut image = Self::over_known(file, Access::Write, (None, sizes.into()))?;
         let pending = Pending::new(image.bytes.open()?);
         let oob = match std::mem::replace(&mut image.bytes, Bytes::Pending(pending.clone())) {
             Bytes::Pages(pages, _) => Some(*pages),
@@ -183,38 +201,41 @@ impl Image {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn over(file: File, access: Access) -> Result<Self, ImageError> {
-        Self::over_known(file, access, (None, None))
+        Self::over_known(file, access, (None, FlashSizes::default()))
     }
 
     /// Opens a file that has been made of the one with this image.
     pub(super) fn open_like(&self, path: &Path, access: Access) -> Result<Self, ImageError> {
         let file = File::options().read(true).write(access == Access::Write).open(path);
-        Self::over_known(file.map_err(ImageError::File)?, access, (self.scheme.as_ref(), self.peb_bytes))
+        Self::over_known(file.map_err(ImageError::File)?, access, (self.protection.as_ref(), self.sizes))
     }
 
-    /// Opens a file of which the ECC scheme or the bytes of a PEB are known.
-    fn over_known(
-        file: File,
-        access: Access,
-        (scheme, peb_bytes): (Option<&Scheme>, Option<u32>),
-    ) -> Result<Self, ImageError> {
+    /// Opens a file of which the codes, or sizes of the flash, are known.
+    fn over_known(file: File, access: Access, known: Known<'_>) -> Result<Self, ImageError> {
+        let (_, sizes) = known;
         let file = Arc::new(file);
         let mut store = store_of(&file)?;
-        let found = detect_sized(&mut store, peb_bytes)?;
+        let found = detect_sized(&mut store, &sizes)?;
         let with_oob = found.iter().find_map(|found| match found.content {
             Content::UbiWithOob { pages, .. } | Content::Jffs2WithOob { pages } => Some((found, pages)),
             _ => None,
         });
-        match with_oob {
-            Some((found, pages)) => Self::corrected(&file, found, pages, access, (scheme, peb_bytes)),
-            None if found.is_empty() => Err(explain(&mut store)?),
-            None => {
-                let (bytes, splices, found) =
-                    spliced(file, found, access, |store| detect_sized(store, peb_bytes))?;
-                let (corrected, scheme, lebs, room) = (None, None, None, None);
-                Self { found, bytes, splices, corrected, scheme, lebs, peb_bytes, access, room }.with_room()
+        if let Some((found, pages)) = with_oob {
+            let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+            return Self::corrected(&file, found.offset % block, pages, access, known);
+        }
+        if let Some((pages, has_blocks)) = sizes.stated_pages().filter(|_| !has_plain_pebs(&found)) {
+            match Self::in_stated_pages(&file, (pages, has_blocks), access, known) {
+                Err(ImageError::NothingInPages(_)) if !found.is_empty() => {}
+                opened => return opened,
             }
         }
+        if found.is_empty() {
+            return Err(explain(&mut store)?);
+        }
+        let (bytes, splices, found) = spliced(file, found, access, |store| detect_sized(store, &sizes))?;
+        let (corrected, protection, lebs, room) = (None, None, None, None);
+        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room }.with_room()
     }
 
     /// Remembers where changes go that are written at once.
@@ -223,22 +244,41 @@ impl Image {
         Ok(Self { room, ..self })
     }
 
+    /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not stated, that of the PEBs is taken.
+    fn in_stated_pages(
+        file: &Arc<File>,
+        (pages, has_blocks): (PageShape, bool),
+        access: Access,
+        known: Known<'_>,
+    ) -> Result<Self, ImageError> {
+        let image = Self::corrected(file, 0, pages, access, known)?;
+        let peb_bytes = image.found.iter().filter(|found| found.has_volumes()).find_map(Found::block_bytes);
+        match peb_bytes.filter(|bytes| bytes.is_multiple_of(pages.page_bytes)) {
+            Some(bytes) if !has_blocks && bytes != pages.block_bytes() => {
+                let pages = PageShape { pages_per_block: bytes / pages.page_bytes, ..pages };
+                Self::corrected(file, 0, pages, access, known)
+            }
+            _ => Ok(image),
+        }
+    }
+
     /// Corrects a dump from its first whole block on.
     fn corrected(
         file: &Arc<File>,
-        found: &Found,
+        start: u64,
         pages: PageShape,
         access: Access,
-        (known, peb_bytes): (Option<&Scheme>, Option<u32>),
+        (known, sizes): Known<'_>,
     ) -> Result<Self, ImageError> {
-        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
-        let (data, corrected, scheme) = correct(file, found.offset % block, pages, found, known)?;
+        let geometry = geometry(pages)?;
+        let known = known.filter(|(of, _)| *of == geometry).map(|(_, regions)| regions);
+        let (data, corrected, regions) = correct(file, start, pages, known)?;
         let data = Arc::new(data);
         let mut store = store_of(&data)?;
-        let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), peb_bytes);
+        let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), &sizes);
         let found = detect(&mut store)?;
         if found.is_empty() {
-            return Err(ImageError::Nothing);
+            return Err(ImageError::NothingInPages(pages));
         }
         // No repair of a dump with OOB puts bytes back that are missing.
         let shifted = |error| match error {
@@ -249,18 +289,19 @@ impl Image {
         let bad_pebs = |found: &Found| corrected.bad_pebs(found);
         let found = all.iter().map(|found| jffs2::write::with_free(&store, found, &all, bad_pebs));
         let found = found.collect::<Result<Vec<_>, _>>()?;
-        let bytes = match (access, &scheme) {
-            (Access::Read, _) => plain,
-            (Access::Write, Some(scheme)) => {
+        let protection = (geometry, regions);
+        let bytes = match access {
+            Access::Read => plain,
+            Access::Write if protection.1.schemes().next().is_none() => return Err(ImageError::OobReadOnly),
+            Access::Write => {
                 let markers = clean_markers(file, &corrected, &found)?;
-                let pages = OobPages::new(scheme.clone(), &corrected, data, markers);
+                let pages = OobPages::new(protection.clone(), &corrected, data, markers);
                 Bytes::Pages(Box::new(pages), Arc::clone(file))
             }
-            (Access::Write, None) => return Err(ImageError::OobReadOnly),
         };
-        let corrected = Some(corrected);
+        let (corrected, protection) = (Some(corrected), Some(protection));
         let (lebs, room) = (None, None);
-        Self { found, bytes, splices, corrected, scheme, lebs, peb_bytes, access, room }.with_room()
+        Self { found, bytes, splices, corrected, protection, lebs, sizes, access, room }.with_room()
     }
 
     /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.
@@ -349,9 +390,22 @@ impl Image {
                 ));
             }
         };
-        found.require_block_bytes(self.peb_bytes)?;
+        found.require_block_bytes(self.sizes.peb_bytes)?;
         found.require_volume(selection)?;
         Ok(found)
+    }
+
+    /// True when what is selected is in pages of a dump whose OOB no code explains: wrong bits were not corrected.
+    #[must_use]
+    pub fn has_unknown_code(&self, selection: &Selection) -> bool {
+        let is_selected = |found: &&Found| {
+            selection.offset.is_none_or(|offset| {
+                let part = self.part(found.offset..found.offset + found.len);
+                (part.offset..part.end()).contains(&offset)
+            })
+        };
+        let Some(corrected) = &self.corrected else { return false };
+        self.found.iter().filter(is_selected).any(|found| corrected.has_unknown_code(found))
     }
 
     /// A JFFS2 of which a node begins at a byte of the file, in what looks like one with nodes before.
@@ -359,7 +413,7 @@ impl Image {
         let pages = self.corrected.as_ref().map(|corrected| corrected.pages);
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
         let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
-        let found = jffs2::detect::find_at(&mut *self.store()?, at, pages, self.peb_bytes)?;
+        let found = jffs2::detect::find_at(&mut *self.store()?, at, pages, self.sizes.peb_bytes)?;
         let mut found = found.ok_or(ImageError::NotThere(offset))?;
         found.bad_pebs =
             self.corrected.as_ref().map(|corrected| corrected.bad_pebs(&found)).unwrap_or_default();
@@ -435,7 +489,7 @@ impl Image {
     fn guessed(&self, found: &Found, shape: &Jffs2Shape) -> Result<ImageError, ImageError> {
         let mut store = self.store()?;
         let mut is_possible = |size: &u32| {
-            let all = detect_sized(&mut store, Some(*size));
+            let all = detect_sized(&mut store, &Some(*size).into());
             all.is_ok_and(|all| all.iter().any(|one| one.offset == found.offset && one.splices.is_empty()))
         };
         let possible = jffs2::detect::sizes().filter_map(|size| u32::try_from(size).ok());
@@ -609,7 +663,10 @@ impl Image {
 
     /// Refuses to change an image with pages that the ECC could not correct.
     fn require_pages(&self, found: &Found) -> Result<(), ImageError> {
-        let notes = self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default();
-        notes.into_iter().next().map_or(Ok(()), |note| Err(ImageError::OobDamaged(note)))
+        let Some(corrected) = &self.corrected else { return Ok(()) };
+        if !corrected.has_code(found) {
+            return Err(ImageError::OobReadOnly);
+        }
+        corrected.notes(found).into_iter().next().map_or(Ok(()), |note| Err(ImageError::OobDamaged(note)))
     }
 }

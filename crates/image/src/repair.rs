@@ -176,13 +176,14 @@ pub fn repair(path: &Path, out: &Path, selection: &Selection) -> Result<RepairRe
 fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
     let _lock = Lock::new(path, Access::Read)?;
-    let image = Image::open_sized(path, Access::Read, selection.peb_bytes)?;
+    let image = Image::open_sized(path, Access::Read, selection)?;
     let chosen = match selection.offset {
         Some(_) => vec![image.choose(selection)?],
         None => image.found.clone(),
     };
     let before = check_found(&image, chosen.clone(), selection)?;
-    let has_no_code = image.corrected.as_ref().is_some_and(|corrected| corrected.report.is_none());
+    let has_no_code = |corrected: &Corrected| chosen.iter().any(|found| !corrected.has_code(found));
+    let has_no_code = image.corrected.as_ref().is_some_and(has_no_code);
     if has_no_code && before.outcome != Outcome::Clean {
         return Err(ImageError::OobReadOnly);
     }
@@ -236,8 +237,8 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
 
 /// Reason for which no repair is possible, rather than that with which one failed: bytes are missing in an image, or too many.
 fn not_repaired(image: &Image, failure: ImageError) -> ImageError {
-    let report = image.corrected.as_ref().and_then(|corrected| corrected.report.as_ref());
-    let steps = report.map_or(0, |report| report.steps.uncorrectable);
+    let reports = image.corrected.iter().flat_map(Corrected::reports);
+    let steps = reports.map(|report| report.steps.uncorrectable).sum();
     match shifted_ubi(image) {
         Some(at) => {
             let why = format!(

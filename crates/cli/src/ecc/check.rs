@@ -5,7 +5,9 @@ use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
-use floatgate_image::ecc::{self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Scheme};
+use floatgate_image::ecc::{
+    self, DecodeOptions, DecodeReport, Detection, Dump, EccError, RegionEcc, Regions,
+};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -41,31 +43,68 @@ pub(crate) struct Args {
 /// Result of a check.
 #[derive(Serialize)]
 pub(super) struct Checked {
-    /// Detection of the code; none when it was given.
+    /// Detection of the codes; none when the code was given.
     pub(super) detection: Option<Detection>,
-    /// None when no code fits.
+    /// Parts of the dump, each under one code, or none.
+    pub(super) regions: Vec<CheckedRegion>,
+}
+
+/// A part of the dump.
+#[derive(Serialize)]
+pub(super) struct CheckedRegion {
+    /// Number of its first page.
+    pub(super) first_page: u64,
+    /// Its pages.
+    pub(super) pages: u64,
+    /// Its protection.
+    pub(super) ecc: Protection,
+    /// What its code found; none without a code.
     pub(super) report: Option<DecodeReport>,
+}
+
+/// Protection of a region.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Protection {
+    /// A code.
+    Code,
+    /// The OOB holds no ECC.
+    None,
+    /// No code fits.
+    Unknown,
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(None, args.format)?;
-    let (scheme, detection) = match args.code.code()? {
-        Some(_) => (Some(args.code.scheme(&args.geometry)?), None),
+    let (regions, detection) = match args.code.code()? {
+        Some(_) => (Regions::one(RegionEcc::Code(args.code.scheme(&args.geometry)?)), None),
         None => {
             let detection = args.detect()?;
-            (detection.found().cloned(), Some(detection))
+            (detection.regions.clone(), Some(detection))
         }
     };
-    let report = scheme.map(|scheme| args.check(&scheme)).transpose()?;
-    let checked = Checked { detection, report };
+    let checked = Checked { detection, regions: args.check(&regions)? };
     told.report(&checked, || show::checked(&checked))?;
-    Ok(checked.report.as_ref().map_or(ExitCode::from(1), show::code))
+    let is_good = |region: &CheckedRegion| region.report.as_ref().is_some_and(DecodeReport::is_good);
+    Ok(if checked.regions.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 impl Args {
-    fn check(&self, scheme: &Scheme) -> Result<DecodeReport, Failure> {
+    fn check(&self, regions: &Regions) -> Result<Vec<CheckedRegion>, Failure> {
+        let (geometry, _) = self.geometry.open()?;
         let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
-        self.read(|dump, progress| ecc::decode(scheme, dump, None, options, progress))
+        let reports = self
+            .read(|dump, progress| ecc::decode_regions(&geometry, regions, dump, None, options, progress))?;
+        let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
+            let (first_page, pages) = (numbers.start, report.pages);
+            let (ecc, report) = match ecc {
+                RegionEcc::Code(_) => (Protection::Code, Some(report)),
+                RegionEcc::None => (Protection::None, None),
+                RegionEcc::Unknown => (Protection::Unknown, None),
+            };
+            CheckedRegion { first_page, pages, ecc, report }
+        });
+        Ok(checked.collect())
     }
 
     fn detect(&self) -> Result<Detection, Failure> {

@@ -3,9 +3,9 @@
 use super::files::Input;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
-use crate::common::{self, Outcome};
+use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
-use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump};
+use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump, PageGeometry, Scheme};
 use floatgate_image::output::Output;
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 --bad-blocks skip -o corrected.ubi
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code bch4/512 -o corrected.ubi --json
+  floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code none -o data
   floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
 
+--code none writes the data as they were read, without the OOB. \
 Exit status 1 when something could not be corrected: it is written as it was read. Blocks that are marked bad do not count.")]
 pub(crate) struct Args {
     /// The dump: pages with OOB, one after the other; - for stdin
@@ -48,14 +50,17 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(Some(&args.output), args.format)?;
-    let scheme = args.code.scheme(&args.geometry)?;
+    let how = args.how()?;
     let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
     let inputs: Vec<&Path> = [args.file.as_path()].into_iter().chain(args.apart.path()).collect();
     let mut output = Output::stream(&args.output, &inputs)?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
     let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
-    let decoded = ecc::decode(&scheme, dump, Some(&mut output), args.options(), &mut progress);
+    let decoded = match &how {
+        How::Correct(scheme) => ecc::decode(scheme, dump, Some(&mut output), args.options(), &mut progress),
+        How::Strip(geometry) => ecc::strip(geometry, dump, Some(&mut output), args.options(), &mut progress),
+    };
     bar.finish_and_clear();
     let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
     common::finish(output)?;
@@ -63,7 +68,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(show::code(&report))
 }
 
+/// What is done with the pages.
+enum How {
+    Correct(Scheme),
+    Strip(PageGeometry),
+}
+
 impl Args {
+    fn how(&self) -> Result<How, Failure> {
+        if self.code.is_none() {
+            return Ok(How::Strip(self.geometry.open()?.0));
+        }
+        self.code.scheme(&self.geometry).map(How::Correct)
+    }
+
     fn options(&self) -> DecodeOptions {
         let bad_blocks = if self.bad_blocks == "skip" { BadBlocks::Skip } else { BadBlocks::Keep };
         DecodeOptions { bad_blocks, erased_threshold: self.erased_bitflips }

@@ -24,7 +24,7 @@ pub(super) struct GeometryArgs {
     oob_size: Option<u32>,
 
     /// Pages of a block; bad blocks are looked for when it is known
-    #[arg(long, value_name = "N", requires = "page_size")]
+    #[arg(long, visible_alias = "block-pages", value_name = "N", requires = "page_size")]
     pages_per_block: Option<u32>,
 }
 
@@ -95,6 +95,11 @@ impl CodeArgs {
         text.parse().map(Some).map_err(|error| Failure::new(format!("--layout {text}: {error}"), help))
     }
 
+    /// True when the option says that there is no code.
+    pub(super) fn is_none(&self) -> bool {
+        self.code.as_deref() == Some("none")
+    }
+
     /// Code and layout for pages.
     pub(super) fn scheme(&self, geometry: &GeometryArgs) -> Result<Scheme, Failure> {
         let (code, layout) = (self.code()?, self.layout()?.unwrap_or(LayoutName::Linux));
@@ -108,7 +113,9 @@ fn no_code(asked: Option<Code>) -> Failure {
     let asks = asked.map_or(String::new(), |code| format!("the chip asks for --code {code} or better; "));
     Failure::new(
         "no ECC code is given",
-        format!("{asks}`floatgate ecc check FILE` finds out the code of a dump"),
+        format!(
+            "{asks}`floatgate ecc check FILE` finds out the code of a dump, `floatgate ecc decode --code none` writes its data without OOB"
+        ),
     )
 }
 

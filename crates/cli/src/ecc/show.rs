@@ -1,6 +1,6 @@
 //! Reports for people.
 
-use super::check::Checked;
+use super::check::{Checked, CheckedRegion, Protection};
 use crate::common::{Failure, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
@@ -69,6 +69,12 @@ pub(super) fn encoded(report: &EncodeReport) -> String {
 }
 
 fn protected(scheme: &floatgate_image::ecc::report::SchemeReport) -> String {
+    if scheme.is_without_code() {
+        return format!(
+            "pages of {} + {} bytes, taken as they were read",
+            scheme.page_bytes, scheme.oob_bytes
+        );
+    }
     format!(
         "pages of {} + {} bytes, {}, {} ECC bytes in the layout {}",
         scheme.page_bytes, scheme.oob_bytes, scheme.code, scheme.ecc_bytes, scheme.layout
@@ -85,6 +91,12 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
         }
     };
     lines.push(format!("pages   {}, {} erased{flips}", grouped(report.pages), grouped(erased.pages)));
+    if report.scheme.is_without_code() {
+        lines.push(format!("{} written", grouped_count(report.written_bytes, "byte")));
+        lines.extend(report.bad_blocks.as_ref().map(|bad| bad_blocks(bad, true)));
+        lines.extend(advice(report));
+        return lines.join("\n");
+    }
     lines.push(format!(
         "steps   {} with data: {} clean, {} corrected, {} uncorrectable",
         grouped(steps.total),
@@ -106,8 +118,24 @@ pub(super) fn decoded(report: &DecodeReport) -> String {
 
 pub(super) fn checked(checked: &Checked) -> String {
     let mut lines: Vec<String> = checked.detection.iter().map(detected).collect();
-    lines.extend(checked.report.as_ref().map(decoded));
+    let is_one = checked.regions.len() == 1;
+    lines.extend(checked.regions.iter().filter_map(|region| match &region.report {
+        Some(report) if is_one => Some(decoded(report)),
+        None if is_one => None,
+        _ => Some(region_text(region)),
+    }));
     lines.join("\n\n")
+}
+
+fn region_text(region: &CheckedRegion) -> String {
+    let last = region.first_page + region.pages.saturating_sub(1);
+    let place = format!("pages {} to {}: ", grouped(region.first_page), grouped(last));
+    place
+        + &match (&region.report, region.ecc) {
+            (Some(report), _) => decoded(report),
+            (None, Protection::None) => "the OOB holds no ECC".to_owned(),
+            (None, _) => "no code fits".to_owned(),
+        }
 }
 
 fn detected(detection: &Detection) -> String {
@@ -124,14 +152,11 @@ fn detected(detection: &Detection) -> String {
              bits or bytes\nin an order of its own, or scramble the data."
         );
     }
-    let fitting: Vec<Candidate> = detection.candidates.iter().filter(|c| c.fits).cloned().collect();
-    let several = match fitting.len() {
+    let several = match detection.candidates.len() {
         1 => "",
-        _ => {
-            "\nseveral fit: parts of the dump were written with different codes; what follows is by the first"
-        }
+        _ => "\nseveral fit: parts of the dump were written with different codes",
     };
-    format!("{tried}\n\n{}{several}", candidates(&fitting))
+    format!("{tried}\n\n{}{several}", candidates(&detection.candidates))
 }
 
 fn candidates(candidates: &[Candidate]) -> String {

@@ -52,6 +52,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     second_peb_size: Option<u32>,
 
+    #[command(flatten)]
+    pages: options::PageArgs,
+
     /// Ignore times of change
     #[arg(long)]
     no_times: bool,
@@ -80,12 +83,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
         offset: args.offset,
         volume: args.volume.clone(),
         peb_bytes: args.peb_size,
+        pages: args.pages.sizes(),
         ..Selection::default()
     };
     let second = Selection {
         offset: args.second_offset,
         volume: args.second_volume.clone().or_else(|| args.volume.clone()),
         peb_bytes: args.second_peb_size.or(args.peb_size),
+        pages: args.pages.sizes(),
         ..Selection::default()
     };
     let options = DiffOptions {
@@ -131,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {
     if path.as_os_str() == "-" {
-        let image = options::read(path, selection.peb_bytes)?;
+        let image = options::read(path, selection.into())?;
         return Ok(Side::Image(Box::new(image), selection.clone()));
     }
     let opened = Side::open(path, selection);

@@ -28,7 +28,8 @@ Without --volume all volumes of a device that has several are extracted: each fi
 volumes as files NAME.img. \
 A tar holds every attribute, so that no special rights are needed; `tar --xattrs --xattrs-include='*' -xf` restores them as root. \
 With --at, what garbage collection has erased since is missing, or there is an older state of it. \
-Exit status 1 when something could not be restored bit for bit: it is listed.")]
+Exit status 1 when something could not be restored bit for bit: it is listed; also when no ECC code explains the OOB of a dump, so that \
+wrong bits were not corrected.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -88,7 +89,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let extraction = extraction.map_err(|error| options::failure(&args.image.image, &error))?;
     let extracted = args.extract(extraction, to_stdout)?;
-    args.report(&extracted, to_stdout)
+    let is_uncorrected = image.has_unknown_code(&selection);
+    args.report(&extracted, to_stdout, is_uncorrected)
 }
 
 impl Args {
@@ -139,7 +141,7 @@ impl Args {
         Failure::new(format!("{}: {error}", self.image.image.display()), format!("{}{left}", error.help()))
     }
 
-    fn report(&self, extracted: &Extracted, to_stdout: bool) -> Outcome {
+    fn report(&self, extracted: &Extracted, to_stdout: bool, is_uncorrected: bool) -> Outcome {
         let done = || {
             let entries = usize::try_from(extracted.entries).unwrap_or(usize::MAX);
             let (entries, bytes) = (count(entries, "entry"), grouped(extracted.bytes));
@@ -155,7 +157,8 @@ impl Args {
             tell_notes(&extracted.notes);
             tell_losses("not restored bit for bit", &extracted.losses);
         }
-        Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        let is_whole = extracted.losses.is_empty() && !is_uncorrected;
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
     }
 }
 

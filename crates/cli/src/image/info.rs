@@ -13,7 +13,11 @@ use std::process::ExitCode;
   floatgate image info dump.bin
   floatgate image info dump.bin --json
   floatgate image info two-volumes.ubi --volume data
-  floatgate image info rootfs.ubi --part mx30lf2g18ac --partition 64MiB")]
+  floatgate image info rootfs.ubi --part mx30lf2g18ac --partition 64MiB
+  floatgate image info flash.nand --page-size 4096 --oob-size 224 --block-pages 128
+
+The sizes of the pages of a NAND dump with OOB are found out, and its ECC codes, region by region. \
+Exit status 1 when an image is in pages whose OOB no code explains: they are as they were read.")]
 pub(crate) struct Args {
     #[command(flatten)]
     image: ImageArgs,
@@ -40,5 +44,5 @@ pub(crate) fn run(args: &Args) -> Outcome {
             "note: the size of the eraseblocks is a guess: --peb-size states it, for all commands of `floatgate image`",
         );
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if info.is_uncorrected { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -11,7 +11,7 @@ use floatgate_image::check::Finding;
 use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
 use floatgate_image::write_back::WriteBack;
-use floatgate_image::{Access, Image, ImageError, ImageFs, Selection};
+use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.
@@ -32,6 +32,9 @@ pub(super) struct ImageArgs {
     #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
     pub(super) peb_size: Option<u32>,
 
+    #[command(flatten)]
+    pub(super) pages: PageArgs,
+
     /// The key of a UBIFS with authentication, as the kernel's keyring has it: whatever it does not vouch for is refused
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(|path| read_key(path.as_ref())))]
     auth_key: Option<AuthKey>,
@@ -39,6 +42,28 @@ pub(super) struct ImageArgs {
     /// Verify the hashes of a UBIFS with authentication without its key: this finds damage, not forgery
     #[arg(long, conflicts_with = "auth_key")]
     auth_hashes: bool,
+}
+
+/// Pages of a NAND dump with OOB.
+#[derive(clap::Args)]
+pub(super) struct PageArgs {
+    /// NAND dump with OOB: data bytes of a page [default: found out, like the two below]
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    page_size: Option<u32>,
+
+    /// NAND dump with OOB: OOB bytes of a page
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32, requires = "page_size")]
+    oob_size: Option<u32>,
+
+    /// NAND dump with OOB: pages of a block
+    #[arg(long, alias = "pages-per-block", value_name = "N")]
+    block_pages: Option<u32>,
+}
+
+impl PageArgs {
+    pub(super) const fn sizes(&self) -> PageSizes {
+        PageSizes { page_bytes: self.page_size, oob_bytes: self.oob_size, pages_per_block: self.block_pages }
+    }
 }
 
 /// The key in a file.
@@ -55,7 +80,13 @@ impl ImageArgs {
             authenticate: self.authenticate(),
             peb_bytes: self.peb_size,
             flash: None,
+            pages: self.pages.sizes(),
         }
+    }
+
+    /// Sizes of the flash that were stated.
+    const fn sizes(&self) -> FlashSizes {
+        FlashSizes { peb_bytes: self.peb_size, pages: self.pages.sizes() }
     }
 
     /// Authentication that the options ask for.
@@ -81,15 +112,15 @@ impl ImageArgs {
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
         if access == Access::Read {
-            return read(&self.image, self.peb_size);
+            return read(&self.image, self.sizes());
         }
-        let opened = Image::open_sized(&self.image, access, self.peb_size);
+        let opened = Image::open_sized(&self.image, access, self.sizes());
         opened.map_err(|error| failure(&self.image, &error))
     }
 
     /// Opens the image for reading.
     pub(super) fn try_read(&self) -> Result<Image, ImageError> {
-        try_read(&self.image, self.peb_size)
+        try_read(&self.image, self.sizes())
     }
 
     /// Mounts the filesystem without writing anything.
@@ -112,14 +143,14 @@ impl ImageArgs {
 }
 
 /// Opens an image for reading; - is stdin.
-pub(super) fn read(path: &Path, peb_size: Option<u32>) -> Result<Image, Failure> {
-    try_read(path, peb_size).map_err(|error| failure(path, &error))
+pub(super) fn read(path: &Path, sizes: FlashSizes) -> Result<Image, Failure> {
+    try_read(path, sizes).map_err(|error| failure(path, &error))
 }
 
-fn try_read(path: &Path, peb_size: Option<u32>) -> Result<Image, ImageError> {
+fn try_read(path: &Path, sizes: FlashSizes) -> Result<Image, ImageError> {
     match path.as_os_str() {
-        stdin if stdin == "-" => Image::from_stream(&mut std::io::stdin().lock(), peb_size),
-        _ => Image::open_sized(path, Access::Read, peb_size),
+        stdin if stdin == "-" => Image::from_stream(&mut std::io::stdin().lock(), sizes),
+        _ => Image::open_sized(path, Access::Read, sizes),
     }
 }
 

@@ -96,10 +96,70 @@ fn the_code_of_a_dump_is_found() {
         (code, best["code"].as_str(), best["fits"].as_bool()),
         (Some(0), Some("bch4/512"), Some(true))
     );
-    assert_eq!(found["report"]["scheme"]["layout"], "large-page");
-    assert_eq!(found["report"]["steps"]["corrected"], 3);
+    assert_eq!(found["regions"][0]["report"]["scheme"]["layout"], "large-page");
+    assert_eq!(found["regions"][0]["report"]["steps"]["corrected"], 3);
     let (code, found) = json(&["rootfs.ubi", "--page-size", "2048", "--oob-size", "64"]);
-    assert_eq!((code, found["report"].is_null()), (Some(1), true));
+    assert_eq!((code, found["regions"][0]["report"].is_null()), (Some(1), true));
+}
+
+/// `--code none` cuts the OOB off, whatever it holds; bad blocks can be left out.
+#[test]
+fn oob_is_taken_out_without_a_code() {
+    let folder = folder("ecc-strip");
+    let mut dump = read(&folder, "dump.nand");
+    dump[16 * 2112 + 2048] = 0;
+    std::fs::write(folder.join("dump.nand"), &dump).unwrap();
+    let expected: Vec<u8> = dump.chunks(2112).flat_map(|page| &page[..2048]).copied().collect();
+    let sizes = ["--page-size", "2048", "--oob-size", "64", "--block-pages", "16", "--code", "none"];
+    let strip = |more: &[&str]| {
+        let run = run_in(&folder, [&["ecc", "decode", "dump.nand", "-o", "data"], &sizes[..], more].concat());
+        assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
+        (run.out, read(&folder, "data"))
+    };
+    let (told, data) = strip(&[]);
+    assert!(data == expected && told.contains("taken as they were read"), "{told}");
+    let report: Value = serde_json::from_str(&strip(&["--json"]).0).unwrap();
+    assert_eq!((&report["scheme"]["code"], &report["steps"]["total"]), (&"none".into(), &0.into()));
+    let (told, data) = strip(&["--bad-blocks", "skip"]);
+    assert!(data == [&expected[..16 * 2048], &expected[32 * 2048..]].concat(), "{told}");
+    let check = run_in(&folder, [&["ecc", "check", "dump.nand"], &sizes[..]].concat());
+    assert_refused("a check without a code", &check);
+}
+
+/// All commands that open an image take the sizes of its pages.
+#[test]
+fn images_are_opened_in_pages_of_stated_sizes() {
+    let folder = fresh("ecc-image");
+    crate::images::write(&folder);
+    let sizes = ["--page-size", "2048", "--oob-size", "64", "--block-pages", "64"];
+    let encode = ["ecc", "encode", "rootfs.ubi", "-o", "rootfs.nand", "--code", "bch4/512"];
+    let run = run_in(&folder, [&encode[..], &sizes].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let commands: [&[&str]; 10] = [
+        &["info", "rootfs.nand"],
+        &["ls", "rootfs.nand"],
+        &["ls", "rootfs.nand", "--history"],
+        &["cat", "rootfs.nand", "/etc/fstab"],
+        &["stat", "rootfs.nand", "/etc/fstab"],
+        &["extract", "rootfs.nand", "files.tar"],
+        &["check", "rootfs.nand"],
+        &["diff", "rootfs.ubi", "rootfs.nand"],
+        &["dump", "rootfs.nand", "--peb", "0"],
+        &["put", "rootfs.nand", "hostname", "/hostname"],
+    ];
+    for command in commands {
+        let run = run_in(&folder, [&["image"], command, &sizes].concat());
+        assert_eq!(run.code, Some(0), "{command:?}: {}{}", run.out, run.err);
+    }
+    for command in ["rm", "mv", "ln", "mkdir", "chmod", "chown", "setxattr"] {
+        let help = run_in(&folder, ["image", command, "--help"]).out;
+        assert!(help.contains("--page-size") && help.contains("--oob-size"), "{command}: {help}");
+    }
+    let shown = run_in(&folder, ["image", "info", "rootfs.nand"]).out;
+    let command = "ecc decode DUMP --page-size 2048 --oob-size 64 --block-pages 64 --code none -o DATA";
+    assert!(shown.contains(command), "{shown}");
+    let refused = ["image", "info", "hostname", "--page-size", "4096", "--oob-size", "128"];
+    assert_refused("no page of that size", &run_in(&folder, refused));
 }
 
 #[test]
@@ -115,8 +175,11 @@ fn another_polynomial_is_written_found_and_read() {
 
     let run = ecc(&["check", "other.nand", "--part", "mt29f2g08aad", "--json"]);
     let found: Value = serde_json::from_str(&run.out).unwrap();
-    assert_eq!((run.code, &found["report"]["scheme"]["code"]), (Some(0), &"bch8/1024@17475".into()));
-    assert_eq!(found["report"]["corrected_bits"], 8);
+    assert_eq!(
+        (run.code, &found["regions"][0]["report"]["scheme"]["code"]),
+        (Some(0), &"bch8/1024@17475".into())
+    );
+    assert_eq!(found["regions"][0]["report"]["corrected_bits"], 8);
 
     let run = ecc(&[&["decode", "other.nand", "-o", "back"][..], &OTHER].concat());
     assert_eq!((run.code, run.out.contains("bch8/1024@17475")), (Some(0), true), "{}", run.out);

@@ -19,7 +19,6 @@ use super::format::jffs2::shifts::Splices;
 use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
 use super::format::ubifs::check as files;
-use super::oob::NO_CODE;
 use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
 
@@ -193,13 +192,16 @@ fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckRe
 }
 
 fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckReport) {
+    let Some(corrected) = corrected else { return };
     let layer = if let Content::Jffs2(_) = found.content { Layer::Jffs2 } else { Layer::Ubi };
-    if corrected.is_some_and(|corrected| corrected.report.is_none()) {
+    // What the OOB says of wrong bits is not known.
+    let severity = if corrected.has_unknown_code(found) { Severity::Recoverable } else { Severity::Note };
+    let without_code = corrected.notes_without_code(found);
+    for note in &without_code {
         let consequence = "wrong bits are seen only where a checksum covers them, and the dump is neither repaired nor changed";
-        report.add(Finding::new(layer, Severity::Note, "page", NO_CODE.to_owned(), consequence));
-        return;
+        report.add(Finding::new(layer, severity, "page", note.clone(), consequence));
     }
-    for note in corrected.map(|corrected| corrected.notes(found)).unwrap_or_default() {
+    for note in corrected.notes(found).into_iter().filter(|note| !without_code.contains(note)) {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
         report.add(Finding::new(layer, Severity::Recoverable, "page", note, consequence));
     }

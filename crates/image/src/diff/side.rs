@@ -43,14 +43,12 @@ impl Side {
         if path.is_dir() {
             return Ok(Self::Files(Box::new(files(&Source::Directory(path.to_owned()))?)));
         }
-        let of_flash = Selection { peb_bytes: selection.peb_bytes, ..Selection::default() };
+        let of_flash =
+            Selection { peb_bytes: selection.peb_bytes, pages: selection.pages, ..Selection::default() };
         if *selection == of_flash && !is_stream(path) && is_tar(path) {
             return Ok(Self::Files(Box::new(files(&Source::Tar(path.to_owned()))?)));
         }
-        Ok(Self::Image(
-            Box::new(Image::open_sized(path, Access::Read, selection.peb_bytes)?),
-            selection.clone(),
-        ))
+        Ok(Self::Image(Box::new(Image::open_sized(path, Access::Read, selection)?), selection.clone()))
     }
 
     /// Names of volumes beside the one that is compared. Who chose a volume by its name knows of the others.

@@ -1,9 +1,10 @@
 //! Pages with OOB to corrected data.
 
 use super::page::{Corrector, Found};
-use super::report::{BadBlockReport, DecodeReport, Failure, Tally};
-use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer};
-use super::{EccError, Scheme};
+use super::regions::{RegionEcc, Regions};
+use super::report::{BadBlockReport, DecodeReport, Failure, SchemeReport, Tally};
+use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer, all_ff};
+use super::{EccError, PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::io::Write;
 
@@ -38,27 +39,91 @@ pub fn decode(
     options: DecodeOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<DecodeReport, EccError> {
-    let (mut pages, mut writer) = (Pages::new(scheme.geometry(), scheme.ecc_bytes(), dump), Writer::new(out));
+    let regions = Regions::one(RegionEcc::Code(scheme.clone()));
+    only(decode_regions(scheme.geometry(), &regions, dump, out, options, progress)?)
+}
+
+/// Writes the data of a dump as they were read, without its OOB.
+///
+/// # Errors
+/// As [`decode`].
+pub fn strip(
+    geometry: &PageGeometry,
+    dump: Dump<'_>,
+    out: Option<&mut dyn Write>,
+    options: DecodeOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<DecodeReport, EccError> {
+    let regions = Regions::one(RegionEcc::None);
+    only(decode_regions(geometry, &regions, dump, out, options, progress)?)
+}
+
+/// The report on the only region.
+fn only(reports: Vec<DecodeReport>) -> Result<DecodeReport, EccError> {
+    reports.into_iter().next().ok_or(EccError::Empty)
+}
+
+/// As [`decode`], of a dump in regions: a report on each that the dump reaches. Numbers of pages and blocks, and offsets, count from the start of the dump.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_regions(
+    geometry: &PageGeometry,
+    regions: &Regions,
+    dump: Dump<'_>,
+    out: Option<&mut dyn Write>,
+    options: DecodeOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Vec<DecodeReport>, EccError> {
+    let ecc_bytes = regions.schemes().map(Scheme::ecc_bytes).max().unwrap_or(0);
+    let (mut pages, mut writer) = (Pages::new(geometry, ecc_bytes, dump), Writer::new(out));
     let shape = pages.shape();
     let (mut chunk, mut data) = (Chunk::default(), Vec::new());
-    let (mut tally, mut rest_bytes) = (Tally::default(), 0);
+    let mut parts: Vec<Part> = regions.iter().map(|_| Part::default()).collect();
+    let (mut first_page, mut rest_bytes) = (0, 0);
     while pages.next(&mut chunk)? {
-        let work = Work { scheme, options, shape, chunk: &chunk, first_page: tally.pages };
+        let work = Work { geometry, regions, options, shape, chunk: &chunk, first_page };
         let groups = work.run(&mut data);
-        write(&work, &groups, &data, &mut writer)?;
-        groups.into_iter().for_each(|group| tally.add(group));
+        let size = work.group_pages() * geometry.page_bytes as usize;
+        for ((at, group), data) in groups.into_iter().enumerate().zip(data.chunks(size)) {
+            let part = &mut parts[regions.index(first_page + (at * work.group_pages()) as u64)];
+            let before = writer.offset();
+            // Bad blocks as the user wants them.
+            if options.bad_blocks == BadBlocks::Keep || group.bad_count == 0 {
+                writer.write(data)?;
+            }
+            part.written += writer.offset() - before;
+            part.tally.add(group);
+        }
+        first_page += chunk.pages as u64;
         let rest = shape.rest(&chunk);
         rest_bytes += rest.len() as u64;
-        writer.write(&rest[..rest.len().min(scheme.geometry().page_bytes as usize)])?;
+        let before = writer.offset();
+        writer.write(&rest[..rest.len().min(geometry.page_bytes as usize)])?;
+        parts[regions.index(first_page)].written += writer.offset() - before;
         progress(pages.offset());
     }
-    if tally.pages == 0 {
+    if first_page == 0 {
         return Err(pages.too_short());
     }
-    let knows_bad = scheme.geometry().pages_per_block.is_some() && shape.has_markers();
-    let bad_blocks = knows_bad.then(|| bad_blocks(&tally, options));
-    let written_bytes = writer.offset();
-    Ok(DecodeReport { bad_blocks, rest_bytes, written_bytes, ..tally.report(scheme) })
+    let knows_bad = geometry.pages_per_block.is_some() && shape.has_markers();
+    let last = regions.index(first_page - 1);
+    parts.truncate(last + 1);
+    let reports = regions.iter().zip(parts).enumerate().map(|(at, ((_, ecc), Part { tally, written }))| {
+        let bad_blocks = knows_bad.then(|| bad_blocks(&tally, options));
+        let scheme = ecc.scheme().map_or_else(|| SchemeReport::without_code(geometry), SchemeReport::new);
+        let rest_bytes = if at == last { rest_bytes } else { 0 };
+        DecodeReport { bad_blocks, rest_bytes, written_bytes: written, ..tally.report(scheme) }
+    });
+    Ok(reports.collect())
+}
+
+/// What is done of a region.
+#[derive(Default)]
+struct Part {
+    tally: Tally,
+    /// Bytes written.
+    written: u64,
 }
 
 fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
@@ -71,19 +136,10 @@ fn bad_blocks(tally: &Tally, options: DecodeOptions) -> BadBlockReport {
     }
 }
 
-/// Writes the data of a chunk's groups, bad blocks as the user wants them.
-fn write(work: &Work<'_>, groups: &[Tally], data: &[u8], writer: &mut Writer<'_>) -> Result<(), EccError> {
-    if work.options.bad_blocks == BadBlocks::Keep || groups.iter().all(|group| group.bad_count == 0) {
-        return writer.write(data);
-    }
-    let size = work.group_pages() * work.scheme.geometry().page_bytes as usize;
-    let good = groups.iter().zip(data.chunks(size)).filter(|(group, _)| group.bad_count == 0);
-    good.map(|(_, data)| data).try_for_each(|data| writer.write(data))
-}
-
 /// A chunk to be corrected.
 struct Work<'a> {
-    scheme: &'a Scheme,
+    geometry: &'a PageGeometry,
+    regions: &'a Regions,
     options: DecodeOptions,
     shape: Shape,
     chunk: &'a Chunk,
@@ -92,12 +148,12 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn group_pages(&self) -> usize {
-        Grouping::new(self.scheme.geometry()).pages
+        Grouping::new(self.geometry).pages
     }
 
     /// Corrects the chunk's pages into `data`, all cores at work; one tally per group, in order.
     fn run(&self, data: &mut Vec<u8>) -> Vec<Tally> {
-        let page = self.scheme.geometry().page_bytes as usize;
+        let page = self.geometry.page_bytes as usize;
         data.resize(self.chunk.pages * page, 0);
         let groups = data.par_chunks_mut(self.group_pages() * page).enumerate();
         groups.map(|(at, data)| self.group(at * self.group_pages(), data)).collect()
@@ -105,17 +161,11 @@ impl Work<'_> {
 
     /// Corrects the pages from `first` of the chunk on, as many as `data` takes.
     fn group(&self, first: usize, data: &mut [u8]) -> Tally {
-        let threshold = self.options.erased_threshold.unwrap_or(self.scheme.code().strength());
-        let mut corrector = Corrector::new(self.scheme, threshold);
-        let mut tally = Tally::default();
-        let page_bytes = self.scheme.geometry().page_bytes as usize;
-        for (at, data) in (first..).zip(data.chunks_exact_mut(page_bytes)) {
-            let (read, oob) = self.shape.page(self.chunk, at);
-            data.copy_from_slice(read);
-            self.shape.take_ecc(self.scheme, oob, &mut corrector.ecc);
-            let found = corrector.correct(data);
-            self.count(&corrector, found, self.first_page + at as u64, &mut tally);
-        }
+        let scheme = self.regions.at(self.first_page + first as u64).scheme();
+        let tally = match scheme {
+            Some(scheme) => self.correct(scheme, first, data),
+            None => self.copy(first, data),
+        };
         match self.block(first) {
             Some(block) if self.is_bad(first, tally.pages) => {
                 Tally { blocks: 1, ..tally.of_bad_block(block) }
@@ -125,7 +175,49 @@ impl Work<'_> {
         }
     }
 
-    fn count(&self, corrector: &Corrector<'_>, found: Found, page: u64, tally: &mut Tally) {
+    fn correct(&self, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
+        let threshold = self.options.erased_threshold.unwrap_or(scheme.code().strength());
+        let mut corrector = Corrector::new(scheme, threshold);
+        let mut tally = Tally::default();
+        for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
+            let (read, oob) = self.shape.page(self.chunk, at);
+            data.copy_from_slice(read);
+            self.shape.take_ecc(scheme, oob, &mut corrector.ecc);
+            let found = corrector.correct(data);
+            self.count(scheme, &corrector, found, self.first_page + at as u64, &mut tally);
+        }
+        if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
+    }
+
+    /// Leaves the pages of a block as they were read, of which the code explains next to nothing.
+    fn leave(&self, scheme: &Scheme, first: usize, data: &mut [u8]) -> Tally {
+        let mut tally = Tally::default();
+        for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
+            data.copy_from_slice(self.shape.page(self.chunk, at).0);
+            tally.pages += 1;
+            if all_ff(data) {
+                tally.erased(0);
+                continue;
+            }
+            let page = self.first_page + at as u64;
+            (0..scheme.steps()).for_each(|step| tally.failed(self.failure(scheme, page, step)));
+        }
+        tally
+    }
+
+    fn copy(&self, first: usize, data: &mut [u8]) -> Tally {
+        let mut tally = Tally::default();
+        for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
+            data.copy_from_slice(self.shape.page(self.chunk, at).0);
+            tally.pages += 1;
+            if all_ff(data) {
+                tally.erased(0);
+            }
+        }
+        tally
+    }
+
+    fn count(&self, scheme: &Scheme, corrector: &Corrector<'_>, found: Found, page: u64, tally: &mut Tally) {
         tally.pages += 1;
         if let Found::Erased(bitflips) = found {
             return tally.erased(bitflips);
@@ -133,26 +225,26 @@ impl Work<'_> {
         for (step, result) in (0..).zip(&corrector.steps) {
             match result {
                 Ok(bits) => tally.corrected(*bits),
-                Err(_) => tally.failed(self.failure(page, step)),
+                Err(_) => tally.failed(self.failure(scheme, page, step)),
             }
         }
     }
 
-    fn failure(&self, page: u64, step: u32) -> Failure {
-        let geometry = self.scheme.geometry();
-        let offset = self.shape.offset(page) + u64::from(step * self.scheme.code().step_bytes());
-        Failure { offset, page, block: geometry.pages_per_block.map(|pages| page / u64::from(pages)), step }
+    fn failure(&self, scheme: &Scheme, page: u64, step: u32) -> Failure {
+        let offset = self.shape.offset(page) + u64::from(step * scheme.code().step_bytes());
+        let block = self.geometry.pages_per_block.map(|pages| page / u64::from(pages));
+        Failure { offset, page, block, step }
     }
 
     /// Number of the block that starts with page `first` of the chunk.
     fn block(&self, first: usize) -> Option<u64> {
-        let pages = self.scheme.geometry().pages_per_block?;
+        let pages = self.geometry.pages_per_block?;
         Some((self.first_page + first as u64) / u64::from(pages))
     }
 
     /// True when one of the block's `pages` pages has a bad block marker.
     fn is_bad(&self, first: usize, pages: u64) -> bool {
-        let marker = &self.scheme.geometry().marker;
+        let marker = &self.geometry.marker;
         let marked = |page: usize| {
             let (_, oob) = self.shape.page(self.chunk, first + page);
             oob.get(marker.byte as usize).is_some_and(|byte| *byte != 0xFF)

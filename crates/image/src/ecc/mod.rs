@@ -4,7 +4,8 @@
 //! - [`scheme`]: a code in an OOB layout, for pages of one geometry.
 //! - [`mod@encode`]: data in, pages with OOB out.
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
-//! - [`mod@detect`]: which code and layout a dump was written with.
+//! - [`mod@detect`]: which codes and layouts a dump was written with.
+//! - [`regions`]: the parts of a dump that they protect.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.
 
@@ -14,17 +15,19 @@ pub mod encode;
 mod error;
 pub mod geometry;
 mod page;
+pub mod regions;
 pub mod report;
 pub mod scheme;
 mod stream;
 
-pub use decode::{BadBlocks, DecodeOptions, decode};
+pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
 pub use detect::{Candidate, Detection, Sample, detect, sample};
 pub(crate) use encode::encode_page;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};
 pub(crate) use page::Corrector;
+pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};

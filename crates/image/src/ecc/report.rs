@@ -1,10 +1,13 @@
 //! The findings in a dump.
 
-use super::Scheme;
+use super::{PageGeometry, Scheme};
 use serde::Serialize;
 
 /// Most uncorrectable steps that are listed; all are counted.
 pub const MAX_LISTED: usize = 1000;
+
+/// Name in the place of a code and a layout where there are none.
+const NO_CODE: &str = "none";
 
 /// Report on a dump.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,9 +45,9 @@ pub struct SchemeReport {
     pub oob_bytes: u32,
     /// Pages of a block, where that is known.
     pub pages_per_block: Option<u32>,
-    /// Name of the code.
+    /// Name of the code; `none` without one.
     pub code: String,
-    /// Name of the layout.
+    /// Name of the layout; `none` without a code.
     pub layout: String,
     /// ECC bytes of a page.
     pub ecc_bytes: u32,
@@ -126,15 +129,29 @@ impl DecodeReport {
 
 impl SchemeReport {
     pub(super) fn new(scheme: &Scheme) -> Self {
-        let geometry = scheme.geometry();
+        Self {
+            code: scheme.code().to_string(),
+            layout: scheme.layout_name().to_string(),
+            ecc_bytes: scheme.ecc_bytes(),
+            ..Self::without_code(scheme.geometry())
+        }
+    }
+
+    /// Pages that no code protects.
+    pub(super) fn without_code(geometry: &PageGeometry) -> Self {
         Self {
             page_bytes: geometry.page_bytes,
             oob_bytes: geometry.oob_bytes,
             pages_per_block: geometry.pages_per_block,
-            code: scheme.code().to_string(),
-            layout: scheme.layout_name().to_string(),
-            ecc_bytes: scheme.ecc_bytes(),
+            code: NO_CODE.to_owned(),
+            layout: NO_CODE.to_owned(),
+            ecc_bytes: 0,
         }
+    }
+
+    /// True when no code protects the pages.
+    pub fn is_without_code(&self) -> bool {
+        self.code == NO_CODE
     }
 }
 
@@ -205,11 +222,11 @@ impl Tally {
     }
 
     /// The report, but for what is not counted per page.
-    pub(super) fn report(self, scheme: &Scheme) -> DecodeReport {
+    pub(super) fn report(self, scheme: SchemeReport) -> DecodeReport {
         let bars = (0..).zip(&self.bits).skip(1).filter(|(_, steps)| **steps > 0);
         let histogram: Vec<Bar> = bars.map(|(bits, steps)| Bar { bits, steps: *steps }).collect();
         DecodeReport {
-            scheme: SchemeReport::new(scheme),
+            scheme,
             pages: self.pages,
             erased: self.erased,
             steps: self.steps(),

@@ -10,6 +10,8 @@ pub struct Scheme {
     codec: Codec,
     layout: OobLayout,
     name: LayoutName,
+    /// It was found out, not stated.
+    is_found: bool,
 }
 
 /// Layouts that [`LayoutName::Linux`] may stand for. Two of them may be the same for a page; a Hamming code's own comes
@@ -30,13 +32,29 @@ impl Scheme {
     /// No such code; pages that are not whole steps; a layout without room for the ECC bytes.
     pub fn new(geometry: PageGeometry, code: Code, name: LayoutName) -> Result<Self, EccError> {
         let (layout, name) = Self::place(&geometry, code, name)?;
-        Ok(Self { geometry, codec: Codec::new(code)?, layout, name })
+        Ok(Self { geometry, codec: Codec::new(code)?, layout, name, is_found: false })
     }
 
     /// The same code elsewhere in the OOB: the tables of a codec take longer to make than a few pages to read.
     pub(super) fn moved(&self, name: LayoutName) -> Result<Self, EccError> {
         let (layout, name) = Self::place(&self.geometry, self.code(), name)?;
-        Ok(Self { geometry: self.geometry.clone(), codec: self.codec.clone(), layout, name })
+        Ok(Self {
+            geometry: self.geometry.clone(),
+            codec: self.codec.clone(),
+            layout,
+            name,
+            is_found: self.is_found,
+        })
+    }
+
+    /// The same scheme, which was found out: a page that speaks against it stays as it was read.
+    pub(super) fn as_found(self) -> Self {
+        Self { is_found: true, ..self }
+    }
+
+    /// True when it was found out, not stated.
+    pub(super) const fn is_found(&self) -> bool {
+        self.is_found
     }
 
     /// Where the ECC bytes are, and the name of that.

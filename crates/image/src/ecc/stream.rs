@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 const CHUNK: usize = 8 << 20;
 
 /// Pages that are handled together where the size of a block is not known.
-const PAGES_PER_GROUP: u32 = 64;
+const PAGES_PER_GROUP: u32 = 16;
 
 /// A dump of a NAND.
 pub struct Dump<'a> {

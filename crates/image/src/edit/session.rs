@@ -137,7 +137,7 @@ impl Session {
     fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
         let access = if options.output.is_none() { Access::Write } else { Access::Read };
         let lock = Lock::new(path, access)?;
-        let (image, pending, oob) = Image::open_pending(path, options.selection.peb_bytes)?;
+        let (image, pending, oob) = Image::open_pending(path, &options.selection)?;
         let found = image.choose(&options.selection)?;
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.
         let behaviour = Behaviour { privileged: true, budget: false, ..Behaviour::default() };
@@ -217,8 +217,7 @@ pub fn edit(
 
 /// Sizes that the filesystem of an image can have.
 fn growth_of(path: &Path, options: &EditOptions) -> Result<Option<Growth>, ImageError> {
-    Image::open_sized(path, Access::Read, options.selection.peb_bytes)?
-        .growth(&options.selection, options.recover)
+    Image::open_sized(path, Access::Read, &options.selection)?.growth(&options.selection, options.recover)
 }
 
 /// Has an error tell the size with which the change is possible: that which it would grow to.

@@ -461,7 +461,7 @@ fn dumps_with_oob_are_changed_with_their_ecc() {
     assert_eq!(new.len(), old.len());
     assert_eq!(new[bad * block..(bad + 1) * block], old[bad * block..(bad + 1) * block], "the bad block");
     let image = Image::open(&file, Access::Read).unwrap();
-    let report = image.corrected.as_ref().unwrap().report.as_ref().unwrap();
+    let report = image.corrected.as_ref().unwrap().reports().next().unwrap();
     assert_eq!((report.steps.uncorrectable, report.scheme.code.as_str()), (0, "hamming/256"));
     let mut fs = mount(&file);
     assert_eq!(read(&mut fs, "/new").unwrap(), noise(10, 60_000));

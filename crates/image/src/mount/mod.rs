@@ -193,7 +193,7 @@ fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
 /// LEBs that the volume grows to, if that was asked for.
 fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
     let Some(wanted) = setup.lebs.filter(|_| setup.writable) else { return Ok(None) };
-    let image = Image::open_sized(path, Access::Read, setup.selection.peb_bytes)?;
+    let image = Image::open_sized(path, Access::Read, &setup.selection)?;
     let growth = image.growth(&setup.selection, setup.recover)?;
     Ok(growth.map(|Growth { now, lasting, .. }| wanted.clamp(now, lasting.max(now))))
 }
@@ -203,7 +203,7 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), Im
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
-    let image = Image::open_sized(path, access, setup.selection.peb_bytes)?.with_lebs(lebs);
+    let image = Image::open_sized(path, access, &setup.selection)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;

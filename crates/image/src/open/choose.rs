@@ -5,8 +5,10 @@ use floatgate_stack::ubifs::Authenticate;
 use super::FileUbi;
 use crate::ImageError;
 use crate::content::{HEAD_BYTES, format_of, holds_ubifs, is_node};
+use crate::detect::PageShape;
 use crate::extract::show_name;
 use crate::fit::TargetFlash;
+use crate::format::ubi::pages::usual_block;
 
 /// Selection of one of several images and volumes, of what is verified in its filesystem, and of the flash that it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,62 @@ pub struct Selection {
     pub peb_bytes: Option<u32>,
     /// The flash that the image is to fit; `check` and `info` say whether it does.
     pub flash: Option<TargetFlash>,
+    /// Pages of a dump with OOB.
+    pub pages: PageSizes,
+}
+
+/// Sizes of flash that were stated; those that were not are found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashSizes {
+    /// Bytes of a PEB or eraseblock.
+    pub peb_bytes: Option<u32>,
+    /// Pages.
+    pub pages: PageSizes,
+}
+
+/// Sizes of pages that were stated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PageSizes {
+    /// Data bytes of a page.
+    pub page_bytes: Option<u32>,
+    /// OOB bytes of a page.
+    pub oob_bytes: Option<u32>,
+    /// Pages of a block.
+    pub pages_per_block: Option<u32>,
+}
+
+impl From<&Selection> for FlashSizes {
+    fn from(selection: &Selection) -> Self {
+        Self { peb_bytes: selection.peb_bytes, pages: selection.pages }
+    }
+}
+
+/// The size of a PEB alone.
+impl From<Option<u32>> for FlashSizes {
+    fn from(peb_bytes: Option<u32>) -> Self {
+        Self { peb_bytes, ..Self::default() }
+    }
+}
+
+impl FlashSizes {
+    /// True when pages contradict nothing that was stated.
+    pub(crate) fn allows(&self, pages: &PageShape) -> bool {
+        let PageSizes { page_bytes, oob_bytes, pages_per_block } = self.pages;
+        let is = |stated: Option<u32>, own| stated.is_none_or(|stated| stated == own);
+        is(page_bytes, pages.page_bytes)
+            && is(oob_bytes, pages.oob_bytes)
+            && is(pages_per_block, pages.pages_per_block)
+    }
+
+    /// Pages whose sizes were stated, and whether the number of pages of a block was: a usual one takes its place.
+    pub(super) fn stated_pages(&self) -> Option<(PageShape, bool)> {
+        let PageSizes { page_bytes, oob_bytes, pages_per_block } = self.pages;
+        let (page_bytes, oob_bytes) = (page_bytes.filter(|&bytes| bytes > 0)?, oob_bytes?);
+        let of_peb = self.peb_bytes.map(|bytes| bytes / page_bytes).filter(|&pages| pages > 0);
+        let stated = pages_per_block.or(of_peb);
+        let pages_per_block = stated.unwrap_or_else(|| usual_block(page_bytes));
+        Some((PageShape { page_bytes, oob_bytes, pages_per_block }, stated.is_some()))
+    }
 }
 
 /// The volume that was named, or the only one.

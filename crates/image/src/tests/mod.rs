@@ -10,6 +10,8 @@ mod hostile;
 mod jffs2;
 mod nested;
 mod oob;
+mod oob_pages;
+mod oob_regions;
 mod protected;
 mod sides;
 mod tree;

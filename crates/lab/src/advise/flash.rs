@@ -387,8 +387,7 @@ fn make_point(
             let budget = peb_budget(geometry);
             let lebs = budget.available_lebs().max(1);
             let chip = geometry.chip_blocks();
-            let of_chip =
-                if chip > budget.pebs { format!(" of a chip with {chip}") } else { String::new() };
+            let of_chip = if chip > budget.pebs { format!(" of a chip with {chip}") } else { String::new() };
             Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
                 .command("ubiformat /dev/mtd0")
                 .command("ubiattach -p /dev/mtd0")
@@ -539,7 +538,11 @@ fn scrub_point(
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
     // What is simulated stands for all of the partition, and UBI's reserve for bad blocks is in proportion.
-    let config = board.on_partition_with(library, bytes, &["filesystem.ubi_bad_limit_of_partition=true".to_owned()])?;
+    let config = board.on_partition_with(
+        library,
+        bytes,
+        &["filesystem.ubi_bad_limit_of_partition=true".to_owned()],
+    )?;
     let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
     let chip = Chip::of_config(&config)?;
     let ecc = own_ecc(&config, &chip, geometry).unwrap_or_else(|| "the setup's ECC".to_owned());

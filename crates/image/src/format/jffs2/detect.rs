@@ -14,8 +14,8 @@ use memchr::memmem;
 
 use super::pages::{self, Place};
 use super::shifts::{Edge, Node};
-use crate::ImageError;
 use crate::detect::{Content, Found, PageShape};
+use crate::{FlashSizes, ImageError};
 pub(crate) use eraseblocks::sizes;
 use eraseblocks::{ERASE_MIN, Eraseblocks, Marks, UNUSED_MAX};
 pub(super) use eraseblocks::{ERASE_USUAL, Grid};
@@ -274,17 +274,17 @@ fn identity(header: &Header, bytes: &[u8], endian: Endian) -> Option<(Key, u64)>
 }
 
 /// Looks for filesystems: stretches of nodes, whose data are not looked at: a file in a JFFS2 may hold another one. `pages` are those that the
-/// OOB was taken out of; otherwise a dump with OOB is looked for, too. `stated` is the size of the eraseblocks, if it is known.
+/// OOB was taken out of; otherwise a dump with OOB is looked for, too. `sizes` are those of the flash that were stated.
 ///
 /// # Errors
 /// The file cannot be read; nodes contradict the size.
 pub(crate) fn find(
     store: &mut dyn Store,
     pages: Option<PageShape>,
-    stated: Option<u32>,
+    sizes: &FlashSizes,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let stated = stated.map(u64::from);
+    let stated = sizes.peb_bytes.map(u64::from);
     let is_possible =
         |bytes: u64| (ERASE_MIN..=STATED_MAX).contains(&bytes) && bytes.is_multiple_of(NODE_ALIGN.into());
     if let Some(stated) = stated.filter(|&stated| !is_possible(stated)) {
@@ -306,7 +306,7 @@ pub(crate) fn find(
     };
     let mut all = search.stretches;
     if pages.is_none()
-        && let Some(found) = with_oob(&search.first, &search.markers, size, stated)
+        && let Some(found) = with_oob(&search.first, &search.markers, size, sizes)
     {
         return Ok(vec![found]);
     }
@@ -500,8 +500,8 @@ fn size_by_summary(
 }
 
 /// A dump in pages with OOB, if the first nodes and clean markers of a file tell one.
-fn with_oob(nodes: &[Place], markers: &[u64], size: u64, stated: Option<u64>) -> Option<Found> {
-    let (pages, origin) = pages::find(nodes, markers, stated)?;
+fn with_oob(nodes: &[Place], markers: &[u64], size: u64, sizes: &FlashSizes) -> Option<Found> {
+    let (pages, origin) = pages::find(nodes, markers, sizes)?;
     let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
     let place = |node: &Place| node.at.checked_sub(origin).map(|at| origin + at / block * block);
     let offset = nodes.iter().find_map(place)?;

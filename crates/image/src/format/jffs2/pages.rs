@@ -6,8 +6,9 @@
 use floatgate_media::jffs2::{Endian, Header, NodeType};
 
 use super::detect::Grid;
+use crate::FlashSizes;
 use crate::detect::PageShape;
-use crate::format::ubi::pages::USUAL_BLOCKS;
+use crate::format::ubi::pages::{USUAL_BLOCKS, usual_block};
 
 /// Bytes of a clean marker in the OOB: a header without its CRC (Linux: `OOB_CM_SIZE`).
 pub(crate) const MARKER_BYTES: usize = 8;
@@ -83,7 +84,7 @@ impl Layout {
 }
 
 /// Pages of a dump, and the byte of the file where the first whole block begins; `None` of a file without OOB.
-pub(super) fn find(nodes: &[Place], markers: &[u64], stated: Option<u64>) -> Option<(PageShape, u64)> {
+pub(super) fn find(nodes: &[Place], markers: &[u64], sizes: &FlashSizes) -> Option<(PageShape, u64)> {
     let first = nodes.first()?.at;
     let plain =
         nodes.windows(2).filter(|pair| pair[0].at + pair[0].header.padded_len() == pair[1].at).count();
@@ -91,8 +92,13 @@ pub(super) fn find(nodes: &[Place], markers: &[u64], stated: Option<u64>) -> Opt
         return None;
     }
     let mut best: Option<((u64, bool, bool), Layout)> = None;
+    let is_stated = |stated: Option<u32>, own| stated.is_none_or(|stated| stated == own);
     for (page_bytes, _) in USUAL_BLOCKS {
-        for oob_bytes in (page_bytes / 64..=page_bytes / 8).step_by(OOB_STEP) {
+        if !is_stated(sizes.pages.page_bytes, page_bytes) {
+            continue;
+        }
+        let all = (page_bytes / 64..=page_bytes / 8).step_by(OOB_STEP);
+        for oob_bytes in all.filter(|&oob_bytes| is_stated(sizes.pages.oob_bytes, oob_bytes)) {
             for origin in [0, first] {
                 let layout = Layout { page_bytes, oob_bytes, origin };
                 let (links, evidence) = layout.score(nodes, markers);
@@ -104,11 +110,11 @@ pub(super) fn find(nodes: &[Place], markers: &[u64], stated: Option<u64>) -> Opt
             }
         }
     }
-    best.map(|(_, layout)| with_blocks(layout, nodes, markers, stated))
+    best.map(|(_, layout)| with_blocks(layout, nodes, markers, sizes))
 }
 
 /// Adds the blocks: of the size that was stated, or as far apart as clean markers are, or as nodes that do not cross their ends tell, or as most chips have them.
-fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], stated: Option<u64>) -> (PageShape, u64) {
+fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], sizes: &FlashSizes) -> (PageShape, u64) {
     let Layout { page_bytes, oob_bytes, origin } = layout;
     let is_possible = |pages: &u64| PAGES_PER_BLOCK.contains(pages) && pages.is_power_of_two();
     let page_of = |marker: &u64| marker.checked_sub(origin).map(|at| at / layout.stride());
@@ -116,9 +122,9 @@ fn with_blocks(layout: Layout, nodes: &[Place], markers: &[u64], stated: Option<
     let distances = markers.iter().filter_map(|marker| Some(page_of(marker)?.abs_diff(first?)));
     let marked =
         Some(1 << distances.fold(0, |all, one| all | one).trailing_zeros().min(63)).filter(is_possible);
-    let usual =
-        USUAL_BLOCKS.iter().find(|block| block.0 == page_bytes).map_or(64, |block| u64::from(block.1));
-    let stated = stated.map(|bytes| bytes / u64::from(page_bytes)).filter(|pages| *pages > 0);
+    let usual = u64::from(usual_block(page_bytes));
+    let of_peb = sizes.peb_bytes.map(|bytes| bytes / page_bytes).filter(|pages| *pages > 0);
+    let stated = sizes.pages.pages_per_block.or(of_peb).map(u64::from);
     let pages = stated.or(marked).unwrap_or_else(|| {
         let told = grid(layout, nodes).erase_bytes(None).map(|bytes| bytes / u64::from(page_bytes));
         told.filter(is_possible).unwrap_or(usual)

@@ -1,13 +1,16 @@
 //! Where UBI devices begin and end in a file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-use floatgate_media::ubi::{EC_MAGIC, EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader};
+use floatgate_media::crc;
+use floatgate_media::ubi::{EC_MAGIC, EcHeader, LAYOUT_VOLUME, ReadFlips, VidHeader, VolumeRecord};
+use floatgate_media::ubifs::Frame;
 use floatgate_stack::store::Store;
 
-use super::pages::{min_io_bytes, page_shape};
-use crate::ImageError;
-use crate::detect::{Content, Found, Hits, UbiShape};
+use super::pages::{min_io_bytes, page_shapes, read_in_pages};
+use crate::detect::{Content, Found, Hits, PageShape, UbiShape};
+use crate::{FlashSizes, ImageError};
 
 /// Smallest and largest eraseblock that is believed, bytes of pages.
 const PEB_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 20;
@@ -37,11 +40,22 @@ const GAP: u64 = 64;
 /// Places that are looked at for the distance between PEBs, against files made to take long.
 const STEPS: u32 = 1 << 22;
 
+/// PEBs whose VID headers tell the size of pages, those of them whose data do, and bytes of these. The volume table is always read.
+const SHAPE_PEBS: usize = 1 << 12;
+const SHAPE_LEBS: u32 = 32;
+const SHAPE_BYTES: usize = 64 << 10;
+
+/// Most records of a volume table (Linux: `UBI_MAX_VOLUMES`).
+const MAX_VOLUMES: usize = 128;
+
+/// Bytes to which nodes of UBIFS are aligned.
+const NODE_ALIGN: usize = 8;
+
 /// Devices that are looked for in a file.
 const REGIONS: usize = 256;
 
 /// PEBs in even distances, with the same offsets in their headers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Region {
     offset: u64,
     end: u64,
@@ -50,17 +64,23 @@ struct Region {
     header: EcHeader,
     /// Nothing tells the size of a PEB: there is one header.
     single: bool,
+    /// Pages with OOB that a PEB can have, those that most chips have first; none where there is no OOB.
+    shapes: Shapes,
 }
+
+/// Pages that a PEB can have.
+type Shapes = Rc<[PageShape]>;
 
 /// The UBI devices of a file, in order. What looks like one within the LEBs of another is data of a file or a volume there.
 pub(crate) fn find(
     store: &mut dyn Store,
     hits: &Hits,
-    page_bytes: Option<u32>,
+    pages: Option<PageShape>,
+    sizes: &FlashSizes,
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
-    let mut regions = regions(&hits.ec, size);
-    regions.retain(|region| content(region, None).is_some() && !region.is_cut_off());
+    let mut regions = regions(&hits.ec, size, sizes);
+    regions.retain(|region| content(region, None, None).is_some() && !region.is_cut_off());
     drop_outliers(&mut regions);
     let regions = grow(store, regions, &hits.ec)?;
     let regions = with_leftovers(store, regions)?;
@@ -72,9 +92,11 @@ pub(crate) fn find(
             let begins = |at: u64| (at - part.offset) % part.stride == u64::from(part.header.data_offset);
             let own = |at: &u64| range.contains(at) && begins(*at);
             let inside = hits.superblocks.iter().find(|(at, _)| own(at));
-            let unit = page_bytes.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
+            let stated = pages.map(|pages| pages.page_bytes).or(sizes.pages.page_bytes);
+            let unit = stated.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
             let (offset, len) = (part.offset, part.end - part.offset);
-            found.extend(content(&part, unit).map(|content| Found::new(offset, len, content)));
+            let with_oob = part.pages(&*store)?;
+            found.extend(content(&part, with_oob, unit).map(|content| Found::new(offset, len, content)));
         }
     }
     Ok(found)
@@ -92,12 +114,12 @@ fn is_same(one: &EcHeader, other: &EcHeader) -> bool {
 ///
 /// A device begins with the first header that no other device holds. Headers between those of its PEBs are data: of an image in a
 /// file or a volume, which may have the same geometry and the same image sequence number.
-fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
+fn regions(hits: &[(u64, EcHeader)], size: u64, sizes: &FlashSizes) -> Vec<Region> {
     let mut regions = Vec::new();
     let mut rest = hits;
     while let Some(&(offset, header)) = rest.first().filter(|_| regions.len() < REGIONS) {
         let same = |other: &EcHeader| is_same(&header, other);
-        let distance = distance(rest, &same);
+        let distance = distance(rest, &same, sizes);
         let next = rest.get(1).map_or(size, |next| next.0);
         let stride = distance.unwrap_or(next - offset).max(1);
         let even: Vec<&(u64, EcHeader)> =
@@ -109,7 +131,8 @@ fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
         let run = even.iter().enumerate().take_while(belongs).map(|(_, hit)| hit);
         let last = run.filter(|(_, other)| same(other)).map(|&&(at, _)| at).last().unwrap_or(offset);
         let end = last.saturating_add(stride).min(size);
-        regions.push(Region { offset, end, stride, header, single: distance.is_none() });
+        let shapes = shapes(stride, header.data_offset, sizes).into();
+        regions.push(Region { offset, end, stride, header, single: distance.is_none(), shapes });
         rest = rest.iter().position(|&(at, _)| at >= end).map_or(&[], |next| &rest[next..]);
     }
     regions
@@ -117,14 +140,14 @@ fn regions(hits: &[(u64, EcHeader)], size: u64) -> Vec<Region> {
 
 /// The distance between the PEBs of the device that begins with the first header: the one that explains most headers, or else the one
 /// that occurs most often.
-fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool) -> Option<u64> {
+fn distance(hits: &[(u64, EcHeader)], same: &impl Fn(&EcHeader) -> bool, sizes: &FlashSizes) -> Option<u64> {
     let near = hits.iter().take(HEADERS).filter(|(_, header)| same(header));
     let offsets: Vec<u64> = near.map(|hit| hit.0).take(DISTANCES).collect();
     let (first, data_offset) = hits.first().map(|(at, header)| (*at, header.data_offset))?;
     let between = || offsets.windows(2).map(|pair| pair[1] - pair[0]);
     let is_block = |distance: &u64| {
         let is_larger = *distance > u64::from(data_offset);
-        is_larger && (distance.is_power_of_two() || page_shape(*distance, data_offset).is_some())
+        is_larger && (distance.is_power_of_two() || !shapes(*distance, data_offset, sizes).is_empty())
     };
     let distances: BTreeSet<u64> =
         offsets.iter().map(|at| at - first).chain(between()).filter(is_block).collect();
@@ -160,16 +183,21 @@ fn explained(offsets: &[u64], distance: u64, steps: &mut u32) -> Option<u64> {
     (count > 1 && count >= DENSE * missing_before_last).then_some(count)
 }
 
-fn content(region: &Region, min_io: Option<u32>) -> Option<Content> {
+/// Pages that a PEB with OOB can have. A PEB without has a power of two of bytes, which none with OOB has.
+fn shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> Vec<PageShape> {
+    if stride.is_power_of_two() { Vec::new() } else { page_shapes(stride, data_offset, sizes) }
+}
+
+fn content(region: &Region, pages: Option<PageShape>, min_io: Option<u32>) -> Option<Content> {
     let header = &region.header;
     let (vid_header_offset, data_offset) = (header.vid_header_offset, header.data_offset);
-    let pages = (!region.stride.is_power_of_two()).then(|| page_shape(region.stride, data_offset)).flatten();
     let shape =
         |peb_bytes, min_io_bytes| UbiShape { peb_bytes, vid_header_offset, data_offset, min_io_bytes };
-    match pages {
+    match pages.or(region.shapes.first().copied()) {
         Some(pages) => {
             let peb_bytes = pages.page_bytes.checked_mul(pages.pages_per_block)?;
-            Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, pages.page_bytes) })
+            let min_io_bytes = min_io_bytes(header, Some(pages.page_bytes));
+            Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, min_io_bytes) })
         }
         None if PEB_BYTES.contains(&region.stride) || region.single => {
             let has_headers = |&bytes: &u32| bytes > data_offset.max(vid_header_offset);
@@ -217,7 +245,7 @@ fn grow(
         lowered.push(region);
     }
     let mut grown: Vec<Region> = Vec::new();
-    for (at, mut region) in lowered.iter().copied().enumerate() {
+    for (at, mut region) in lowered.iter().cloned().enumerate() {
         if grown.last().is_some_and(|outer| (outer.offset..outer.end).contains(&region.offset)) {
             continue;
         }
@@ -245,6 +273,25 @@ fn with_leftovers(store: &mut dyn Store, regions: Vec<Region>) -> Result<Vec<Reg
     Ok(merged)
 }
 
+/// Records of a volume table whose CRC is right.
+fn whole_records(data: &[u8]) -> u64 {
+    let is_whole = |record: &&[u8]| {
+        let (body, sum) = record.split_at(VolumeRecord::SIZE - 4);
+        sum == crc::ubi(body).to_be_bytes()
+    };
+    data.chunks_exact(VolumeRecord::SIZE).take(MAX_VOLUMES).filter(is_whole).count() as u64
+}
+
+/// Nodes of UBIFS that follow each other from the beginning of a LEB on.
+fn whole_nodes(data: &[u8]) -> u64 {
+    let (mut at, mut whole) = (0, 0);
+    while let Some(Ok(node)) = data.get(at..).map(Frame::parse) {
+        whole += 1;
+        at += node.as_bytes().len().next_multiple_of(NODE_ALIGN);
+    }
+    whole
+}
+
 impl Region {
     /// True when another region continues this one's PEBs, but for the image sequence number.
     fn is_followed_by(&self, next: &Self) -> bool {
@@ -261,9 +308,44 @@ impl Region {
 
     /// One PEB, of a size that no flash has: the file ends in it.
     fn is_cut_off(&self) -> bool {
-        let has_pages = || page_shape(self.stride, self.header.data_offset).is_some();
-        let possible = PEB_BYTES.contains(&self.stride) && (self.stride.is_power_of_two() || has_pages());
+        let has_pages = self.stride.is_power_of_two() || !self.shapes.is_empty();
+        let possible = PEB_BYTES.contains(&self.stride) && has_pages;
         self.single && !possible
+    }
+
+    /// The pages of a dump with OOB: those in which most headers, records of the volume table and nodes of UBIFS are whole. Of equals those
+    /// that most chips have.
+    fn pages(&self, store: &dyn Store) -> Result<Option<PageShape>, ImageError> {
+        let mut best: Option<(u64, PageShape)> = None;
+        for shape in self.shapes.iter().filter(|_| self.shapes.len() > 1) {
+            let mut whole = 0;
+            let mut looked_into = 0;
+            let pebs = (self.offset..self.end).step_by(usize::try_from(self.stride).unwrap_or(usize::MAX));
+            for peb in pebs.take(SHAPE_PEBS) {
+                let mut bytes = [0; HEADER_BYTES];
+                read_in_pages(store, peb, shape, self.header.vid_header_offset.into(), &mut bytes)?;
+                let Ok(vid) = VidHeader::parse(&bytes, ReadFlips::default()) else { continue };
+                whole += 1;
+                let is_table = vid.volume_id == LAYOUT_VOLUME;
+                if is_table || looked_into < SHAPE_LEBS {
+                    let data = self.data_in(store, peb, shape)?;
+                    whole += if is_table { whole_records(&data) } else { whole_nodes(&data) };
+                    looked_into += u32::from(!is_table);
+                }
+            }
+            if best.is_none_or(|(most, _)| whole > most) {
+                best = Some((whole, *shape));
+            }
+        }
+        Ok(best.map(|(_, shape)| shape).or(self.shapes.first().copied()))
+    }
+
+    /// The first data of a PEB in such pages.
+    fn data_in(&self, store: &dyn Store, peb: u64, shape: &PageShape) -> Result<Vec<u8>, ImageError> {
+        let room = shape.block_bytes().saturating_sub(self.header.data_offset) as usize;
+        let mut data = vec![0; room.min(SHAPE_BYTES)];
+        read_in_pages(store, peb, shape, self.header.data_offset.into(), &mut data)?;
+        Ok(data)
     }
 
     fn vid(&self, store: &mut dyn Store, peb: u64) -> Result<Option<VidHeader>, ImageError> {
@@ -445,7 +527,7 @@ fn split(store: &mut dyn Store, region: Region) -> Result<Vec<Region>, ImageErro
     let mut parts = Vec::new();
     let mut whole = region;
     while let Some(second) = second_begin(&pebs) {
-        parts.push(Region { end: pebs[second].0, ..whole });
+        parts.push(Region { end: pebs[second].0, ..whole.clone() });
         whole.offset = pebs[second].0;
         pebs.drain(..second);
     }

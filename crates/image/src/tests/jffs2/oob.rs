@@ -86,6 +86,11 @@ fn shape_of(dump: &[u8]) -> PageShape {
     open(dump).corrected.expect("the dump has OOB").pages
 }
 
+/// What the only code of a dump has found.
+fn report_on(dump: &[u8]) -> ecc::DecodeReport {
+    open(dump).corrected.unwrap().reports().next().unwrap().clone()
+}
+
 fn outcome(bytes: &[u8]) -> Outcome {
     let report = check(&open(bytes), &Selection::default()).unwrap();
     report.outcome
@@ -104,13 +109,14 @@ fn dumps_of_all_geometries_are_read_as_what_is_in_them() {
         assert_eq!((image.found.len(), image.found[0].offset), (1, 0), "{pages:?}");
         assert_eq!((shape.erase_bytes, shape.page_bytes), (64 * page_bytes, Some(page_bytes)));
         assert_eq!(shape.big_endian, endian == Endian::Big);
-        let report = image.corrected.unwrap().report;
-        assert_eq!(report.map(|report| report.scheme.code), pages.code.map(|code| code.to_string()));
+        let corrected = image.corrected.unwrap();
+        let codes: Vec<_> = corrected.reports().map(|report| report.scheme.code.clone()).collect();
+        assert_eq!(codes, Vec::from_iter(pages.code.map(|code| code.to_string())));
         assert_eq!(whole(&dump, &Selection::default()), whole(&plain, &Selection::default()), "{pages:?}");
-        // That no code fits is noted, and nothing is damaged by it.
+        // That there is no ECC is noted, and nothing is damaged by it.
         let report = check(&open(&dump), &Selection::default()).unwrap();
         assert_eq!(report.outcome, Outcome::Clean, "{pages:?}");
-        let is_noted = report.findings.iter().any(|finding| finding.what.contains("no ECC code fits"));
+        let is_noted = report.findings.iter().any(|finding| finding.what.contains("holds no ECC"));
         assert_eq!(is_noted, pages.code.is_none(), "{pages:?}");
     }
 }
@@ -123,7 +129,7 @@ fn wrong_bits_are_corrected_and_counted() {
     for page in 0..100 {
         dump[page * pages.full() + 7 * page % 2048] ^= 0x10;
     }
-    let report = open(&dump).corrected.unwrap().report.unwrap();
+    let report = report_on(&dump);
     assert_eq!((report.corrected_bits, report.steps.uncorrectable), (100, 0));
     assert_eq!(whole(&dump, &Selection::default()), whole(&plain, &Selection::default()));
     let shown = info(&open(&dump)).unwrap().to_string();
@@ -231,7 +237,7 @@ fn dumps_are_changed_with_their_ecc_and_clean_markers() {
         assert!(added.data == noise(6, 130 * pages.page));
         assert_eq!(without_root(memory).differences(&without_root(expected)), Vec::<String>::new());
         assert_eq!(outcome(&dump), Outcome::Clean, "{pages:?}");
-        let report = open(&dump).corrected.unwrap().report.unwrap();
+        let report = report_on(&dump);
         assert_eq!((report.steps.uncorrectable, report.corrected_bits), (0, 0), "{pages:?}");
         for (number, block) in
             dump.chunks(pages.block()).enumerate().filter(|(number, _)| ![BAD, 13].contains(number))

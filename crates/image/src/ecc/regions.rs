@@ -1,0 +1,277 @@
+//! Regions of a dump: runs of blocks under one code, or under none.
+//!
+//! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
+
+use super::Scheme;
+use super::detect::{Group, Page, Sample, Trial, is_constant};
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Most places of a dump at which all codes are tried.
+const SEEDS: usize = 12;
+
+/// Groups of pages at such a place.
+const SEED_GROUPS: usize = 4;
+
+/// Evidence, in bits, from which a group of pages belongs to a code that was found elsewhere.
+const GROUP_BITS: f64 = 8.0;
+
+/// Longest run of groups that a region takes in although its code does not explain them: worn or half-written blocks.
+const DAMAGED_RUN: usize = 4;
+
+/// Protection of the pages of a region.
+#[derive(Clone, Debug)]
+pub enum RegionEcc {
+    /// A code explains the pages.
+    Code(Scheme),
+    /// The OOB holds no ECC: it does not depend on the data.
+    None,
+    /// No code that is known explains the OOB.
+    Unknown,
+}
+
+impl RegionEcc {
+    /// The code and its layout.
+    pub const fn scheme(&self) -> Option<&Scheme> {
+        match self {
+            Self::Code(scheme) => Some(scheme),
+            Self::None | Self::Unknown => None,
+        }
+    }
+}
+
+/// A run of pages.
+#[derive(Clone, Debug)]
+pub struct Region {
+    /// Number of its first page. It ends where the next region begins, or with the dump.
+    pub first_page: u64,
+    /// Protection of its pages.
+    pub ecc: RegionEcc,
+}
+
+/// The regions of a dump, in order; the first one begins with page 0.
+#[derive(Clone, Debug)]
+pub struct Regions(Vec<Region>);
+
+impl Regions {
+    /// A dump that is one region.
+    pub fn one(ecc: RegionEcc) -> Self {
+        Self(vec![Region { first_page: 0, ecc }])
+    }
+
+    /// The regions, each with its pages.
+    pub fn iter(&self) -> impl Iterator<Item = (Range<u64>, &RegionEcc)> {
+        let ends = self.0.iter().skip(1).map(|next| next.first_page).chain([u64::MAX]);
+        self.0.iter().zip(ends).map(|(region, end)| (region.first_page..end, &region.ecc))
+    }
+
+    /// Number of the region with a page.
+    pub(super) fn index(&self, page: u64) -> usize {
+        self.0.partition_point(|region| region.first_page <= page).saturating_sub(1)
+    }
+
+    /// Protection of a page.
+    pub fn at(&self, page: u64) -> &RegionEcc {
+        self.0.get(self.index(page)).map_or(&RegionEcc::Unknown, |region| &region.ecc)
+    }
+
+    /// The codes that were found.
+    pub fn schemes(&self) -> impl Iterator<Item = &Scheme> {
+        self.0.iter().filter_map(|region| region.ecc.scheme())
+    }
+}
+
+/// What is known of a group of pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A code explains it.
+    Code(usize),
+    /// None does.
+    Unknown,
+    /// It has no data that tell, or is marked bad.
+    Silent,
+}
+
+/// Groups in a row with one state.
+#[derive(Clone, Debug)]
+struct Run {
+    groups: Range<usize>,
+    state: State,
+}
+
+/// Finds the regions of a dump among the codes that it may be written with.
+pub(super) fn find(schemes: &[Scheme], sample: &Sample) -> Regions {
+    let (codes, states) = label(schemes, sample);
+    let mut runs = runs(&states);
+    let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
+    take_in_damage(&mut runs, |run| {
+        // Groups of the run with data, and those of them that its code does not explain.
+        let unexplained = unknown.iter().filter(|at| run.contains(at)).count();
+        (run.clone().filter(|&at| states[at] != State::Silent).count(), unexplained)
+    });
+    for run in &mut runs {
+        if let State::Code(code) = run.state
+            && !Trial::over(&codes[code], &sample.spread(explained(&states, run))).is_believed()
+        {
+            run.state = State::Unknown;
+        }
+    }
+    join(&mut runs);
+    let regions = runs.into_iter().map(|run| {
+        let ecc = match run.state {
+            State::Code(code) => RegionEcc::Code(codes[code].clone().as_found()),
+            _ if hold_ecc(&sample.groups[run.groups.clone()]) => RegionEcc::Unknown,
+            _ => RegionEcc::None,
+        };
+        Region { first_page: run.groups.start as u64 * sample.group_pages, ecc }
+    });
+    let regions: Vec<Region> = regions.collect();
+    if regions.is_empty() { Regions::one(RegionEcc::None) } else { Regions(regions) }
+}
+
+/// Groups of a run that its code explains.
+fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> + use<'s> {
+    let state = run.state;
+    run.groups.clone().filter(move |&at| states[at] == state)
+}
+
+/// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
+fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
+    let marked = marked(&sample.groups);
+    let state = |(group, is_marked): (&Group, &bool)| {
+        if group.pages.is_empty() || *is_marked { State::Silent } else { State::Unknown }
+    };
+    let mut states: Vec<State> = sample.groups.iter().zip(&marked).map(state).collect();
+    let mut tried = HashSet::new();
+    let mut codes: Vec<Scheme> = Vec::new();
+    for _ in 0..SEEDS {
+        let seed = seed(&states, &tried);
+        if seed.is_empty() {
+            break;
+        }
+        let pages: Vec<&Page> = seed.iter().flat_map(|&at| &sample.groups[at].pages).collect();
+        let Some(found) = best(schemes, &pages) else {
+            tried.extend(seed);
+            continue;
+        };
+        let code = codes.len();
+        states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
+            |(state, group)| {
+                let pages: Vec<&Page> = group.pages.iter().collect();
+                if Trial::over(found, &pages).explains(GROUP_BITS) {
+                    *state = State::Code(code);
+                }
+            },
+        );
+        codes.push(found.clone());
+        tried.extend(seed);
+    }
+    // A few steps with wrong bits prove no code, but belong to that of their neighbours.
+    states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
+        |(state, group)| {
+            let pages: Vec<&Page> = group.pages.iter().collect();
+            if codes.iter().any(|code| Trial::over(code, &pages).is_possible()) {
+                *state = State::Silent;
+            }
+        },
+    );
+    (codes, states)
+}
+
+/// Groups that are marked bad, as far as the bytes are marks: bad blocks do not come in long rows.
+fn marked(groups: &[Group]) -> Vec<bool> {
+    let rows = groups.chunk_by(|one, other| one.is_marked == other.is_marked);
+    rows.flat_map(|row| row.iter().map(|group| group.is_marked && row.len() <= DAMAGED_RUN)).collect()
+}
+
+/// Groups amid the longest run of those that nothing explains and nothing was tried on.
+fn seed(states: &[State], tried: &HashSet<usize>) -> Vec<usize> {
+    let mut runs: Vec<Vec<usize>> = vec![Vec::new()];
+    for (at, state) in states.iter().enumerate() {
+        match state {
+            State::Unknown if !tried.contains(&at) => {
+                runs.last_mut().into_iter().for_each(|run| run.push(at))
+            }
+            State::Silent => {}
+            _ => runs.push(Vec::new()),
+        }
+    }
+    // Of equals the first.
+    let Some(longest) = runs.into_iter().rev().max_by_key(Vec::len) else { return Vec::new() };
+    let from = longest.len().saturating_sub(SEED_GROUPS) / 2;
+    longest.into_iter().skip(from).take(SEED_GROUPS).collect()
+}
+
+/// The code that explains pages best, if one is believed; of equals the first.
+fn best<'s>(schemes: &'s [Scheme], pages: &[&Page]) -> Option<&'s Scheme> {
+    let evidence: Vec<Option<f64>> =
+        schemes.par_iter().map(|scheme| Trial::pruned(scheme, pages).believed_bits()).collect();
+    let mut best: Option<(f64, &Scheme)> = None;
+    for (bits, scheme) in evidence.into_iter().zip(schemes) {
+        if let Some(bits) = bits
+            && best.is_none_or(|(most, _)| bits > most)
+        {
+            best = Some((bits, scheme));
+        }
+    }
+    best.map(|(_, scheme)| scheme)
+}
+
+/// Groups with one state. Silent ones belong to those before them, or to the first others.
+fn runs(states: &[State]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, &state) in states.iter().enumerate() {
+        match runs.last_mut() {
+            Some(run) if state == run.state || state == State::Silent => run.groups.end = at + 1,
+            Some(run) if run.state == State::Silent => *run = Run { groups: run.groups.start..at + 1, state },
+            _ => runs.push(Run { groups: at..at + 1, state }),
+        }
+    }
+    runs
+}
+
+/// Has a region take in short runs that its code does not explain, between others that it does, up to a tenth of it.
+fn take_in_damage(runs: &mut Vec<Run>, counts: impl Fn(&Range<usize>) -> (usize, usize)) {
+    let mut at = 1;
+    while at + 1 < runs.len() {
+        let (before, after) = (&runs[at - 1], &runs[at + 1]);
+        let joined = before.groups.start..after.groups.end;
+        let (all, unexplained) = counts(&joined);
+        let is_damage = runs[at].state == State::Unknown
+            && before.state == after.state
+            && counts(&runs[at].groups).0 <= DAMAGED_RUN
+            && 10 * unexplained <= all;
+        if is_damage {
+            runs[at - 1].groups = joined;
+            runs.drain(at..=at + 1);
+        } else {
+            at += 1;
+        }
+    }
+}
+
+/// Joins neighbours that no code explains.
+fn join(runs: &mut Vec<Run>) {
+    runs.dedup_by(|next, run| {
+        let is_one = next.state == run.state;
+        if is_one {
+            run.groups.end = next.groups.end;
+        }
+        is_one
+    });
+}
+
+/// Different OOBs that pages without ECC have at most, as clean markers of JFFS2 make them: so many, or this part of the different pages.
+const PLAIN_OOBS: usize = 2;
+const PLAIN_PART: usize = 8;
+
+/// True when OOB bytes depend on the data: pages with other data have other ones.
+pub(super) fn hold_ecc(groups: &[Group]) -> bool {
+    let pages = || groups.iter().flat_map(|group| &group.pages);
+    let data: HashSet<&[u8]> = pages().map(|page| page.data.as_slice()).collect();
+    let oobs: HashSet<&[u8]> =
+        pages().map(|page| page.oob.as_slice()).filter(|oob| !is_constant(oob)).collect();
+    // A few pages tell little.
+    oobs.len() > PLAIN_OOBS.max(data.len() / PLAIN_PART) || !oobs.is_empty() && oobs.len() == data.len()
+}
