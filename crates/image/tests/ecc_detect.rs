@@ -141,7 +141,7 @@ proptest! {
     /// In a dump without wrong bits nothing is corrected, whatever codes its parts have; all codes are found.
     #[test]
     fn right_bytes_stay_whatever_codes_the_parts_of_a_dump_have(
-        runs in proptest::collection::vec((0_usize..9, 1_usize..6), 1..5),
+        runs in proptest::collection::vec((0_usize..9, 1_usize..4), 1..5),
         seed in 0_u64..1 << 40,
     ) {
         let (data, dump) = in_runs(&runs, seed);
@@ -202,8 +202,8 @@ fn a_sample_comes_from_the_whole_dump() {
     let geometry = geometry(512, 16);
     let dump = encoded(&geometry, "hamming/256", LayoutName::SmallPage, &noise(8, 1000 * 512));
     let detection = detected(&geometry, &dump).unwrap();
-    // Two pages of each 16, of which each has two steps.
-    assert_eq!(detection.sampled_pages, 2 * 1000_u64.div_ceil(16));
+    // All of them are kept of a small dump; a code is tried on some.
+    assert_eq!(detection.sampled_pages, 1000);
     assert!((64..=128).contains(&detection.candidates[0].clean), "{detection:?}");
 }
 

@@ -21,6 +21,9 @@ const TRIED: usize = 64;
 /// Pages after which a code is dropped that more speaks against than for.
 const FIRST: usize = 4;
 
+/// Bytes of the pages that are kept of a group, unless the sample becomes too large.
+const KEPT_BYTES: usize = 8192;
+
 /// Most bytes of a sample.
 const SAMPLE_BYTES: usize = 64 << 20;
 
@@ -129,7 +132,8 @@ pub fn sample(
     let mut pages = Pages::new(geometry, 0, dump);
     let (shape, mut chunk) = (pages.shape(), Chunk::default());
     let group_pages = Grouping::new(geometry).pages as u64;
-    let mut sample = Sample { groups: Vec::new(), group_pages, kept: 2, bytes: 0 };
+    let kept = (KEPT_BYTES / geometry.page_bytes as usize).max(2);
+    let mut sample = Sample { groups: Vec::new(), group_pages, kept, bytes: 0 };
     let (mut number, mut is_erased) = (0_u64, true);
     let marker = &geometry.marker;
     let tells_bad = geometry.pages_per_block.is_some() && shape.has_markers();
@@ -176,7 +180,7 @@ impl Sample {
     /// Keeps fewer pages of each group, or makes larger groups of them.
     fn shrink(&mut self) {
         if self.kept > 1 {
-            self.kept = 1;
+            self.kept /= 2;
         } else {
             self.group_pages *= 2;
             let mut groups = std::mem::take(&mut self.groups).into_iter();

@@ -9,9 +9,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 /// Most places of a dump at which all codes are tried.
-const SEEDS: usize = 12;
+const SEEDS: usize = 16;
 
-/// Groups of pages at such a place.
+/// Groups of pages at such a place, where one alone does not tell.
 const SEED_GROUPS: usize = 4;
 
 /// Evidence, in bits, from which a group of pages belongs to a code that was found elsewhere.
@@ -146,13 +146,11 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
     let mut tried = HashSet::new();
     let mut codes: Vec<Scheme> = Vec::new();
     for _ in 0..SEEDS {
-        let seed = seed(&states, &tried);
-        if seed.is_empty() {
-            break;
-        }
-        let pages: Vec<&Page> = seed.iter().flat_map(|&at| &sample.groups[at].pages).collect();
-        let Some(found) = best(schemes, &pages) else {
-            tried.extend(seed);
+        let Some((middle, around)) = seed(&states, &tried) else { break };
+        tried.insert(middle);
+        let found = best(schemes, &sample.spread([middle].into_iter()));
+        // Worn pages of a weak code tell little alone.
+        let Some(found) = found.or_else(|| best(schemes, &sample.spread(around.into_iter()))) else {
             continue;
         };
         let code = codes.len();
@@ -165,7 +163,6 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
             },
         );
         codes.push(found.clone());
-        tried.extend(seed);
     }
     // A few steps with wrong bits prove no code, but belong to that of their neighbours.
     states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
@@ -185,22 +182,23 @@ fn marked(groups: &[Group]) -> Vec<bool> {
     rows.flat_map(|row| row.iter().map(|group| group.is_marked && row.len() <= DAMAGED_RUN)).collect()
 }
 
-/// Groups amid the longest run of those that nothing explains and nothing was tried on.
-fn seed(states: &[State], tried: &HashSet<usize>) -> Vec<usize> {
+/// The group in the middle of the longest run of those that nothing explains, and those around it. The run ends at groups that were tried.
+fn seed(states: &[State], tried: &HashSet<usize>) -> Option<(usize, Vec<usize>)> {
     let mut runs: Vec<Vec<usize>> = vec![Vec::new()];
     for (at, state) in states.iter().enumerate() {
         match state {
             State::Unknown if !tried.contains(&at) => {
-                runs.last_mut().into_iter().for_each(|run| run.push(at))
+                runs.last_mut().into_iter().for_each(|run| run.push(at));
             }
             State::Silent => {}
             _ => runs.push(Vec::new()),
         }
     }
     // Of equals the first.
-    let Some(longest) = runs.into_iter().rev().max_by_key(Vec::len) else { return Vec::new() };
+    let longest = runs.into_iter().rev().max_by_key(Vec::len)?;
+    let middle = *longest.get(longest.len() / 2)?;
     let from = longest.len().saturating_sub(SEED_GROUPS) / 2;
-    longest.into_iter().skip(from).take(SEED_GROUPS).collect()
+    Some((middle, longest.into_iter().skip(from).take(SEED_GROUPS).collect()))
 }
 
 /// The code that explains pages best, if one is believed; of equals the first.
