@@ -74,8 +74,58 @@ fn the_readme_is_read_in_two_minutes() {
     let above = text.split("\n## Links\n").next().unwrap();
     let count = words(above);
     assert!(text.contains("\n## Links\n") && (300..=600).contains(&count), "{count} words above the links");
-    let placeholder = text.split_whitespace().find(|word| word.contains("TIME_"));
-    assert_eq!(placeholder, None, "a time that was not filled in");
+}
+
+#[test]
+fn measured_times_are_filled_in() {
+    let performance = std::fs::read_to_string(root().join("docs/performance.md")).unwrap();
+    for text in [readme(), performance] {
+        let placeholder = text.split_whitespace().find(|word| word.contains("TIME_"));
+        assert_eq!(placeholder, None, "a time that was not filled in");
+    }
+}
+
+/// The least and the largest ratio in the tables of docs/performance.md, of rows that begin with one of these programs.
+fn ratios(page: &str, programs: &[&str]) -> (f64, f64) {
+    let section = page.split("\n## Beside other programs\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows =
+        section.lines().filter(|line| programs.iter().any(|name| line.starts_with(&format!("| {name}"))));
+    let cells = rows.filter_map(|row| row.split(" | ").nth(2)?.parse::<f64>().ok());
+    cells.fold((f64::INFINITY, 0.0), |(least, most), ratio| (least.min(ratio), most.max(ratio)))
+}
+
+#[test]
+fn the_readme_has_the_ratios_that_were_measured() {
+    let page = std::fs::read_to_string(root().join("docs/performance.md")).unwrap();
+    let cells = [["ubi_reader", "jefferson"], ["mkfs.ubifs", "mkfs.jffs2"]].map(|programs| {
+        let (least, most) = ratios(&page, &programs);
+        format!("{least} to {most}")
+    });
+    let row = format!("| 1 | | | {} | {} |", cells[0], cells[1]);
+    assert!(readme().contains(&row), "docs/performance.md has {row}");
+}
+
+#[test]
+fn the_readme_names_the_oldest_rust_and_the_packages_of_a_release() {
+    let (text, manifest) = (readme(), std::fs::read_to_string(root().join("Cargo.toml")).unwrap());
+    let version = manifest.split("rust-version = \"").nth(1).unwrap().split('"').next().unwrap();
+    for claim in [format!("with Rust {version} "), format!("badge/rust-{version}%2B-")] {
+        assert!(text.contains(&claim), "README.md does not say: {claim}");
+    }
+    let script = std::fs::read_to_string(root().join("scripts/package")).unwrap();
+    let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    for (claim, source) in [
+        ("`.deb`", "cargo deb "),
+        ("`.tar.gz`", ".tar.gz"),
+        ("wheels", " build --release"),
+        ("sdist", " sdist "),
+    ] {
+        assert!(text.contains(claim) == script.contains(source), "README.md and scripts/package: {claim}");
+    }
+    for machine in ["x86-64", "AArch64"] {
+        let name = machine.to_lowercase().replace('-', "_");
+        assert!(text.contains(machine) && workflow.contains(&format!("machine: {name},")), "{machine}");
+    }
 }
 
 #[test]
