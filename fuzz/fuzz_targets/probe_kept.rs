@@ -1,7 +1,7 @@
-//! Any bytes as what a probe has kept of a device: ranges inside the device whose contents are in the file, or a fault with its place.
+//! Any bytes as a saved file of a probe: its ranges are inside the device and their contents in the file, or a fault is named with its place.
 #![no_main]
 
-use floatgate_probe::Kept;
+use floatgate_probe::SavedFile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -9,8 +9,12 @@ fuzz_target!(|bytes: &[u8]| {
     if std::fs::write(&path, bytes).is_err() {
         return;
     }
-    match Kept::read(&path) {
-        Ok(kept) => assert!(kept.bytes() <= bytes.len() as u64),
+    match SavedFile::open(&path) {
+        Ok(mut saved) => {
+            saved.verify();
+            assert!(saved.bytes() <= bytes.len() as u64);
+            assert!(saved.damage().iter().all(|damage| !damage.to_string().is_empty()));
+        }
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

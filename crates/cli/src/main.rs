@@ -25,6 +25,7 @@ mod parts;
 mod powercut;
 mod probe;
 mod probe_mtd;
+mod probe_saved;
 mod profiles;
 mod report;
 mod setups;

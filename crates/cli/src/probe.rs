@@ -4,6 +4,7 @@ use crate::common::{self, Failure, Outcome, grouped_count, read_text};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe_mtd;
+use crate::probe_saved::{self, Saving};
 use crate::signals::Ending;
 use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
@@ -15,9 +16,9 @@ use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, HEAD, Host, Kept, Kind, Limits, Noise, NotRestored, Probe, ProbeError, ProbeOptions,
-    Promise, Report, Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio,
-    flashbench, holders, members, probe_simulated, size,
+    Answer, Answers, HEAD, Host, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise, Report,
+    Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio, flashbench,
+    holders, members, probe_simulated, size,
 };
 use indicatif::{ProgressBar, ProgressFinish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,14 +35,15 @@ use std::process::ExitCode;
   floatgate probe /dev/mtd0
 
 A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
-overwritten is restored at the end, after Ctrl-C as well; what a killed probe leaves behind, --restore writes back. Confidence is the probability that an answer is right; what is not visible has no \
+overwritten is restored at the end, after Ctrl-C as well. Before a range is overwritten, its contents are saved durably in a file: --restore writes them \
+back after the probe was killed or the host lost power, --kept lists such files, and --forget deletes one. Confidence is the probability that an answer is right; what is not visible has no \
 value, and the reason says below what an effect would be.
 
 Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again. \
 A block with anything in its OOB is not blank, and nothing is written while a filesystem is mounted on the flash, UBI is attached or anything else uses it.")]
 pub(crate) struct Args {
     /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
-    #[arg(required_unless_present = "from")]
+    #[arg(required_unless_present_any = ["from", "kept", "forget"])]
     target: Option<PathBuf>,
 
     /// Override any field of a simulated card: --set card.open_aus=4
@@ -52,11 +54,23 @@ pub(crate) struct Args {
     #[arg(long, group = "writing")]
     write: bool,
 
-    /// Overwrite without asking
+    /// Overwrite or delete without asking
     #[arg(long, requires = "writing")]
     yes: bool,
 
-    /// Give the device back what a probe has kept that was killed or could not restore; nothing is measured
+    /// Folder for the contents that --write saves before it overwrites them [default: $XDG_STATE_HOME/floatgate or ~/.local/state/floatgate]. It must be on a disk with enough room
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["from", "restore", "forget"])]
+    keep: Option<PathBuf>,
+
+    /// List the saved files that interrupted probes have left behind
+    #[arg(long, conflicts_with_all = ["target", "from", "writing", "set", "raw", "plot", "printed", "noise", "minutes", "registers"])]
+    kept: bool,
+
+    /// Delete a saved file that --kept lists. Its contents cannot be restored any more
+    #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["target", "from", "write", "restore", "set", "raw", "plot", "printed", "noise", "minutes", "registers"])]
+    forget: Option<PathBuf>,
+
+    /// Write the data saved by an interrupted probe back to the same device, without measuring. Another device is refused
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
     restore: Option<PathBuf>,
 
@@ -149,6 +163,12 @@ impl Measured {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.kept {
+        return probe_saved::list(args.keep.as_deref(), args.format);
+    }
+    if let Some(file) = &args.forget {
+        return probe_saved::forget(file, args.yes);
+    }
     let Some(file) = args.from.as_ref().or(args.target.as_ref()) else {
         return Err(Failure::new("no target", "name a device, a file or a card"));
     };
@@ -158,9 +178,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.from.is_none() && CharDevice::is_one(file) {
         refuse_simulation(args, file)?;
         refuse_samples(args)?;
-        if args.minutes.is_some() || args.restore.is_some() {
+        if args.minutes.is_some() || args.restore.is_some() || args.keep.is_some() {
             return Err(Failure::new(
-                "--minutes and --restore: raw flash is read once, and nothing of it is overwritten that must be restored",
+                "--minutes, --restore and --keep: raw flash is read once, and nothing of it is overwritten that must be restored",
                 "leave them out",
             ));
         }
@@ -168,8 +188,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
             probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
         return probe_mtd::run(&asked);
     }
-    if let Some(kept) = &args.restore {
-        return write_back(args, file, kept);
+    if let Some(saved) = &args.restore {
+        return write_back(args, file, saved);
     }
     common::check_plot(args.plot.as_deref())?;
     for path in [&args.raw, &args.plot].into_iter().flatten() {
@@ -185,9 +205,21 @@ fn measured(args: &Args, file: &Path) -> Result<Measured, Failure> {
     }
     let ending = Ending::new();
     if is_simulated(file) {
+        if args.keep.is_some() {
+            return Err(Failure::new(
+                format!("--keep: {} is simulated, and nothing of it is saved", file.display()),
+                "leave it out, or name a device",
+            ));
+        }
         return simulated(args, file, &ending);
     }
     refuse_simulation(args, file)?;
+    if args.keep.is_some() && !args.write {
+        return Err(Failure::new(
+            "--keep: without --write nothing is overwritten",
+            "leave it out, or add --write",
+        ));
+    }
     host(args, file, &ending)
 }
 
@@ -299,11 +331,15 @@ fn real_bytes(samples: &Samples) -> u64 {
 /// Opens a file or block device that nobody uses.
 fn open(path: &Path, writes: bool) -> Result<Host, Failure> {
     let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()), advice(&error));
-    let users = holders(path).map_err(failed)?;
-    if !users.is_empty() {
-        return Err(in_use(path, &users, "nothing was read or written"));
-    }
-    Host::open(path, writes).map_err(failed)
+    let refuse = |users: &[String]| match users.is_empty() {
+        true => Ok(()),
+        false => Err(in_use(path, users, "nothing was read or written")),
+    };
+    // Of a device in use the users are named, rather than that it is busy.
+    refuse(&holders(path).map_err(failed)?)?;
+    let host = Host::open(path, writes).map_err(failed)?;
+    refuse(&host.holders().map_err(failed)?)?;
+    Ok(host)
 }
 
 /// A file or block device, restored at the end.
@@ -334,10 +370,14 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
             size(host.rest_bytes())
         ));
     }
-    if args.write {
-        refuse_members(path, &mut host)?;
-    }
-    let mut measured = measure_host(args, &mut host, path, ending)?;
+    let saving = match args.write {
+        true => {
+            refuse_members(path, &mut host)?;
+            Some(probe_saved::begin(args.keep.as_deref(), path, &mut host)?)
+        }
+        false => None,
+    };
+    let mut measured = measure_host(args, &mut host, path, ending, saving.as_ref());
     measured.loss = restore(path, &mut host, write_speed(&measured.samples)).err();
     measured.layout = layout(path, &mut host);
     Ok(measured)
@@ -353,50 +393,46 @@ fn write_speed(samples: &Samples) -> f64 {
 /// Time from which on it is said that restoring takes time, s.
 const LONG_S: f64 = 3.0;
 
-/// Writes back what was kept, on a device that took so many bytes a second.
+/// Writes back what was saved, on a device that took so many bytes a second.
 fn restore(path: &Path, host: &mut Host, speed: f64) -> Result<(), Failure> {
-    let kept = host.kept_bytes();
-    if kept == 0 {
-        return Ok(());
-    }
-    let seconds = kept as f64 / speed;
+    let saved = host.kept_bytes();
+    let seconds = saved as f64 / speed;
     if seconds.is_finite() && seconds > LONG_S {
-        tell(&format!("restoring {} takes about {seconds:.0} s", rounded(kept)));
+        tell(&format!("restoring {} takes about {seconds:.0} s", rounded(saved)));
     }
     let bar = progress_bar("{spinner} {elapsed} restoring {bytes} of {total_bytes}");
-    bar.set_length(kept);
+    bar.set_length(saved);
     let restored = host.restore(|done| bar.set_position(done));
     bar.finish_and_clear();
-    restored.map_err(|error| not_restored(path, &error))?;
-    tell(&format!("{} restored", rounded(kept)));
+    restored.map_err(|error| probe_saved::not_restored(path, saved, &error))?;
+    if saved > 0 {
+        tell(&format!("{} restored", rounded(saved)));
+    }
     Ok(())
 }
 
 /// A size in whole MiB, where it has some.
-fn rounded(bytes: u64) -> String {
+pub(crate) fn rounded(bytes: u64) -> String {
     if bytes < 10 << 20 { size(bytes) } else { format!("{} MiB", bytes.div_ceil(1 << 20)) }
 }
 
-/// Writes back what an earlier probe has kept.
-fn write_back(args: &Args, path: &Path, kept: &Path) -> Outcome {
+/// Writes back what an earlier probe has saved.
+fn write_back(args: &Args, path: &Path, saved: &Path) -> Outcome {
     let ending = Ending::new();
-    let bad = |error: String| {
-        Failure::new(
-            format!("{}: {error}", kept.display()),
-            "name the file of which the probe said that it keeps what it overwrites, and its device",
-        )
-    };
-    let contents = Kept::read(kept).map_err(|error| bad(error.to_string()))?;
-    let bytes = contents.bytes();
+    let file = probe_saved::open(saved)?;
     let mut host = open(path, true)?;
-    host.take_kept(contents).map_err(|error| bad(error.to_string()))?;
-    tell(&format!("{}: overwrites {} with what {} has kept", path.display(), rounded(bytes), kept.display()));
+    probe_saved::take(path, &mut host, saved, file)?;
+    let bytes = host.kept_bytes();
+    tell(&format!(
+        "{}: overwrites {} with the contents saved in {}",
+        path.display(),
+        rounded(bytes),
+        saved.display()
+    ));
     if !args.yes {
         ask(path, &ending)?;
     }
     restore(path, &mut host, 0.0)?;
-    // All that it had is where it came from.
-    std::fs::remove_file(kept).map_err(|error| bad(error.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -461,35 +497,27 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-fn not_restored(path: &Path, error: &NotRestored) -> Failure {
-    let NotRestored { first, lost, kept } = error;
-    let path = path.display();
-    let lost = if *lost > 0 { format!("; {} are not restored", rounded(*lost)) } else { String::new() };
-    let help = kept.as_ref().map_or_else(
-        || "the file with what was overwritten is still there: try again".to_owned(),
-        |kept| {
-            let kept = kept.display();
-            format!("when the device is back, `floatgate probe {path} --restore {kept}` writes back what was overwritten")
-        },
-    );
-    Failure::new(format!("{path}: {first}{lost}"), help)
-}
-
-fn measure_host(args: &Args, host: &mut Host, path: &Path, ending: &Ending) -> Result<Measured, Failure> {
-    let limits = Some(Limits::of_minutes(args.minutes.unwrap_or(MINUTES)));
-    let options = ProbeOptions { seed: args.seed, usable_bytes: 0, limits };
-    let kept = host.kept_path().map(Path::to_owned);
+fn measure_host(
+    args: &Args,
+    host: &mut Host,
+    path: &Path,
+    ending: &Ending,
+    saving: Option<&Saving>,
+) -> Measured {
+    let limits = Limits::of_minutes(args.minutes.unwrap_or(MINUTES));
+    let options = ProbeOptions { seed: args.seed, usable_bytes: 0, limits: Some(limits) };
+    let capacity = host.capacity();
     let bar = question_bar();
     let mut probe = Probe::new(host, options).watched(watch(ending, bar.clone()));
     let mut trouble = probe.measure_reads().err();
-    if args.write && trouble.is_none() {
+    if let Some(saving) = saving.filter(|_| trouble.is_none()) {
         let plan = probe.write_plan();
-        trouble = match bar.suspend(|| announce(args, path, &plan, ending, kept.as_deref())) {
-            Ok(()) => measure_with_writes(args, &mut probe, &plan).err(),
-            Err(refused) => Some(refused),
-        };
+        let most = plan.bytes_max.min(limits.bytes).min(capacity);
+        let room = saving.folder.check_room(most).map_err(ProbeError::from);
+        let agreed = room.and_then(|()| bar.suspend(|| announce(args, path, &plan, ending, &saving.file)));
+        trouble = agreed.and_then(|()| measure_with_writes(args, &mut probe, &plan)).err();
     }
-    Ok(Measured::new(probe.into_samples(), trouble))
+    Measured::new(probe.into_samples(), trouble)
 }
 
 fn measure_with_writes(
@@ -522,7 +550,7 @@ fn announce(
     path: &Path,
     plan: &WritePlan,
     ending: &Ending,
-    kept: Option<&Path>,
+    saved: &Path,
 ) -> Result<(), ProbeError> {
     tell(&format!(
         "{}: overwrites {}; all is restored at the end, after about {} at most",
@@ -530,12 +558,10 @@ fn announce(
         plan.announcement(),
         grouped_count(args.minutes.unwrap_or(MINUTES), "minute")
     ));
-    if let Some(kept) = kept {
-        tell(&format!(
-            "what it overwrites is kept in {}: if it is killed, --restore writes that back",
-            kept.display()
-        ));
-    }
+    tell(&format!(
+        "what it overwrites is saved in {}: if it is killed or power is lost, --restore writes that back",
+        saved.display()
+    ));
     if args.yes || ask(path, ending).is_ok() { Ok(()) } else { Err(ProbeError::NotAgreed) }
 }
 
@@ -605,6 +631,7 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
     if let Some(trouble) = trouble {
         let more = match trouble {
             ProbeError::Limit { .. } => "; --minutes allows more",
+            ProbeError::Folder(_) => "; --keep names another folder",
             _ => "",
         };
         tell(&format!("{}: {trouble}: the answers are those of the samples so far{more}", report.target));

@@ -5,8 +5,9 @@ use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe::{in_use, is_agreed};
 use crate::signals::Ending;
-use floatgate_probe::holders;
-use floatgate_probe::mtd::{CharDevice, Found, Shape, Speed, Weak, conditions, give_priority, measure};
+use floatgate_probe::mtd::{
+    CharDevice, Flash as _, Found, Shape, Speed, Weak, conditions, give_priority, measure,
+};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -33,13 +34,13 @@ struct Report {
 
 pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
     let ending = Ending::new();
-    look_for_users(asked)?;
-    if asked.writes && !asked.agreed {
-        agree(asked.path, &ending)?;
-    }
     let shown = asked.path.display();
     let mut flash = CharDevice::open(asked.path, asked.writes)
         .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, asked.writes)))?;
+    look_for_users(asked, &mut flash)?;
+    if asked.writes && !asked.agreed {
+        agree(asked.path, &ending)?;
+    }
     let before = conditions();
     let conditions = before.into_iter().chain(give_priority()).collect();
     let bar = progress_bar("{wide_bar} {pos} of {len} eraseblocks, {elapsed}");
@@ -66,9 +67,9 @@ pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
 }
 
 /// Refuses to write to flash that is used; reading it harms nobody, but takes longer.
-fn look_for_users(asked: &Asked<'_>) -> Result<(), Failure> {
+fn look_for_users(asked: &Asked<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
     let shown = asked.path.display();
-    match holders(asked.path) {
+    match flash.holders() {
         Err(error) if asked.writes => {
             Err(Failure::new(format!("{shown}: {error}"), "mount proc and sysfs; nothing was written"))
         }

@@ -138,6 +138,22 @@ fn magic_numbers_of_ubi_and_ubifs_are_in_media_only() {
     assert!(found.is_empty(), "use the constant of floatgate_media:\n{}", found.join("\n"));
 }
 
+/// A length that its field cannot hold is an error where bytes are emitted (`narrow` in `media/src/wire.rs`), never the largest value of the field.
+#[test]
+fn bytes_of_media_are_not_saturated() {
+    // Sizes in memory, and bounds that no field holds.
+    let bounds = ["ubifs/limits.rs", "lpt/node.rs", "lpt/geometry.rs", "fastmap/mod.rs"];
+    let is_one = |line: &str| line.contains("try_from(") && line.contains(".unwrap_or(");
+    let mut found = Vec::new();
+    for path in product_sources("media") {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = without_tests(&text).lines().filter(|line| is_one(line));
+        let is_bound = bounds.iter().any(|bound| path.ends_with(bound));
+        found.extend(lines.filter(|_| !is_bound).map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
+    assert!(found.is_empty(), "return an error instead:\n{}", found.join("\n"));
+}
+
 /// The tests at the end of a file do not count.
 fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod ").next().unwrap_or(text)

@@ -310,7 +310,8 @@ fn write_volume<S: Store>(
     let read = |error| UbinizeError::Read { path: path.clone(), error };
     let mut file = File::open(path).map_err(read)?;
     let bytes = file.metadata().map_err(read)?.len();
-    let lebs = u32::try_from(bytes.div_ceil(u64::from(usable))).unwrap_or(u32::MAX);
+    let too_large = || volume.wrong("its contents need more LEBs than a volume can have");
+    let lebs = u32::try_from(bytes.div_ceil(u64::from(usable))).map_err(|_| too_large())?;
     let mut leb = Vec::new();
     for lnum in 0..lebs {
         leb.clear();
@@ -336,7 +337,8 @@ fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32
     };
     match volume.volume_type {
         VolumeType::Static => VidHeader {
-            data_size: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            // At most a LEB.
+            data_size: data.len() as u32,
             used_lebs: lebs,
             data_crc: crc::ubi(data),
             ..dynamic

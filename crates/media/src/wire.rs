@@ -71,6 +71,15 @@ pub(crate) fn room(out: &mut [u8], len: usize) -> Result<&mut [u8], MediaError> 
     out.get_mut(..len).ok_or_else(|| Reason::NoRoom { need: len, have }.at(0))
 }
 
+/// A length or number as the type of the field at byte `at` that is to hold it; too large a value is an error and never another value on the media.
+pub(crate) fn narrow<T: TryFrom<usize>>(
+    field: &'static str,
+    at: usize,
+    value: usize,
+) -> Result<T, MediaError> {
+    T::try_from(value).map_err(|_| Reason::OutOfRange { field, value: value as u64 }.at(at))
+}
+
 macro_rules! integer {
     (@$order:ident $ty:ty, $from:ident, $to:ident) => {
         impl $order for $ty {

@@ -256,7 +256,32 @@ fn impossible_inodes_are_refused() {
     let deleted = InodeNode { inode: Inode { links: 0, data_len: 8, ..file }, data: &[] };
     assert_eq!(parse(&emit(Stamp::new(1), &deleted)).unwrap().1, Node::Inode(deleted));
     let lost = InodeNode { inode: Inode { links: 1, data_len: 8, ..file }, data: &[] };
-    assert_eq!(parse(&emit(Stamp::new(1), &lost)).unwrap_err().offset, 112);
+    assert_eq!(lost.emit(Stamp::new(1), &mut [0; 200]).unwrap_err().offset, 112);
+}
+
+/// Nothing is written in place of a value that its field cannot hold.
+#[test]
+fn a_value_that_its_field_cannot_hold_is_no_other_value_on_flash() {
+    let mut out = vec![0; 3 << 20];
+    let entry = Entry { key: Key::entry(65, 9), inode: 66, file_type: FileType::Regular, cookie: 0 };
+    for len in [256, 65_535, 65_536, 70_000] {
+        let node = EntryNode { entry, name: &vec![b'n'; len] };
+        let error = node.emit(Stamp::new(1), &mut out).unwrap_err();
+        assert!(matches!(error.reason, Reason::OutOfRange { field: "node length", .. }), "{len}: {error}");
+    }
+    let branches = vec![0; 65_536 * Branch::bytes(0)];
+    let error = IndexNode::new(0, 0, &branches).unwrap_err();
+    assert!(matches!(error.reason, Reason::OutOfRange { field: "bytes of branches", .. }), "{error}");
+    // The most that the field holds is written as it is.
+    let node = IndexNode::new(0, 0, &branches[Branch::bytes(0)..]).unwrap();
+    let len = node.emit(Stamp::new(1), &mut out).unwrap();
+    assert_eq!((len, &out[24..26]), (28 + 65_535 * Branch::bytes(0), &[0xFF, 0xFF][..]));
+    // An inode states as many attached bytes as it has.
+    let inode =
+        Inode { key: Key::inode(66), links: 1, mode: 0o120_777, data_len: 65_535, ..Inode::default() };
+    let error = InodeNode { inode, data: b"target" }.emit(Stamp::new(1), &mut out).unwrap_err();
+    assert!(matches!(error.reason, Reason::OutOfRange { field: "attached bytes", value: 65_535 }), "{error}");
+    assert!(out[..200].iter().any(|&byte| byte != 0), "the index node is still there");
 }
 
 #[test]

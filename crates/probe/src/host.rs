@@ -1,9 +1,12 @@
 //! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
 
 use crate::answer::size;
-use crate::kept::{Kept, PIECE, Piece};
 use crate::mtd;
 use crate::probe::CAPACITY_MIN;
+use crate::saved::{
+    Damage, Disk, FileStore, FolderError, Identity, OtherDevice, PIECE, SavedFile, SavedFolder, SavedRanges,
+    facts_of,
+};
 use crate::target::{Target, TargetError};
 use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::{File, Metadata, OpenOptions};
@@ -20,26 +23,75 @@ const SECTOR_MAX: u64 = ALIGN as u64;
 /// A file or block device.
 #[derive(Debug)]
 pub struct Host {
-    file: File,
+    disk: OpenDisk,
     /// Size in bytes, and those of them that are whole sectors.
     length: u64,
     capacity: u64,
     sector: u64,
     memory: Option<&'static str>,
     is_cached: bool,
+    /// Contents before the first write. Without a place for them nothing is written.
+    saved: Option<SavedRanges<FileStore>>,
+    /// True when this probe made the saved file.
+    is_own_file: bool,
+}
+
+/// An open file or block device, and memory for direct I/O.
+#[derive(Debug)]
+struct OpenDisk {
+    file: File,
     buf: Aligned,
-    /// Contents before the first write, where writes are allowed.
-    kept: Option<Kept>,
+    has_holes: bool,
+}
+
+impl Disk for OpenDisk {
+    fn read_at(&mut self, position: u64, buf: &mut [u8]) -> io::Result<()> {
+        let aligned = self.buf.part(buf.len());
+        self.file.read_exact_at(aligned, position)?;
+        buf.copy_from_slice(aligned);
+        Ok(())
+    }
+
+    fn write_back(&mut self, position: u64, data: &[u8]) -> io::Result<()> {
+        if self.has_holes && data.iter().all(|byte| *byte == 0) {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            if rustix::fs::fallocate(&self.file, flags, position, data.len() as u64).is_ok() {
+                return Ok(());
+            }
+        }
+        let aligned = self.buf.part(data.len());
+        aligned.copy_from_slice(data);
+        self.file.write_all_at(aligned, position)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+/// Opens a path with `open`, and refuses a node that was exchanged since `before` was read.
+pub(crate) fn open_same(
+    before: &Metadata,
+    open: impl FnOnce() -> io::Result<File>,
+) -> io::Result<(File, Metadata)> {
+    let file = open()?;
+    let opened = file.metadata()?;
+    let node = |metadata: &Metadata| (metadata.dev(), metadata.ino(), metadata.rdev(), metadata.file_type());
+    if node(before) == node(&opened) {
+        return Ok((file, opened));
+    }
+    Err(io::Error::other("another file or device got this name while it was opened"))
 }
 
 impl Host {
-    /// Opens a file or block device, to write as well when `writes` is set. A block device is opened exclusively, which fails when it is mounted or
-    /// part of a RAID.
+    /// Opens a file or block device, to write as well when `writes` is set: [`Self::save_in`] has to be called before the first write. A block
+    /// device is opened exclusively, which fails when it is mounted or part of a RAID.
     ///
     /// # Errors
     /// An error of the operating system; `InvalidInput` for anything else than a file or block device, and for one that is too small.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
-        let kind = std::fs::metadata(path)?.file_type();
+        let before = std::fs::metadata(path)?;
+        let kind = before.file_type();
         let invalid = |why: String| io::Error::new(ErrorKind::InvalidInput, why);
         if !kind.is_file() && !kind.is_block_device() {
             return Err(invalid("neither a file nor a block device".to_owned()));
@@ -47,20 +99,22 @@ impl Host {
         let exclusive = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
         let open = |flags: OFlags| {
             let flags = (flags | exclusive).bits().cast_signed();
-            OpenOptions::new().read(true).write(writes).custom_flags(flags).open(path)
+            let open = || OpenOptions::new().read(true).write(writes).custom_flags(flags).open(path);
+            open_same(&before, open)
         };
         let mut buf = Aligned::new();
-        let direct = open(OFlags::DIRECT).and_then(|file| {
+        let direct = open(OFlags::DIRECT).and_then(|(file, node)| {
             let sector =
                 if kind.is_block_device() { logical_sector(&file)? } else { direct_unit(&file, &mut buf)? };
-            Ok((file, sector))
+            Ok((file, node, sector))
         });
-        let (mut file, sector, is_direct) = match direct {
+        let (mut file, node, sector, is_direct) = match direct {
             // Some filesystems know no direct I/O.
             Err(error) if error.kind() == ErrorKind::InvalidInput && kind.is_file() => {
-                (open(OFlags::empty())?, 512, false)
+                let (file, node) = open(OFlags::empty())?;
+                (file, node, 512, false)
             }
-            other => other.map(|(file, sector)| (file, sector, true))?,
+            other => other.map(|(file, node, sector)| (file, node, sector, true))?,
         };
         if writes && kind.is_file() {
             lock(&file)?;
@@ -72,24 +126,21 @@ impl Host {
                 size(CAPACITY_MIN)
             )));
         }
-        if writes
-            && kind.is_block_device()
-            && is_read_only(Path::new("/sys/dev/block"), &number(&file.metadata()?))
-        {
+        let sysfs = Path::new("/sys/dev/block");
+        if writes && kind.is_block_device() && is_read_only(sysfs, &number(&node)) {
             return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "the device is read-only"));
         }
-        let capacity = length / sector * sector;
         let memory = if kind.is_file() { memory(&file, is_direct, length) } else { None };
-        let is_cached = is_cached_loop(Path::new("/sys/dev/block"), &number(&file.metadata()?));
+        let is_cached = kind.is_block_device() && is_cached_loop(sysfs, &number(&node));
         Ok(Self {
-            file,
+            disk: OpenDisk { file, buf, has_holes: memory == Some(HOLES) },
             length,
-            capacity,
+            capacity: length / sector * sector,
             sector,
             memory,
-            is_cached: kind.is_block_device() && is_cached,
-            buf,
-            kept: if writes { Some(Kept::new(capacity)?) } else { None },
+            is_cached,
+            saved: None,
+            is_own_file: false,
         })
     }
 
@@ -108,63 +159,70 @@ impl Host {
         self.length - self.capacity
     }
 
-    /// File that holds what was kept until it is restored; where writes are allowed.
-    pub fn kept_path(&self) -> Option<&Path> {
-        self.kept.as_ref()?.path()
-    }
-
-    /// Gives back what an earlier probe has kept of the same device, instead of what this one keeps.
+    /// Users of the open file or block device, as [`holders`] finds them.
     ///
     /// # Errors
-    /// Contents of a device of another size.
-    pub fn take_kept(&mut self, kept: Kept) -> io::Result<()> {
-        if kept.capacity() != self.capacity {
-            let why = format!("it is kept of a device of {}", size(kept.capacity()));
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
-        }
-        self.kept = Some(kept);
+    /// What the system says about it.
+    pub fn holders(&self) -> io::Result<Vec<String>> {
+        holders_of(&self.disk.file.metadata()?)
+    }
+
+    /// Makes a file in `folder` that saves what is overwritten, and returns its path. `label` is the path of the device, for a person who reads it.
+    ///
+    /// # Errors
+    /// A file that cannot be made and synced.
+    pub fn save_in(&mut self, folder: &SavedFolder, label: &Path) -> Result<PathBuf, FolderError> {
+        let store = folder.create(label)?;
+        let path = store.path().to_owned();
+        let failed = |error| FolderError::Io { path: path.clone(), error };
+        let facts = facts_of(&self.disk.file).map_err(failed)?;
+        let identity = Identity::of(label, self.capacity, facts, &mut self.disk);
+        let saved = SavedRanges::create(store, random(), identity);
+        self.saved = Some(saved.map_err(|error| {
+            let _ = std::fs::remove_file(&path);
+            failed(error)
+        })?);
+        self.is_own_file = true;
+        Ok(path)
+    }
+
+    /// Restores from a file that an earlier probe has left behind. Damaged ranges are found first.
+    ///
+    /// # Errors
+    /// Another device than that whose contents were saved; what the system says about the open device.
+    pub fn restore_from(&mut self, file: SavedFile) -> Result<(), NotThisDevice> {
+        let SavedFile(mut saved) = file;
+        let facts = facts_of(&self.disk.file)?;
+        saved.check_device(&mut self.disk, self.capacity, &facts)?;
+        saved.verify();
+        self.saved = Some(saved);
+        self.is_own_file = false;
         Ok(())
     }
 
-    /// Writes back all that was kept, the latest first: where addresses wrap around, the earliest contents are the true ones. `watch` is told how many
-    /// bytes were written back so far.
-    ///
-    /// # Errors
-    /// Ranges that could not be restored, after all others were. What was kept stays in a file then.
-    pub fn restore(&mut self, mut watch: impl FnMut(u64)) -> Result<(), NotRestored> {
-        let Some(mut kept) = self.kept.take() else { return Ok(()) };
-        let (mut trouble, mut lost, mut done) = (None, 0, 0);
-        for piece in kept.pieces.iter().rev() {
-            if let Err(error) = self.restore_piece(&kept, piece) {
-                trouble.get_or_insert(failed("restoring", piece.position, piece.bytes, &error));
-                lost += piece.bytes;
-            }
-            done += piece.bytes;
-            watch(done);
-        }
-        if let Err(error) = self.file.sync_data() {
-            trouble.get_or_insert(failed("flush", 0, 0, &error));
-        }
-        match trouble {
-            Some(first) => Err(NotRestored { first, lost, kept: kept.leave() }),
-            None => {
-                kept.forget();
-                self.kept = Some(kept);
-                Ok(())
-            }
-        }
+    /// Parts of the saved file that cannot be restored.
+    pub fn damage(&self) -> &[Damage] {
+        self.saved.as_ref().map_or(&[], SavedRanges::damage)
     }
 
-    fn restore_piece(&mut self, kept: &Kept, piece: &Piece) -> io::Result<()> {
-        let buf = self.buf.part(piece.bytes as usize);
-        kept.contents(piece, buf)?;
-        if self.memory == Some(HOLES) && buf.iter().all(|byte| *byte == 0) {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            if rustix::fs::fallocate(&self.file, flags, piece.position, piece.bytes).is_ok() {
-                return Ok(());
-            }
+    /// Writes back all that was saved, syncs the device, and deletes the saved file. `watch` is called with the number of bytes so far.
+    ///
+    /// # Errors
+    /// Ranges that could not be restored, after all others were. The saved file stays then.
+    pub fn restore(&mut self, watch: impl FnMut(u64)) -> Result<(), NotRestored> {
+        let Some(mut saved) = self.saved.take() else { return Ok(()) };
+        let trouble = saved.restore(&mut self.disk, watch);
+        let (damage, file) = (saved.damage().to_vec(), saved.store().path().to_owned());
+        if trouble.first.is_some() || !damage.is_empty() {
+            return Err(NotRestored { first: trouble.first, lost: trouble.lost, damage, left: None, file });
         }
-        self.file.write_all_at(buf, piece.position)
+        saved.remove().map_err(|error| NotRestored {
+            first: None,
+            lost: 0,
+            damage: Vec::new(),
+            left: Some(error),
+            file,
+        })
     }
 
     /// The whole sectors that hold a range.
@@ -175,8 +233,8 @@ impl Host {
 
     fn read_range(&mut self, position: u64, data: &mut [u8]) -> io::Result<u64> {
         let (start, end) = self.sectors(position, data.len() as u64);
-        let aligned = self.buf.part((end - start) as usize);
-        let ns = timed(|| self.file.read_exact_at(aligned, start))?;
+        let aligned = self.disk.buf.part((end - start) as usize);
+        let ns = timed(|| self.disk.file.read_exact_at(aligned, start))?;
         data.copy_from_slice(&aligned[(position - start) as usize..][..data.len()]);
         Ok(ns)
     }
@@ -184,43 +242,76 @@ impl Host {
     /// Writes a range. What else the sectors at its ends hold is read before, which is no part of the time.
     fn write_range(&mut self, position: u64, data: &[u8]) -> io::Result<u64> {
         let (start, end) = self.sectors(position, data.len() as u64);
-        let aligned = self.buf.part((end - start) as usize);
+        let aligned = self.disk.buf.part((end - start) as usize);
         if end - start != data.len() as u64 {
-            self.file.read_exact_at(aligned, start)?;
+            self.disk.file.read_exact_at(aligned, start)?;
         }
         aligned[(position - start) as usize..][..data.len()].copy_from_slice(data);
-        timed(|| self.file.write_all_at(aligned, start))
+        timed(|| self.disk.file.write_all_at(aligned, start))
     }
 
-    fn keep_range(&mut self, position: u64, bytes: u64) -> io::Result<()> {
-        let mut at = position;
-        while at < position + bytes {
-            let bytes = (position + bytes - at).min(PIECE as u64);
-            let buf = self.buf.part(bytes as usize);
-            self.file.read_exact_at(buf, at)?;
-            if let Some(kept) = &mut self.kept {
-                kept.push(at, buf)?;
-            }
-            at += bytes;
-        }
-        Ok(())
+    /// Calls `save` with the saved ranges, the device, and the whole sectors of a range.
+    fn saving(
+        &mut self,
+        position: u64,
+        bytes: u64,
+        save: impl FnOnce(&mut SavedRanges<FileStore>, &mut OpenDisk, (u64, u64)) -> io::Result<()>,
+    ) -> Result<(), TargetError> {
+        let (start, end) = self.sectors(position, bytes);
+        let saved = self.saved.as_mut().ok_or_else(|| io::Error::other("there is no file to save it in"));
+        let saved = saved.and_then(|saved| save(saved, &mut self.disk, (start, end)));
+        saved.map_err(|error| failed("saving", start, end - start, &error))
     }
+}
+
+impl Drop for Host {
+    /// Deletes the saved file of a probe that has overwritten nothing.
+    fn drop(&mut self) {
+        if let Some(saved) = self.saved.as_mut().filter(|saved| saved.is_unused())
+            && self.is_own_file
+        {
+            // Its contents are still on the device.
+            let _ = saved.remove();
+        }
+    }
+}
+
+/// A random number that tells two saved files apart: the seed of the standard library's hash maps, from the system.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0_u8)
+}
+
+/// A device that cannot be restored from a saved file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotThisDevice {
+    /// It is another device.
+    #[error(transparent)]
+    Other(#[from] OtherDevice),
+    /// It cannot be looked at.
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// Contents that were overwritten and could not be written back.
 #[derive(Debug, thiserror::Error)]
-#[error("{first}")]
+#[error("{}", .first.as_ref().map_or_else(|| .damage.first().map_or_else(|| "the saved file could not be deleted".to_owned(), ToString::to_string), ToString::to_string))]
 pub struct NotRestored {
-    /// The first failure.
-    pub first: TargetError,
-    /// Bytes that have not got their contents back, the failure of a flush not counted.
+    /// First failure of the device.
+    pub first: Option<TargetError>,
+    /// Bytes that the device did not take, the failure of a flush not counted.
     pub lost: u64,
-    /// File that holds the contents of all ranges.
-    pub kept: Option<PathBuf>,
+    /// Parts of the saved file that are damaged.
+    pub damage: Vec<Damage>,
+    /// Reason for which the saved file could not be deleted, though all was restored.
+    pub left: Option<io::Error>,
+    /// File with the saved contents.
+    pub file: PathBuf,
 }
 
 /// Keeps other programs that lock what they change from a file; a block device is opened exclusively.
-fn lock(file: &File) -> io::Result<()> {
+pub(crate) fn lock(file: &File) -> io::Result<()> {
     match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Err(rustix::io::Errno::WOULDBLOCK) => Err(rustix::io::Errno::BUSY.into()),
         // Some network filesystems have no locks.
@@ -245,8 +336,10 @@ fn direct_unit(file: &File, buf: &mut Aligned) -> io::Result<u64> {
     }
 }
 
-/// Numbers of filesystems in memory (statfs(2)): tmpfs and ramfs.
-const MEMORY_FILESYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58F6];
+/// True for the `f_type` (statfs(2)) of a filesystem in memory: tmpfs and ramfs.
+pub(crate) fn is_memory_filesystem(kind: u64) -> bool {
+    [0x0102_1994, 0x8584_58F6].contains(&kind)
+}
 
 /// Holes are restored as holes.
 const HOLES: &str = "it is a file with holes, which no disk holds";
@@ -257,7 +350,7 @@ fn memory(file: &File, is_direct: bool, length: u64) -> Option<&'static str> {
     // Filesystems that do not tell have a hole at the end only.
     let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
     match () {
-        () if MEMORY_FILESYSTEMS.contains(&kind) => Some("it is a file in memory"),
+        () if is_memory_filesystem(kind) => Some("it is a file in memory"),
         () if !is_direct => {
             Some("it is a file on a filesystem without direct I/O, which the page cache answers")
         }
@@ -295,12 +388,13 @@ impl Target for Host {
     }
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
-        self.keep(position, data.len() as u64)?;
-        self.write_range(position, data).map_err(|error| failed("write", position, data.len() as u64, &error))
+        let bytes = data.len() as u64;
+        self.saving(position, bytes, |saved, disk, (start, end)| saved.prepare(disk, start, end))?;
+        self.write_range(position, data).map_err(|error| failed("write", position, bytes, &error))
     }
 
     fn flush(&mut self) -> Result<u64, TargetError> {
-        timed(|| self.file.sync_data()).map_err(|error| failed("flush", 0, 0, &error))
+        timed(|| self.disk.file.sync_data()).map_err(|error| failed("flush", 0, 0, &error))
     }
 
     fn idle(&mut self, ns: u64) {
@@ -308,17 +402,11 @@ impl Target for Host {
     }
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
-        let (start, end) = self.sectors(position, bytes);
-        let gaps = self.kept.as_ref().map_or_else(Vec::new, |kept| kept.gaps(start, end));
-        for (start, end) in gaps {
-            self.keep_range(start, end - start)
-                .map_err(|error| failed("keeping", start, end - start, &error))?;
-        }
-        Ok(())
+        self.saving(position, bytes, |saved, disk, (start, end)| saved.save(disk, start, end))
     }
 
     fn kept_bytes(&self) -> u64 {
-        self.kept.as_ref().map_or(0, Kept::bytes)
+        self.saved.as_ref().map_or(0, SavedRanges::bytes)
     }
 }
 
@@ -347,11 +435,15 @@ impl Aligned {
 /// # Errors
 /// A path that cannot be looked at; mounts that the system does not show, of an MTD: nothing else would refuse to open one that is used.
 pub fn holders(path: &Path) -> io::Result<Vec<String>> {
-    let metadata = path.metadata()?;
+    holders_of(&path.metadata()?)
+}
+
+/// As [`holders`], of an open file or device.
+pub(crate) fn holders_of(metadata: &Metadata) -> io::Result<Vec<String>> {
     let root = Path::new("/");
-    let mtds = mtd::number(&metadata).map_or_else(Vec::new, |number| mtd::family(root, number));
+    let mtds = mtd::number(metadata).map_or_else(Vec::new, |number| mtd::family(root, number));
     let devices = match metadata.file_type().is_block_device() {
-        true => with_partitions(&root.join(BLOCK_DEVICES), &number(&metadata)),
+        true => with_partitions(&root.join(BLOCK_DEVICES), &number(metadata)),
         false => block_devices_above(root, &mtds),
     };
     let is_file = metadata.is_file();
@@ -561,12 +653,21 @@ mod tests {
         assert_eq!(users(2).unwrap(), ["UBI has attached mtd7 as ubi3"]);
     }
 
+    /// A file opened to write, whose contents are saved in a folder.
+    fn opened(path: &Path, folder: &tempfile::TempDir) -> (Host, PathBuf) {
+        let mut host = Host::open(path, true).unwrap();
+        // Folders for tests may be in memory.
+        let saved = host.save_in(&SavedFolder::open_any(folder.path()).unwrap(), path).unwrap();
+        (host, saved)
+    }
+
     #[test]
     fn what_was_overwritten_is_restored_from_its_first_contents() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let before: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 512 + 1) as u8).collect();
         fs::write(file.path(), &before).unwrap();
-        let mut host = Host::open(file.path(), true).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut host, saved) = opened(file.path(), &folder);
         assert_eq!(host.capacity(), 1 << 20);
         for (position, bytes) in [(1024, 512), (0, 4096), (8192, 1024), (2048, 8192), ((1 << 20) - 512, 512)]
         {
@@ -577,6 +678,62 @@ mod tests {
         assert_ne!(fs::read(file.path()).unwrap(), before);
         host.restore(|_| ()).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), before);
+        assert!(!saved.exists());
+    }
+
+    #[test]
+    fn what_a_probe_left_behind_is_restored_to_its_device_alone() {
+        let (file, other) =
+            (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let before: Vec<u8> = (0..1_u32 << 20).map(|at| (at / 512 + 1) as u8).collect();
+        for path in [file.path(), other.path()] {
+            fs::write(path, &before).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (mut host, saved) = opened(file.path(), &folder);
+        host.write(1024, &[0xEE; 4096]).unwrap();
+        drop(host);
+        assert!(saved.exists(), "a range was overwritten");
+        let restore = |path: &Path| {
+            let mut host = Host::open(path, true).unwrap();
+            host.restore_from(SavedFile::open(&saved).unwrap()).map_err(|error| error.to_string())?;
+            host.restore(|_| ()).map_err(|error| error.to_string())
+        };
+        let refused = restore(other.path()).unwrap_err();
+        assert!(refused.starts_with("the contents were saved from a device with inode"), "{refused}");
+        assert_eq!(fs::read(other.path()).unwrap(), before);
+        // The same file, with other contents where nothing was overwritten.
+        file.as_file().write_all_at(&[3; 512 << 10], 1 << 19).unwrap();
+        let refused = restore(file.path()).unwrap_err();
+        assert!(refused.contains("it is another device, or was changed"), "{refused}");
+        file.as_file().write_all_at(&before[1 << 19..], 1 << 19).unwrap();
+        restore(file.path()).unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), before);
+        assert!(!saved.exists());
+    }
+
+    #[test]
+    fn a_probe_that_overwrites_nothing_leaves_no_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), vec![7; 1 << 20]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut host, saved) = opened(file.path(), &folder);
+        host.keep(0, 4096).unwrap();
+        assert!(saved.exists());
+        drop(host);
+        assert!(!saved.exists());
+        // Without a place for the contents nothing is overwritten.
+        let error = Host::open(file.path(), true).unwrap().write(0, &[1; 512]).unwrap_err().to_string();
+        assert!(error.contains("there is no file to save it in"), "{error}");
+        assert!(fs::read(file.path()).unwrap() == vec![7; 1 << 20]);
+    }
+
+    #[test]
+    fn a_name_that_changes_hands_is_noticed() {
+        let (one, other) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let before = one.path().metadata().unwrap();
+        assert!(open_same(&before, || File::open(one.path())).is_ok());
+        assert!(open_same(&before, || File::open(other.path())).is_err());
     }
 
     #[test]
@@ -585,7 +742,8 @@ mod tests {
         file.as_file().set_len(4 << 20).unwrap();
         file.as_file().write_all_at(&[7; 8192], 1 << 20).unwrap();
         let (before, blocks) = (fs::read(file.path()).unwrap(), file.as_file().metadata().unwrap().blocks());
-        let mut host = Host::open(file.path(), true).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut host, _) = opened(file.path(), &folder);
         // Some filesystems have no holes, and others none that can be told.
         if host.memory() != Some(HOLES) {
             return;
@@ -598,12 +756,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_kept_is_not_overwritten() {
+    fn what_cannot_be_saved_is_not_overwritten() {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), vec![7; 1 << 20]).unwrap();
-        let mut host = Host::open(file.path(), true).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut host, _) = opened(file.path(), &folder);
         let error = host.write((1 << 20) - 512, &[0xEE; 1024]).unwrap_err().to_string();
-        assert!(error.starts_with("keeping of 1024 bytes at byte 1048064"), "{error}");
+        assert!(error.starts_with("saving of 1024 bytes at byte 1048064"), "{error}");
         assert!(fs::read(file.path()).unwrap() == vec![7; 1 << 20]);
     }
 

@@ -3,8 +3,8 @@
 //! In the order data flows:
 //!
 //! - [`Target`] is the device: requests that take a measured time. [`Simulated`] wraps a simulated device in virtual time, with the [`Noise`] of
-//!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, and restores it from what it
-//!   has [`Kept`]; [`members`] finds signatures of swap, RAID and LVM.
+//!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, saves what it overwrites
+//!   in a [`SavedFolder`], and restores it; a [`SavedFile`] is what a probe that was killed left behind; [`members`] finds signatures of swap, RAID and LVM.
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`probe_simulated`] does both for a simulated card; a [`Report`] is what was found.
@@ -37,7 +37,6 @@ mod answer;
 pub mod fio;
 pub mod flashbench;
 mod host;
-mod kept;
 mod members;
 pub mod mtd;
 pub mod partition;
@@ -46,6 +45,7 @@ mod probe;
 pub mod registers;
 mod report;
 mod sample;
+mod saved;
 mod simulated;
 mod stats;
 mod target;
@@ -53,11 +53,11 @@ mod target;
 pub use analysis::class::{Promise, Verdict};
 pub use analysis::conclude;
 pub use answer::{Alternative, Answer, Answers, Value, size};
-pub use host::{Host, NotRestored, holders};
-pub use kept::{BadKept, Kept};
+pub use host::{Host, NotRestored, NotThisDevice, holders};
 pub use members::members;
 pub use probe::{Limits, Probe, ProbeError, ProbeOptions, WritePlan};
 pub use report::Report;
 pub use sample::{BadSamples, Cost, HEAD, Kind, Sample, Samples, Test};
+pub use saved::{BadSaved, Damage, Fact, FolderError, OtherDevice, SavedFile, SavedFolder};
 pub use simulated::probe_simulated;
 pub use target::{Noise, Simulated, Target, TargetError};

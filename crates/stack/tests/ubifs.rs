@@ -6,7 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_stack::fs::{NewFile, NewKind, SetXattr};
+use floatgate_stack::fs::{FileFlags, FilledFile, NewFile, NewKind, SetXattr, Timestamp};
 use floatgate_stack::ubifs::{Behaviour, Error, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{RamVolume, Volume, VolumeGeometry};
 
@@ -76,6 +76,34 @@ fn a_write_that_has_to_make_room_is_brought_to_flash_whole() {
         assert_eq!(left.check(), Ok(Vec::new()));
     }
     assert!(short > 0, "space was never short");
+}
+
+/// A new image refuses what a live filesystem refuses: its inode would state a list of names that Linux does not accept.
+#[test]
+fn more_attributes_than_an_inode_can_have_are_refused_while_it_is_filled() {
+    let options = FormatOptions { deferred: true, ..FormatOptions::default() };
+    let mut fs = Ubifs::format(fresh().abandon(), &options, Behaviour::default()).unwrap();
+    let root = fs.root();
+    let name = |number: usize| format!("user.{number:0250}").into_bytes();
+    let attributes = |count| (0..count).map(|number| (name(number), Vec::new())).collect::<Vec<_>>();
+    let time = Timestamp::default();
+    let mut fill = |count: usize| {
+        let xattrs = attributes(count);
+        let file = FilledFile {
+            file: FILE,
+            size: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            flags: FileFlags::default(),
+            compression: None,
+            xattrs: &xattrs,
+        };
+        fs.fill(root, format!("{count}").as_bytes(), &file)
+    };
+    // 256 names of 255 bytes with a zero after each are 64 KiB.
+    assert_eq!(fill(257), Err(Error::TooLarge { what: "list of attributes", len: 257 * 256 }));
+    assert!(fill(256).is_ok());
 }
 
 #[test]

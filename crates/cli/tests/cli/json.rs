@@ -222,6 +222,7 @@ const LINES: &[(&str, &str)] = &[
     ("advise", "advise arm926-nand01gw3b --partition 8MiB --years 1 --json"),
     ("probe", "probe sandisk-extreme --write --json"),
     ("probe", "probe sandisk-extreme --noise 0 --json"),
+    ("probe --kept", "probe --kept --keep images --json"),
     ("otp info", "otp info stm32-n25q128a --json"),
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),

@@ -86,6 +86,72 @@ fn an_interrupted_probe_restores_the_file_and_concludes_from_what_it_has() {
     assert_eq!(report["complete"], false);
 }
 
+/// Starts a probe, kills it after it has overwritten something, and returns its saved file.
+pub(crate) fn killed(command: &mut Command, is_overwritten: impl Fn() -> bool) -> PathBuf {
+    let (mut child, mut messages) = started(command);
+    let mut line = String::new();
+    messages.read_line(&mut line).unwrap();
+    let saved =
+        line.split(" is saved in ").nth(1).and_then(|rest| rest.split(": ").next()).unwrap().to_owned();
+    let moments = (0..600).take_while(|_| !is_overwritten() && child.try_wait().unwrap().is_none());
+    moments.for_each(|_| std::thread::sleep(std::time::Duration::from_millis(10)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_overwritten(), "nothing was overwritten yet");
+    PathBuf::from(saved)
+}
+
+#[test]
+fn what_a_killed_probe_saved_is_listed_restored_and_forgotten() {
+    let folder = fresh("probe-kept");
+    let path = file(&folder);
+    let before = std::fs::read(&path).unwrap();
+    let saving = || {
+        let mut command = floatgate();
+        command.args(["probe", "device", "--write", "--yes", "--keep", "kept"]).current_dir(&folder);
+        killed(&mut command, || std::fs::read(&path).unwrap() != before)
+    };
+    let saved = saving();
+    assert_eq!(saved, Path::new("kept/device-1.saved"));
+    let mode = std::os::unix::fs::MetadataExt::mode(&folder.join(&saved).metadata().unwrap());
+    assert_eq!(mode & 0o777, 0o600);
+    let saved = saved.to_str().unwrap();
+    let listed = |args: &[&str]| probe(&folder, &[&["--kept", "--keep", "kept"], args].concat());
+    let list: Value = serde_json::from_str(&listed(&["--json"]).out).unwrap();
+    assert_eq!(list["files"][0]["file"], saved);
+    assert_eq!(list["files"][0]["saved"]["device"], "device");
+    assert_eq!(list["files"][0]["saved"]["capacity_bytes"], 8 << 20);
+    assert_eq!(list["files"][0]["saved"]["identity"][0]["name"], "inode");
+    assert!(listed(&[]).out.contains(saved), "{}", listed(&[]).out);
+
+    // Another file with the same contents is another device.
+    std::fs::write(folder.join("other"), &before).unwrap();
+    let run = probe(&folder, &["other", "--restore", saved, "--yes"]);
+    assert!(run.code == Some(2) && run.err.contains("a device with inode"), "{}", run.err);
+    assert!(std::fs::read(folder.join("other")).unwrap() == before);
+    let run = probe(&folder, &["device", "--restore", saved]);
+    assert!(run.code == Some(2) && run.err.contains("nobody can be asked"), "{}", run.err);
+    let run = probe(&folder, &["device", "--restore", saved, "--yes"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(std::fs::read(&path).unwrap() == before, "{}", run.err);
+    assert!(listed(&[]).out.contains("no saved files"), "{}", listed(&[]).out);
+
+    // A damaged range is named, and the others are restored all the same.
+    let saved = saving();
+    let mut bytes = std::fs::read(folder.join(&saved)).unwrap();
+    bytes[12_288 + 512] ^= 1;
+    std::fs::write(folder.join(&saved), bytes).unwrap();
+    let saved = saved.to_str().unwrap();
+    let run = probe(&folder, &["device", "--restore", saved, "--yes"]);
+    assert_eq!(run.code, Some(2), "{}", run.err);
+    assert!(run.err.contains("at byte 12800 of the file are damaged"), "{}", run.err);
+    assert!(run.err.contains("the device is not as it was"), "{}", run.err);
+    let run = probe(&folder, &["--forget", saved]);
+    assert!(run.code == Some(2) && run.err.contains("nothing was deleted"), "{}", run.err);
+    assert_eq!(probe(&folder, &["--forget", saved, "--yes"]).code, Some(0));
+    assert!(!folder.join(saved).exists());
+}
+
 #[test]
 fn a_log_of_flashbench_gets_a_conclusion() {
     let folder = fresh("probe-flashbench");
@@ -188,8 +254,14 @@ fn what_cannot_be_probed_is_refused() {
         (&["device", "--write"], "nobody can be asked"),
         (&["kingston-class-10", "--minutes", "20"], "is simulated, in its own time"),
         (&["device", "--minutes", "0"], "0 is not in 1..=1440"),
-        (&["device", "--restore", "samples.csv", "--yes"], "not what a probe keeps of a device"),
+        (&["device", "--restore", "samples.csv", "--yes"], "no file with contents that a probe has saved"),
         (&["device", "--restore", "nosuch", "--yes"], "nosuch: "),
+        (&["device", "--keep", "."], "--keep: without --write nothing is overwritten"),
+        (&["kingston-class-10", "--write", "--keep", "."], "is simulated, and nothing of it is saved"),
+        (&["--forget", "samples.csv", "--yes"], "no file with contents that a probe has saved"),
+        (&["--forget", "nosuch", "--yes"], "nosuch: "),
+        (&["--kept", "device"], "cannot be used with"),
+        (&["device", "--write", "--yes", "--keep", "device"], "device: "),
         (&[], "TARGET"),
     ] {
         let run = probe(&folder, args);

@@ -2,7 +2,7 @@
 //! is, byte by byte. Where the host has no loop devices, or nobody may make them, the tests count as skipped.
 
 use crate::mounted::Mount;
-use crate::probe::{noise, started};
+use crate::probe::{killed, noise, started};
 use crate::served::{Loop, has};
 use crate::support::{Run, finish, floatgate, fresh};
 use std::fs::File;
@@ -259,26 +259,29 @@ fn an_interrupt_at_any_moment_leaves_the_device_as_it_was() {
     assert!(interrupted > 5, "{interrupted} of 14");
 }
 
-/// Nothing can be done at the end of a process that is killed, but what it has overwritten is kept.
+/// Nothing can be done at the end of a process that is killed, but what it has overwritten is saved.
 #[test]
-fn what_a_killed_probe_has_overwritten_is_written_back() {
+fn what_a_killed_probe_has_overwritten_is_written_back_to_that_device() {
     let Some(device) = Device::new("probe-killed", 64 * MIB, &[]) else { return };
-    let mut command = device.command(&["--write", "--yes"]);
-    let (mut child, mut messages) = started(command.env("TMPDIR", &device.folder));
-    let mut line = String::new();
-    messages.read_line(&mut line).unwrap();
-    let kept = line.split(" is kept in ").nth(1).and_then(|rest| rest.split(": ").next()).unwrap().to_owned();
-    std::thread::sleep(Duration::from_millis(1500));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(std::fs::read(&device.file).unwrap() != device.before, "nothing was overwritten yet");
+    let mut command = device.command(&["--write", "--yes", "--keep", "kept"]);
+    let kept = killed(&mut command, || std::fs::read(&device.file).unwrap() != device.before);
+    let kept = device.folder.join(kept).to_str().unwrap().to_owned();
     let refused = device.probe(&["--restore", &kept]);
     assert_eq!(refused.code, Some(2), "{}", refused.err);
     // Of a device of another size it says nothing.
     let Some(other) = Device::new("probe-killed-other", 24 * MIB, &[]) else { return };
     let run = other.probe(&["--restore", &kept, "--yes"]);
-    assert!(run.code == Some(2) && run.err.contains("it is kept of a device of 64 MiB"), "{}", run.err);
+    assert!(
+        run.code == Some(2) && run.err.contains("saved from a device of 64 MiB, this one has 24 MiB"),
+        "{}",
+        run.err
+    );
     other.assert_unchanged("other");
+    // Nor of another one of this size, with the same contents.
+    let Some(twin) = Device::new("probe-killed-twin", 64 * MIB, &[]) else { return };
+    let run = twin.probe(&["--restore", &kept, "--yes"]);
+    assert!(run.code == Some(2) && run.err.contains("a device with inode of its file"), "{}", run.err);
+    twin.assert_unchanged("twin");
     let run = device.probe(&["--restore", &kept, "--yes"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     device.assert_unchanged(&run.err);
@@ -288,9 +291,16 @@ fn what_a_killed_probe_has_overwritten_is_written_back() {
 #[test]
 fn without_room_for_what_is_overwritten_nothing_is() {
     let Some(device) = Device::new("probe-no-room", 24 * MIB, &[]) else { return };
+    if !has("mkfs.ext4") {
+        return;
+    }
     let script = format!(
-        "mkdir disk-small && mount -t tmpfs -o size=64k none disk-small || exit 77
-         TMPDIR=$PWD/disk-small {} probe {} --write --yes",
+        "mkdir memory disk-ro disk-small && mount -t tmpfs none memory && mount --bind disk-ro disk-ro \
+           && mount -o remount,bind,ro disk-ro && truncate -s 4M small && mkfs.ext4 -q -F small \
+           && mount -o loop small disk-small || exit 77
+         for folder in memory memory/below disk-ro disk-ro/below disk-small; do
+           {} probe {} --write --yes --keep $folder; echo \"$folder: exit $?\" >&2
+         done",
         env!("CARGO_BIN_EXE_floatgate"),
         device.device.0
     );
@@ -300,8 +310,18 @@ fn without_room_for_what_is_overwritten_nothing_is() {
         eprintln!("skipped: no mount namespace here: {}", run.err);
         return;
     }
-    assert_eq!(run.code, Some(1), "{}", run.err);
-    assert!(run.err.contains("keeping") && run.err.contains("No space left on device"), "{}", run.err);
+    let mut rest = run.err.as_str();
+    for (folder, reason, code) in [
+        ("memory", "a filesystem in memory, so that a loss of power would lose", 2),
+        ("memory/below", "a filesystem in memory", 2),
+        ("disk-ro", "the filesystem is read-only", 2),
+        ("disk-ro/below", "the filesystem is read-only", 2),
+        ("disk-small", "are saved before they are overwritten, and", 1),
+    ] {
+        let (said, after) = rest.split_once(&format!("{folder}: exit {code}\n")).expect(&run.err);
+        assert!(said.contains(reason) && !said.contains("restored"), "{folder}: {said}");
+        rest = after;
+    }
     device.assert_unchanged("no room");
 }
 
@@ -317,8 +337,8 @@ fn a_card_that_is_taken_away_ends_a_probe() {
     let Some(mount) = Mount::by(&folder, &[&args[..], &["--fuse", "mnt"]].concat()) else { return };
     let card = mount.directory.join("card");
     let mut command = floatgate();
-    command.arg("probe").arg(&card).args(["--write", "--yes", "--raw", "raw.csv"]).stdin(Stdio::null());
-    command.current_dir(&folder).env("TMPDIR", &folder);
+    command.arg("probe").arg(&card).args(["--write", "--yes", "--keep", ".", "--raw", "raw.csv"]);
+    command.current_dir(&folder).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(400));
     mount.signal("-KILL");
@@ -333,7 +353,7 @@ fn a_card_that_is_taken_away_ends_a_probe() {
     assert!(!Path::new(&card).exists() || messages.contains("error"), "{messages}");
     if messages.contains("not restored") {
         let (_, kept) = messages.rsplit_once("--restore ").unwrap();
-        assert!(Path::new(kept.split('`').next().unwrap()).is_file(), "{messages}");
+        assert!(folder.join(kept.split('`').next().unwrap()).is_file(), "{messages}");
         assert!(std::fs::read_to_string(folder.join("raw.csv")).unwrap().lines().count() > 10);
     }
 }

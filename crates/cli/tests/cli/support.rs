@@ -22,6 +22,7 @@ pub(crate) fn floatgate() -> Command {
         command.env_remove(name);
     }
     command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
+    command.env("XDG_STATE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"));
     command
 }
 

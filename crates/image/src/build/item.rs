@@ -4,10 +4,11 @@ use std::io::Read;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use floatgate_media::ubifs::BLOCK_BYTES;
-use floatgate_stack::fs::{DeviceNumber, FileFlags, FileType, Timestamp};
+use floatgate_stack::fs::{DeviceNumber, Error, FileFlags, FileType, Timestamp};
 
 use super::super::extract::Loss;
 use super::BuildError;
+use super::write::image;
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
@@ -172,7 +173,9 @@ impl Feeder {
         let blocks = self.batch.data[start..].chunks(BLOCK).enumerate();
         for (index, bytes) in blocks {
             if bytes.iter().any(|&byte| byte != 0) {
-                let block = u32::try_from(first + index as u64).unwrap_or(u32::MAX);
+                let number = first + index as u64;
+                let too_large = |_| image(Error::TooLarge { what: "file", len: number * BLOCK as u64 });
+                let block = u32::try_from(number).map_err(too_large)?;
                 self.batch.steps.push(Step::Block { block, start: start + index * BLOCK, len: bytes.len() });
             }
         }

@@ -64,7 +64,8 @@ impl<'f> Writer<'f> {
                     let Some((piece, done)) = done.next() else { break };
                     self.identity.number(u64::from(block) << 32 | u64::from(done.crc));
                     let data = &piece.bytes[done.start..done.end];
-                    let size = u32::try_from(len).unwrap_or(u32::MAX);
+                    let too_large = |_| image(Error::TooLarge { what: "block", len: len as u64 });
+                    let size = u32::try_from(len).map_err(too_large)?;
                     let block = CompressedBlock { block, size, compression: done.how, data };
                     if let Some(inode) = self.current {
                         self.fs.fill_blocks(inode, &[block]).map_err(image)?;
@@ -322,7 +323,7 @@ pub(crate) fn lost_time(
     Ok((wanted != kept).then_some(what))
 }
 
-fn image(error: Error) -> BuildError {
+pub(super) fn image(error: Error) -> BuildError {
     match error {
         Error::NoSpace => BuildError::NoSpace,
         error => ImageError::from(error).into(),

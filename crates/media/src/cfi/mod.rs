@@ -8,7 +8,7 @@ pub use view::BusView;
 
 use crate::error::{MediaError, Reason};
 use crate::list::List;
-use crate::wire::{Wire, layout};
+use crate::wire::{Wire, layout, narrow};
 use extended::{read_extended, write_extended};
 use view::{View, ViewMut};
 
@@ -147,7 +147,7 @@ pub fn emit(cfi: &Cfi, view: BusView, out: &mut [u8]) -> Result<usize, MediaErro
     let mut query = ViewMut::new(out, view);
     let mut identification = cfi.identification;
     identification.signature = *b"QRY";
-    identification.regions = u8::try_from(cfi.regions.len()).unwrap_or(u8::MAX);
+    identification.regions = narrow("regions", view.offset(QUERY_AT + 28), cfi.regions.len())?;
     query.put(&identification, QUERY_AT)?;
     for (index, region) in cfi.regions.iter().enumerate() {
         query.put(region, REGIONS_AT + index * EraseRegion::SIZE)?;

@@ -3,7 +3,7 @@
 use super::words::Words;
 use crate::error::{MediaError, Reason};
 use crate::list::List;
-use crate::wire::{Wire, layout, span};
+use crate::wire::{Wire, layout, narrow, span};
 
 /// Bytes of the SFDP header and of each parameter header.
 pub(super) const HEADER_BYTES: usize = Header::SIZE;
@@ -105,11 +105,13 @@ impl<T> Table<T> {
         }
     }
 
-    pub(super) fn place(&mut self, place: &mut Place, length: usize) {
+    /// Places the table and moves the place behind it.
+    pub(super) fn place(&mut self, place: &mut Place, length: usize) -> Result<(), MediaError> {
         self.slot = place.slot;
         self.pointer = place.pointer;
         place.slot = place.slot.saturating_add(1);
-        place.pointer += 4 * u32::try_from(length).unwrap_or(0);
+        place.pointer += 4 * u32::from(narrow::<u8>("table DWORDs", 0, length)?);
+        Ok(())
     }
 }
 
@@ -165,7 +167,7 @@ impl<'a> Writer<'a> {
         }
         let [id_low, id_high] = id.to_le_bytes();
         let [low, middle, high, _] = table.pointer.to_le_bytes();
-        let length = u8::try_from(words.len()).unwrap_or(u8::MAX);
+        let length = narrow("table DWORDs", at, words.len())?;
         let (major, minor) = (table.major, table.minor);
         let pointer = [low, middle, high];
         ParameterHeader { id_low, minor, major, length, pointer, id_high }.put(self.out, at);

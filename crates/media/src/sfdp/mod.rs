@@ -24,7 +24,7 @@ pub use sequence::{CommandSequence, OctalSequence};
 
 use crate::error::{MediaError, Reason};
 use crate::list::List;
-use crate::wire::{Wire, chunk, signature};
+use crate::wire::{Wire, chunk, narrow, signature};
 use header::{HEADER_BYTES, Header, ParameterHeader, Place, Writer};
 use words::Words;
 
@@ -132,7 +132,7 @@ pub fn emit(sfdp: &Sfdp, out: &mut [u8]) -> Result<usize, MediaError> {
         signature: *b"SFDP",
         minor: sfdp.minor,
         major: MAJOR,
-        more_headers: u8::try_from(count - 1).unwrap_or(u8::MAX),
+        more_headers: narrow("parameter headers", 0, count - 1)?,
         access_protocol: sfdp.access_protocol,
     });
     writer.table(id::BFPT, &sfdp.bfpt, Bfpt::write)?;
@@ -216,29 +216,29 @@ impl Sfdp {
     /// Those of writing the tables.
     pub fn lay_out(&mut self) -> Result<(), MediaError> {
         let headers = HEADER_BYTES * (1 + self.count());
-        let pointer = u32::try_from(headers.next_multiple_of(16)).unwrap_or(0);
+        let pointer = narrow("bytes of parameter headers", 0, headers.next_multiple_of(16))?;
         let place = &mut Place { slot: 0, pointer };
         let length = self.bfpt.body.write()?.len();
-        self.bfpt.place(place, length);
+        self.bfpt.place(place, length)?;
         if let Some(table) = &mut self.sector_map {
-            table.place(place, table.body.write()?.len());
+            table.place(place, table.body.write()?.len())?;
         }
         if let Some(table) = &mut self.four_byte {
-            table.place(place, table.body.write()?.len());
+            table.place(place, table.body.write()?.len())?;
         }
         if let Some(table) = &mut self.profile1 {
-            table.place(place, table.body.write()?.len());
+            table.place(place, table.body.write()?.len())?;
         }
         if let Some(table) = &mut self.sccr {
-            table.place(place, table.body.write()?.len());
+            table.place(place, table.body.write()?.len())?;
         }
         if let Some(table) = &mut self.octal_sequence {
-            table.place(place, table.body.write()?.len());
+            table.place(place, table.body.write()?.len())?;
         }
         let mut others = List::new();
         for table in &self.others {
             let mut table = *table;
-            table.place(place, table.body.dwords.len());
+            table.place(place, table.body.dwords.len())?;
             others.push(table, "tables").map_err(|reason| reason.at(0))?;
         }
         self.others = others;

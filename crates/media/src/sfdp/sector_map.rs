@@ -4,6 +4,7 @@ use super::words::{Words, append, split};
 use crate::bits::dwords;
 use crate::error::{MediaError, Reason};
 use crate::list::List;
+use crate::wire::narrow;
 
 /// Most detection commands kept; the map number is built from one bit each.
 pub(super) const MAX_COMMANDS: usize = 8;
@@ -135,7 +136,7 @@ impl SectorMap {
             }
         }
         let padding = dwords.len() - at;
-        table.padding = u8::try_from(padding).unwrap_or(u8::MAX);
+        table.padding = narrow("DWORDs of padding", 4 * at, padding)?;
         Ok(table)
     }
 

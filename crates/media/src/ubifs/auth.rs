@@ -3,7 +3,7 @@
 use super::MAX_HASH_BYTES;
 use super::header::{Frame, HEADER_BYTES, NodeBody, NodeType};
 use crate::error::{MediaError, require};
-use crate::wire::{Wire, codes, store};
+use crate::wire::{Wire, codes, narrow, store};
 
 const SIGNATURE_LEN_AT: usize = 28;
 const SIGNATURE_AT: usize = 64;
@@ -152,8 +152,9 @@ impl NodeBody for AuthNode<'_> {
         HEADER_BYTES + self.hmac.len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
         store(out, HEADER_BYTES, self.hmac);
+        Ok(())
     }
 }
 
@@ -189,10 +190,10 @@ impl NodeBody for SignatureNode<'_> {
         SIGNATURE_AT + self.signature.len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
         self.signature_type.put(out, HEADER_BYTES);
-        // A node is shorter than 2^32 bytes.
-        u32::try_from(self.signature.len()).unwrap_or(u32::MAX).put(out, SIGNATURE_LEN_AT);
+        narrow::<u32>("signature length", SIGNATURE_LEN_AT, self.signature.len())?.put(out, SIGNATURE_LEN_AT);
         store(out, SIGNATURE_AT, self.signature);
+        Ok(())
     }
 }

@@ -63,8 +63,9 @@ impl NodeBody for DataNode<'_> {
         Block::SIZE + self.data.len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
         self.block.put(out, 0);
         store(out, Block::SIZE, self.data);
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::header::{Frame, NodeBody, NodeType};
 use super::key::{Key, KeyType};
 use crate::error::{MediaError, Reason, require};
 use crate::file::FileType;
-use crate::wire::{Wire, layout, span, store};
+use crate::wire::{Wire, layout, narrow, span, store};
 
 const KEY_AT: usize = 24;
 const INODE_AT: usize = 40;
@@ -88,10 +88,10 @@ impl NodeBody for EntryNode<'_> {
         NAME_AT + self.name.len() + 1
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
         self.entry.put(out, 0);
-        // A longer name is refused with the node's length.
-        u16::try_from(self.name.len()).unwrap_or(u16::MAX).put(out, NAME_LEN_AT);
+        narrow::<u16>("name length", NAME_LEN_AT, self.name.len())?.put(out, NAME_LEN_AT);
         store(out, NAME_AT, self.name);
+        Ok(())
     }
 }

@@ -204,13 +204,17 @@ pub trait NodeBody {
     fn node_bytes(&self) -> usize;
 
     /// Writes the fields behind the common header into `out`, which is zero and as long as the node.
-    fn put_fields(&self, out: &mut [u8]);
+    ///
+    /// # Errors
+    ///
+    /// A value that its field cannot hold.
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError>;
 
     /// Writes the node to the start of `out` and returns its length.
     ///
     /// # Errors
     ///
-    /// No room, or more data than a node of its type holds.
+    /// No room, more data than a node of its type holds, or a value that its field cannot hold.
     fn emit(&self, stamp: Stamp, out: &mut [u8]) -> Result<usize, MediaError> {
         let len = self.node_bytes();
         let bad = Reason::OutOfRange { field: "node length", value: len as u64 }.at(LEN_AT);
@@ -220,7 +224,7 @@ pub trait NodeBody {
         out.fill(0);
         let Stamp { sqnum, group } = stamp;
         CommonHeader { magic: MAGIC, crc: 0, sqnum, len: len_field, node_type, group }.put(out, 0);
-        self.put_fields(out);
+        self.put_fields(out)?;
         node_crc(out).put(out, CRC_AT);
         Ok(len)
     }
@@ -238,8 +242,9 @@ macro_rules! fixed_nodes {
                 Self::SIZE
             }
 
-            fn put_fields(&self, out: &mut [u8]) {
+            fn put_fields(&self, out: &mut [u8]) -> Result<(), $crate::MediaError> {
                 $crate::wire::Wire::put(self, out, 0);
+                Ok(())
             }
         }
     )* };

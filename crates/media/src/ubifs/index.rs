@@ -4,7 +4,7 @@ use super::header::{Frame, HEADER_BYTES, NodeBody, NodeType};
 use super::key::{Key, KeyType};
 use super::{Limits, MAX_HASH_BYTES};
 use crate::error::{MediaError, Reason, require};
-use crate::wire::{Wire, layout, room, store};
+use crate::wire::{Wire, layout, narrow, room, store};
 
 const CHILDREN_AT: usize = HEADER_BYTES;
 const LEVEL_AT: usize = HEADER_BYTES + 2;
@@ -70,8 +70,8 @@ impl<'a> Branch<'a> {
         let end = u64::from(self.offset) + u64::from(self.len);
         require(end <= u64::from(limits.leb_bytes), 4, "end of the node", end)?;
         let key_type = self.key.key_type().known("key type", 16)?;
-        let len = usize::try_from(self.len).unwrap_or(usize::MAX);
-        let leaf = level > 0 || node_type(key_type).allows_len(len);
+        let allows = |len| node_type(key_type).allows_len(len);
+        let leaf = level > 0 || usize::try_from(self.len).is_ok_and(allows);
         require(leaf, 8, "node length", self.len)
     }
 }
@@ -189,10 +189,10 @@ impl NodeBody for IndexNode<'_> {
         BRANCHES_AT + self.branches.len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
-        // The constructors refuse more children.
-        u16::try_from(self.child_count()).unwrap_or(u16::MAX).put(out, CHILDREN_AT);
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
+        narrow::<u16>("children", CHILDREN_AT, self.child_count())?.put(out, CHILDREN_AT);
         self.level.put(out, LEVEL_AT);
         store(out, BRANCHES_AT, self.branches);
+        Ok(())
     }
 }

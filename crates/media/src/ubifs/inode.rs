@@ -109,10 +109,16 @@ impl<'a> InodeNode<'a> {
         let inode = Inode::take(bytes, 0);
         inode.key.require(KeyType::Inode, KEY_AT)?;
         let data = bytes.get(Inode::SIZE..).unwrap_or(&[]);
-        let dropped = inode.links == 0 && data.is_empty();
-        let whole = usize::try_from(inode.data_len) == Ok(data.len());
-        require(whole || dropped, DATA_LEN_AT, "attached bytes", inode.data_len)?;
-        Ok(Self { inode, data })
+        let node = Self { inode, data };
+        node.check_data_len()?;
+        Ok(node)
+    }
+
+    /// Checks that the attached bytes are as many as the inode states; an inode that is being deleted has none.
+    fn check_data_len(&self) -> Result<(), MediaError> {
+        let dropped = self.inode.links == 0 && self.data.is_empty();
+        let whole = usize::try_from(self.inode.data_len) == Ok(self.data.len());
+        require(whole || dropped, DATA_LEN_AT, "attached bytes", self.inode.data_len)
     }
 
     /// Checks the fields, as Linux does when it reads an inode.
@@ -155,8 +161,10 @@ impl NodeBody for InodeNode<'_> {
         Inode::SIZE + self.data.len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
+        self.check_data_len()?;
         self.inode.put(out, 0);
         store(out, Inode::SIZE, self.data);
+        Ok(())
     }
 }

@@ -107,9 +107,10 @@ impl NodeBody for OrphanNode<'_> {
         INUMS_AT + self.inodes.as_flattened().len()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
         let last = if self.last { LAST_ORPHANS } else { 0 };
         (self.commit & !LAST_ORPHANS | last).put(out, HEADER_BYTES);
         store(out, INUMS_AT, self.inodes.as_flattened());
+        Ok(())
     }
 }

@@ -110,7 +110,7 @@ impl NodeBody for Node<'_> {
         self.body().node_bytes()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
-        self.body().put_fields(out);
+    fn put_fields(&self, out: &mut [u8]) -> Result<(), MediaError> {
+        self.body().put_fields(out)
     }
 }

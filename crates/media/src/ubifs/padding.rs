@@ -37,15 +37,22 @@ impl PaddingNode {
     }
 }
 
+/// Longest padding that one node stands for, bytes. Longer room has several nodes.
+const LONGEST: usize = 1 << 30;
+
 /// Fills `out` with padding: a node and zeros, or [`PADDING_BYTE`]s where no node fits.
 pub fn pad(out: &mut [u8]) {
+    out.chunks_mut(LONGEST).for_each(pad_once);
+}
+
+fn pad_once(out: &mut [u8]) {
     let Some((_, rest)) = out.split_at_mut_checked(PaddingNode::SIZE) else {
         out.fill(PADDING_BYTE);
         return;
     };
     rest.fill(0);
-    // LEBs are smaller than 2^31 bytes.
-    let pad_len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+    // At most `LONGEST`.
+    let pad_len = rest.len() as u32;
     let written = PaddingNode { pad_len }.emit(Stamp::new(0), out);
     debug_assert!(written.is_ok(), "the room was checked");
 }

@@ -2,7 +2,7 @@
 
 use super::users::number;
 use super::{Counters, Flash, Shape};
-use crate::host::holders;
+use crate::host::{holders_of, open_same};
 use crate::target::TargetError;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -20,7 +20,6 @@ const OOB_MAX: u64 = 4096;
 #[derive(Debug)]
 pub struct CharDevice {
     file: File,
-    path: PathBuf,
     folder: PathBuf,
     shape: Shape,
 }
@@ -38,16 +37,19 @@ impl CharDevice {
     /// An error of the operating system; `InvalidData` when sysfs has no sizes of the device; `ReadOnlyFilesystem` for a read-only node that is to
     /// be written.
     pub fn open(path: &Path, writes: bool) -> io::Result<Self> {
-        let metadata = path.metadata()?;
-        let number = number(&metadata).ok_or(ErrorKind::InvalidInput)?;
-        if writes && !rustix::fs::minor(metadata.rdev()).is_multiple_of(2) {
+        // The node is looked at first, as opening some others has effects, and again when it is open.
+        let before = path.metadata()?;
+        let number = number(&before).filter(|_| before.file_type().is_char_device());
+        let number =
+            number.ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "no MTD character device"))?;
+        if writes && !rustix::fs::minor(before.rdev()).is_multiple_of(2) {
             let why = format!("this node is read-only: /dev/mtd{number} is the one to be written");
             return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, why));
         }
+        let (file, _) = open_same(&before, || OpenOptions::new().read(true).write(writes).open(path))?;
         let folder = PathBuf::from(format!("/sys/class/mtd/mtd{number}"));
         let shape = shape(&folder)?;
-        let file = OpenOptions::new().read(true).write(writes).open(path)?;
-        Ok(Self { file, path: path.to_owned(), folder, shape })
+        Ok(Self { file, folder, shape })
     }
 }
 
@@ -115,7 +117,8 @@ impl Flash for CharDevice {
     }
 
     fn holders(&mut self) -> Result<Vec<String>, TargetError> {
-        holders(&self.path).map_err(|error| failed("search for users", 0, 0, &error))
+        let users = self.file.metadata().and_then(|node| holders_of(&node));
+        users.map_err(|error| failed("search for users", 0, 0, &error))
     }
 
     fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {

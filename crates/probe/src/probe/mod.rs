@@ -12,6 +12,7 @@ mod writes;
 
 use crate::answer::size;
 use crate::sample::{Cost, Kind, Sample, Samples, Test};
+use crate::saved::FolderError;
 use crate::target::{Target, TargetError};
 use floatgate_device::cells::random::Stream;
 
@@ -33,6 +34,9 @@ pub enum ProbeError {
         /// Limit that is reached, in words.
         reached: String,
     },
+    /// There is no room to save what would be overwritten.
+    #[error("{0}; nothing was written")]
+    Folder(#[from] FolderError),
     /// The device fails.
     #[error(transparent)]
     Target(#[from] TargetError),

@@ -123,6 +123,12 @@ pub enum Error {
 /// The result of an operation on a filesystem.
 pub type Result<T> = core::result::Result<T, Error>;
 
+/// A length, position or number that goes to flash, as the 32 bits that the format has for it. What does not fit is an error, never another value.
+pub(crate) fn narrow(what: &'static str, value: impl TryInto<u64>) -> Result<u32> {
+    let len = value.try_into().unwrap_or(u64::MAX);
+    u32::try_from(len).map_err(|_| Error::TooLarge { what, len })
+}
+
 impl Error {
     /// A damaged node at a place.
     #[must_use]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use floatgate_media::ubifs::{Frame, Group, NodeBody, NodeType, Stamp, pad};
 
-use super::error::{Error, Result};
+use super::error::{Error, Result, narrow};
 use super::layout::{Head, Layout, NodePos};
 use super::wbuf::WriteBuffer;
 use crate::volume::Volume;
@@ -140,7 +140,7 @@ impl DynIo<'_> {
         node.emit(stamp, room).map_err(|source| Error::node(0, 0, source))?;
         // Linux fills the up to 7 bytes with padding bytes.
         pad(room.get_mut(len..).unwrap_or(&mut []));
-        Ok(u32::try_from(len).unwrap_or(u32::MAX))
+        narrow("node", len)
     }
 
     /// Reads bytes, also such that are still in a write buffer.
@@ -204,17 +204,19 @@ impl DynIo<'_> {
         self.append_node(node, Group::None, &mut out)?;
         self.pad_to_min_io(&mut out);
         self.write(lnum, offset, &out)?;
-        Ok(offset.saturating_add(u32::try_from(out.len()).unwrap_or(u32::MAX)))
+        let end = u64::from(offset) + out.len() as u64;
+        narrow("end of the node", end)
     }
 
     /// Appends padding up to a multiple of the smallest write, and returns how much.
     pub(crate) fn pad_to_min_io(&self, out: &mut Vec<u8>) -> u32 {
-        let unit = self.layout.min_io_bytes().max(8) as usize;
+        let unit = self.layout.min_io_bytes().max(8);
         let used = out.len();
-        out.resize(used.next_multiple_of(unit), 0);
+        out.resize(used.next_multiple_of(unit as usize), 0);
         let padding = out.get_mut(used..).unwrap_or(&mut []);
         pad(padding);
-        u32::try_from(padding.len()).unwrap_or(0)
+        // Less than the unit.
+        padding.len() as u32
     }
 
     /// Replaces a LEB atomically.

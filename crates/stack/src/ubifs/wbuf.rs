@@ -3,7 +3,7 @@
 //! Nodes are collected until the most efficient write of the flash is full; [`Io::sync_head`] writes less, filled up
 //! with padding to a multiple of the smallest write. Linux: `fs/ubifs/io.c`.
 
-use super::error::{Error, Result};
+use super::error::{Error, Result, narrow};
 use super::io::DynIo;
 use super::layout::{Head, align8};
 use super::space::Space;
@@ -55,13 +55,14 @@ impl WriteBuffer {
         self.inodes.contains(&inode)
     }
 
-    fn len(&self) -> u32 {
-        u32::try_from(self.bytes.len()).unwrap_or(u32::MAX)
+    /// Bytes in it. [`DynIo::write_head`] lets in what the LEB has room for.
+    const fn len(&self) -> u32 {
+        self.bytes.len() as u32
     }
 
     /// Everything pending up to `end` bytes is on flash.
     fn written(&mut self, end: u32, layout_leb: u32, max_write: u32) {
-        self.bytes.drain(..usize::try_from(end).unwrap_or(usize::MAX).min(self.bytes.len()));
+        self.bytes.drain(..(end as usize).min(self.bytes.len()));
         self.offset += end;
         self.capacity = capacity(self.offset, layout_leb, max_write);
         // Whatever was in it before the last nodes is on flash; the writer adds the inodes of those.
@@ -108,7 +109,7 @@ impl DynIo<'_> {
         nodes: &[u8],
         inodes: &[u32],
     ) -> Result<(u32, u32)> {
-        let len = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+        let len = narrow("group of nodes", nodes.len())?;
         debug_assert!(len == align8(len), "nodes end where the next one can begin");
         let buffer = self.buffer(head);
         let (Some(lnum), start) = (buffer.lnum, buffer.position()) else { return Err(Error::NoSpace) };
@@ -144,7 +145,7 @@ impl DynIo<'_> {
     fn write_pending(&mut self, head: Head, lnum: u32, end: u32) -> Result<()> {
         let (leb, max_write) = (self.layout().leb_bytes(), self.layout().volume.max_write_bytes);
         let mut buffer = core::mem::replace(self.buffer_mut(head), WriteBuffer::new());
-        let bytes = buffer.bytes.get(..usize::try_from(end).unwrap_or(usize::MAX)).unwrap_or(&buffer.bytes);
+        let bytes = buffer.bytes.get(..end as usize).unwrap_or(&buffer.bytes);
         let outcome = self.write(lnum, buffer.offset, bytes);
         if outcome.is_ok() {
             buffer.written(end, leb, max_write);
@@ -162,12 +163,12 @@ impl DynIo<'_> {
         let buffer = self.buffer_mut(head);
         let Some(lnum) = buffer.lnum.filter(|_| !buffer.bytes.is_empty()) else { return Ok(()) };
         let used = buffer.bytes.len();
-        let padded = used.next_multiple_of(usize::try_from(min_io.max(8)).unwrap_or(8));
+        let padded = used.next_multiple_of(min_io.max(8) as usize);
         buffer.bytes.resize(padded, 0);
         pad(buffer.bytes.get_mut(used..).unwrap_or(&mut []));
         let end = self.buffer(head).len();
         self.write_pending(head, lnum, end)?;
-        let padding = u32::try_from(padded - used).unwrap_or(0);
+        let padding = narrow("padding", padded - used)?;
         space.set_free(lnum, self.head_room(head), padding)
     }
 

@@ -52,8 +52,14 @@ fn revision(name: &str) -> Result<OnfiRevision, BadSpec> {
     }
 }
 
-fn us(time: Nanos) -> u16 {
-    u16::try_from(time.as_ns().div_ceil(1000)).unwrap_or(u16::MAX)
+/// A value as its field of a parameter page; one that does not fit is refused, as the chip would state another.
+fn stated<T: TryFrom<u64>>(key: &'static str, value: impl Into<u64>) -> Result<T, BadSpec> {
+    T::try_from(value.into())
+        .map_err(|_| BadSpec::new(key, "more than its field in the parameter page holds"))
+}
+
+fn us(key: &'static str, time: Nanos) -> Result<u16, BadSpec> {
+    stated(key, time.as_ns().div_ceil(1000))
 }
 
 fn onfi_features(spec: &RawNandSpec) -> OnfiFeatures {
@@ -97,22 +103,22 @@ fn onfi_page(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<OnfiPage, BadSpec> {
         model: text(&onfi.model, "onfi.model")?,
         jedec_id: spec.id[0],
         page_bytes: g.page_bytes,
-        spare_bytes: g.oob_bytes as u16,
+        spare_bytes: stated("geometry.oob_bytes", g.oob_bytes)?,
         pages_per_block: g.pages_per_block,
         blocks_per_lun: g.blocks_per_lun,
-        luns: g.luns as u8,
+        luns: stated("geometry.luns", g.luns)?,
         address_cycles: AddressCycles::new(g.column_cycles(), row_cycles).unwrap_or_default(),
         bits_per_cell: g.bits_per_cell,
-        max_bad_blocks_per_lun: g.max_bad_blocks_per_lun as u16,
+        max_bad_blocks_per_lun: stated("geometry.max_bad_blocks_per_lun", g.max_bad_blocks_per_lun)?,
         endurance: onfi_endurance(spec.endurance_cycles),
         guaranteed_blocks: 1,
         programs_per_page: spec.nop,
-        ecc_bits: onfi_ecc_bits(spec),
+        ecc_bits: onfi_ecc_bits(spec)?,
         plane_bits: g.planes.trailing_zeros() as u8,
         sdr_modes: TimingModes::from_bits(u16::from(spec.sdr_modes.bits())),
-        t_prog_us: us(spec.timing.t_prog_us.max),
-        t_bers_us: us(spec.timing.t_bers_us.max),
-        t_r_us: us(spec.timing.t_r_us.max),
+        t_prog_us: us("timing.t_prog_us", spec.timing.t_prog_us.max)?,
+        t_bers_us: us("timing.t_bers_us", spec.timing.t_bers_us.max)?,
+        t_r_us: us("timing.t_r_us", spec.timing.t_r_us.max)?,
         t_ccs_ns: 500,
         nv_ddr_modes: nv_ddr,
         t_adl_ns: 400,
@@ -121,11 +127,12 @@ fn onfi_page(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<OnfiPage, BadSpec> {
 }
 
 /// 0 for chips that correct by themselves, FFh where the extended page has the answer (ONFI 4.2 section 5.7.1).
-fn onfi_ecc_bits(spec: &RawNandSpec) -> u8 {
+fn onfi_ecc_bits(spec: &RawNandSpec) -> Result<u8, BadSpec> {
     match spec.ecc {
-        ecc if ecc.on_die => 0,
-        _ if needs_extended(spec) => 0xFF,
-        ecc => u8::try_from(ecc.strength).unwrap_or(0xFE),
+        ecc if ecc.on_die => Ok(0),
+        _ if needs_extended(spec) => Ok(0xFF),
+        ecc if ecc.strength == 0xFF => Err(BadSpec::new("ecc.strength", "255 bits mean an extended page")),
+        ecc => stated("ecc.strength", ecc.strength),
     }
 }
 
@@ -144,9 +151,12 @@ fn onfi_copies(spec: &RawNandSpec, onfi: &OnfiSpec) -> Result<Vec<u8>, BadSpec> 
     if needs_extended(spec) {
         let mut page = [0; 16 * EXTENDED_UNITS as usize];
         let ecc = EccInfo {
-            bits: u8::try_from(spec.ecc.strength).unwrap_or(u8::MAX),
+            bits: stated("ecc.strength", spec.ecc.strength)?,
             codeword_exponent: spec.ecc.step_bytes.ilog2() as u8,
-            max_bad_blocks_per_lun: spec.geometry.max_bad_blocks_per_lun as u16,
+            max_bad_blocks_per_lun: stated(
+                "geometry.max_bad_blocks_per_lun",
+                spec.geometry.max_bad_blocks_per_lun,
+            )?,
             endurance: onfi_endurance(spec.endurance_cycles),
         };
         OnfiExtendedPage::with_ecc(ecc).emit(&mut page).map_err(|_| bad("no extended page fits"))?;
@@ -161,9 +171,9 @@ fn jedec_page(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<JedecPage, BadSpe
     let mut id = [0; 6];
     id.iter_mut().zip(&spec.id).for_each(|(place, byte)| *place = *byte);
     let ecc = JedecEcc {
-        bits: if spec.ecc.on_die { 0 } else { u8::try_from(spec.ecc.strength).unwrap_or(u8::MAX) },
+        bits: if spec.ecc.on_die { 0 } else { stated("ecc.strength", spec.ecc.strength)? },
         codeword_exponent: spec.ecc.step_bytes.ilog2() as u8,
-        max_bad_blocks_per_lun: g.max_bad_blocks_per_lun as u16,
+        max_bad_blocks_per_lun: stated("geometry.max_bad_blocks_per_lun", g.max_bad_blocks_per_lun)?,
         endurance: onfi_endurance(spec.endurance_cycles),
     };
     Ok(JedecPage {
@@ -175,17 +185,17 @@ fn jedec_page(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<JedecPage, BadSpe
         model: text(&jedec.model, "jedec.model")?,
         jedec_id: id,
         page_bytes: g.page_bytes,
-        spare_bytes: g.oob_bytes as u16,
+        spare_bytes: stated("geometry.oob_bytes", g.oob_bytes)?,
         pages_per_block: g.pages_per_block,
         blocks_per_lun: g.blocks_per_lun,
-        luns: g.luns as u8,
+        luns: stated("geometry.luns", g.luns)?,
         address_cycles: AddressCycles::new(g.column_cycles(), row_cycles).unwrap_or_default(),
         bits_per_cell: g.bits_per_cell,
         programs_per_page: spec.nop,
         plane_bits: g.planes.trailing_zeros() as u8,
-        t_prog_us: us(spec.timing.t_prog_us.max),
-        t_bers_us: us(spec.timing.t_bers_us.max),
-        t_r_us: us(spec.timing.t_r_us.max),
+        t_prog_us: us("timing.t_prog_us", spec.timing.t_prog_us.max)?,
+        t_bers_us: us("timing.t_bers_us", spec.timing.t_bers_us.max)?,
+        t_r_us: us("timing.t_r_us", spec.timing.t_r_us.max)?,
         t_ccs_ns: 500,
         t_adl_ns: 400,
         guaranteed_blocks: 1,

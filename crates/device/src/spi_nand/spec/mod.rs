@@ -87,6 +87,9 @@ pub struct SpiNandSpec {
     pub quirks: SpiNandQuirks,
 }
 
+/// Longest time that the chip's parameter page holds: 16 bits of microseconds.
+const STATED_MAX: Nanos = Nanos::from_us(65_535);
+
 const fn four() -> u8 {
     4
 }
@@ -174,6 +177,16 @@ impl SpiNandSpec {
             ("geometry.luns", (1..=16).contains(&g.luns), "1 to 16"),
             ("geometry.page_bytes", g.page_bytes <= 65_536, "at most 64 KiB"),
             ("ecc.strength", self.ecc.strength <= 1024, "at most 1024 bits"),
+            (
+                "ecc.strength",
+                self.ecc.on_die || self.ecc.strength <= 255,
+                "at most 255 bits, which its parameter page holds, unless it is on the die",
+            ),
+            ("geometry.oob_bytes", g.oob_bytes <= 65_535, "at most 65535"),
+            ("geometry.bits_per_cell", g.bits_per_cell <= 255, "at most 255"),
+            ("geometry.max_bad_blocks_per_lun", g.max_bad_blocks_per_lun <= 65_535, "at most 65535"),
+            ("timing.t_prog_us", self.timing.t_prog_us.max <= STATED_MAX, "at most 65535 us"),
+            ("timing.t_bers_us", self.timing.t_bers_us.max <= STATED_MAX, "at most 65535 us"),
             ("ecc.step_bytes", (1..=g.page_bytes).contains(&self.ecc.step_bytes), "from 1 to the page size"),
             ("oob", self.oob.layout(g.oob_bytes).is_ok(), "reaches beyond the OOB"),
             ("sdr_hz", self.sdr_hz > 0, "more than 0 Hz"),

@@ -167,6 +167,27 @@ fn retry_modes_may_have_shifts_of_their_own() {
     assert_eq!((with(vec![0.1]), with(vec![9.0; 5])), (Err("read_retry.lowered"), Err("read_retry.lowered")));
 }
 
+/// The parameter page would state another value.
+#[test]
+fn what_the_parameter_page_cannot_state_is_refused() {
+    let with = |change: fn(&mut SpiNandSpec)| {
+        let mut chip = spec("w35n01jw");
+        change(&mut chip);
+        chip.check().map_err(|bad| bad.key)
+    };
+    assert_eq!(with(|_| ()), Ok(()));
+    let strong = |chip: &mut SpiNandSpec| (chip.ecc.on_die, chip.ecc.strength) = (false, 256);
+    assert_eq!(with(strong), Err("ecc.strength"));
+    assert_eq!(
+        with(|chip| chip.geometry.max_bad_blocks_per_lun = 65_536),
+        Err("geometry.max_bad_blocks_per_lun")
+    );
+    assert_eq!(
+        with(|chip| chip.timing.t_bers_us.max = floatgate_mtd::Nanos::from_us(65_536)),
+        Err("timing.t_bers_us")
+    );
+}
+
 #[test]
 fn tables_of_the_cells_are_checked() {
     let mut chip = spec("w35n01jw");

@@ -3,7 +3,7 @@
 use floatgate_media::file::{Compression, FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Frame, Inode, Key, KeyType, MAX_NAME_BYTES, Node};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::journal::Change;
 use super::super::layout::{Head, NodePos};
 use super::super::space::BudgetRequest;
@@ -54,7 +54,7 @@ impl Ubifs<dyn Volume> {
             return Err(Error::corrupt(place.lnum, place.offset, "not an entry"));
         };
         node.check().map_err(damaged)?;
-        let (inode, file_type) = (u32::try_from(node.entry.inode).unwrap_or(0), node.entry.file_type);
+        let (inode, file_type) = (narrow("inode number", node.entry.inode)?, node.entry.file_type);
         let (name, key) = (node.name.to_vec(), node.entry.key);
         Ok(DirEntry { name, inode, file_type, encrypted: false, position: key.bits() })
     }
@@ -202,7 +202,7 @@ impl Ubifs<dyn Volume> {
             gid: file.gid,
             mode: file.kind.mode() | file.permissions & 0o7777,
             flags: inherited(parent.flags, is_directory),
-            data_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            data_len: narrow("symlink target", data.len())?,
             compression: if is_regular { default } else { Compression::None },
             ..Inode::default()
         };

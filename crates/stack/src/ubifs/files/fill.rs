@@ -8,14 +8,14 @@ use floatgate_media::file::{FileFlags, FileType};
 use floatgate_media::ubifs::MAX_INODE_DATA;
 use floatgate_media::ubifs::{Block, DataNode, Entry, EntryNode, Inode, Key, MAX_FILE_BYTES, MAX_NAME_BYTES};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::Cost;
 use super::Ubifs;
 use super::directory::{check_name, entry_bytes};
 use super::inodes::Cached;
-use super::xattr::value_bytes;
+use super::xattr::{check_xattr_list, value_bytes};
 use crate::fs::{AttributeChanges, CompressedBlock, FilledFile, NewKind};
 use crate::volume::Volume;
 
@@ -82,6 +82,7 @@ impl Ubifs<dyn Volume> {
         if file.size > MAX_FILE_BYTES {
             return Err(Error::TooLarge { what: "file", len: file.size });
         }
+        check_xattr_list(file.xattrs.len(), file.xattrs.iter().map(|(name, _)| name.len()).sum())?;
         for (name, value) in file.xattrs {
             if value.len() > MAX_INODE_DATA as usize {
                 return Err(Error::TooLarge { what: "attribute", len: value.len() as u64 });
@@ -95,7 +96,6 @@ impl Ubifs<dyn Volume> {
 
     fn filled_inode(&mut self, directory: u32, file: &FilledFile<'_>) -> Result<Cached> {
         let mut cached = self.new_inode(directory, &file.file)?;
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let inode = &mut cached.inode;
         match file.file.kind {
             NewKind::Regular => inode.size = file.size,
@@ -111,12 +111,12 @@ impl Ubifs<dyn Volume> {
         }
         inode.flags =
             FileFlags::from_bits(compress & FileFlags::COMPRESS.bits() | file.flags.bits() & FILLED_FLAGS);
-        inode.xattr_count = count(file.xattrs.len());
+        inode.xattr_count = narrow("list of attributes", file.xattrs.len())?;
         for (name, value) in file.xattrs {
-            let entry = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
+            let entry = narrow("entry", entry_bytes(name.len()))?;
             inode.xattr_bytes =
                 inode.xattr_bytes.saturating_add(entry).saturating_add(value_bytes(value.len()));
-            inode.xattr_names_bytes = inode.xattr_names_bytes.saturating_add(count(name.len()));
+            inode.xattr_names_bytes += narrow("name", name.len())?;
         }
         cached.synced_size = cached.inode.size;
         Ok(cached)

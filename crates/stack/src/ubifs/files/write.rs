@@ -3,7 +3,7 @@
 use floatgate_media::file::{Compression, FileFlags, FileType};
 use floatgate_media::ubifs::{Block, Key, MAX_FILE_BYTES, Truncation};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::BudgetRequest;
@@ -229,7 +229,7 @@ impl Ubifs<dyn Volume> {
 
 fn data_change(inode: u32, block: u32, len: usize, used: Compression, data: &[u8]) -> Result<Change<'_>> {
     let key = Key::data(inode, block).ok_or(Error::TooLarge { what: "file", len: u64::from(block) })?;
-    let size = u32::try_from(len).unwrap_or(u32::MAX);
+    let size = narrow("block", len)?;
     let block = Block { key, size, compression: used, compressed_size: 0 };
     Ok(Change::Data(floatgate_media::ubifs::DataNode { block, data }))
 }

@@ -3,7 +3,7 @@
 use floatgate_media::file::{Compression, FileFlags, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Inode, Key, KeyType, MAX_INODE_DATA, MAX_NAME_BYTES};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::BudgetRequest;
@@ -25,6 +25,15 @@ const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
 /// Permissions of an attribute's inode, as Linux sets them.
 const XATTR_MODE: u32 = 0o100_777;
+
+/// Refuses more attributes, or a longer list of their names, than an inode can have.
+pub(super) fn check_xattr_list(count: usize, names_bytes: usize) -> Result<()> {
+    let list = names_bytes + count;
+    if count > MAX_XATTRS as usize || list > MAX_LIST_BYTES {
+        return Err(Error::TooLarge { what: "list of attributes", len: list as u64 });
+    }
+    Ok(())
+}
 
 /// Bytes that a value counts for. On flash it takes one less, but this is how Linux counts, and what it checks.
 pub(super) const fn value_bytes(len: usize) -> u32 {
@@ -98,10 +107,8 @@ impl Ubifs<dyn Volume> {
 
     fn create_xattr(&mut self, host: u32, name: &[u8], value: &[u8]) -> Result<()> {
         let info = self.inode(host)?.inode;
-        let list = info.xattr_names_bytes as usize + info.xattr_count as usize + name.len() + 1;
-        if info.xattr_count >= MAX_XATTRS || list > MAX_LIST_BYTES {
-            return Err(Error::TooLarge { what: "list of attributes", len: list as u64 });
-        }
+        let names = info.xattr_names_bytes as usize + name.len();
+        check_xattr_list(info.xattr_count as usize + 1, names)?;
         let request = BudgetRequest {
             new_inodes: 1,
             new_inode_bytes: u32::try_from(value.len().next_multiple_of(8)).unwrap_or(u32::MAX),
@@ -111,14 +118,15 @@ impl Ubifs<dyn Volume> {
         let cost = self.acquire(&request)?;
         let cached = self.new_xattr_inode(&info, value)?;
         let inode = cached.inode.key.inum();
-        let entry_size = u32::try_from(entry_bytes(name.len())).unwrap_or(u32::MAX);
+        let entry_size = narrow("entry", entry_bytes(name.len()))?;
+        let (names, name_len) = (info.xattr_names_bytes, narrow("name", name.len())?);
         let mut changed = self.inode(host)?.clone();
         let owner = &mut changed.inode;
         set_ctime(owner, self.time);
         owner.xattr_count += 1;
         owner.xattr_bytes =
             owner.xattr_bytes.saturating_add(entry_size).saturating_add(value_bytes(value.len()));
-        owner.xattr_names_bytes += u32::try_from(name.len()).unwrap_or(0);
+        owner.xattr_names_bytes = names + name_len;
         let sync = is_dirsync(&changed);
         let outcome = self.write_xattr(Some((name, Some(inode))), cached, changed);
         self.end_budget(cost, outcome)?;
@@ -129,7 +137,7 @@ impl Ubifs<dyn Volume> {
         let (number, created_sqnum) = self.core.new_inode()?;
         let time = self.time;
         let inherited = host.flags.bits() & (FileFlags::COMPRESS.bits() | FileFlags::SYNC.bits());
-        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        let len = narrow("attribute", value.len())?;
         let inode = Inode {
             key: Key::inode(number),
             created_sqnum,
@@ -157,7 +165,7 @@ impl Ubifs<dyn Volume> {
         let host_data = self.inode(host)?.data.len();
         let request = changed_inodes(2, value.len().next_multiple_of(8) + host_data);
         let cost = self.acquire(&request)?;
-        let len = u32::try_from(value.len()).unwrap_or(u32::MAX);
+        let len = narrow("attribute", value.len())?;
         let mut cached = self.inode(inode)?.clone();
         value.clone_into(&mut cached.data);
         (cached.inode.size, cached.inode.data_len) = (u64::from(len), len);
@@ -185,14 +193,14 @@ impl Ubifs<dyn Volume> {
         let cost = self.acquire(&request)?;
         let mut cached = self.inode(entry.inode)?.clone();
         cached.inode.links = 0;
-        let freed = u32::try_from(entry_bytes(name.len())).unwrap_or(0) + value_bytes(old);
+        let freed = narrow("entry", entry_bytes(name.len()))? + value_bytes(old);
+        let name_len = narrow("name", name.len())?;
         let mut changed = self.inode(host)?.clone();
         let owner = &mut changed.inode;
         set_ctime(owner, self.time);
         owner.xattr_count = owner.xattr_count.saturating_sub(1);
         owner.xattr_bytes = owner.xattr_bytes.saturating_sub(freed);
-        owner.xattr_names_bytes =
-            owner.xattr_names_bytes.saturating_sub(u32::try_from(name.len()).unwrap_or(0));
+        owner.xattr_names_bytes = owner.xattr_names_bytes.saturating_sub(name_len);
         let sync = is_dirsync(&changed);
         let outcome = self.write_xattr(Some((name, None)), cached, changed);
         self.end_budget(cost, outcome)?;

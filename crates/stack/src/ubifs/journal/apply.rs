@@ -1,12 +1,13 @@
 //! Changes of the filesystem: nodes, and what they do to the index.
 
+use floatgate_media::MediaError;
 use floatgate_media::ubifs::{
     BLOCK_BYTES, DataNode, EntryNode, Frame, Group, INODE_WATERMARK, Inode, InodeNode, Key, KeyType, Node,
     NodeBody, NodeType, Truncation,
 };
 
 use super::super::core::Core;
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::layout::{Head, NodePos};
 use crate::volume::Volume;
 
@@ -79,8 +80,8 @@ impl NodeBody for Change<'_> {
         self.body().node_bytes()
     }
 
-    fn put_fields(&self, out: &mut [u8]) {
-        self.body().put_fields(out);
+    fn put_fields(&self, out: &mut [u8]) -> core::result::Result<(), MediaError> {
+        self.body().put_fields(out)
     }
 }
 
@@ -120,7 +121,7 @@ impl Core<dyn Volume> {
         let mut nodes = Vec::new();
         let mut places = Vec::with_capacity(changes.len());
         for (index, change) in changes.iter().enumerate() {
-            let offset = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+            let offset = narrow("group of nodes", nodes.len())?;
             let group = group_mark(head, index + 1 == changes.len());
             let len = self.io.append_node(&change.written(), group, &mut nodes)?;
             places.push(NodePos { lnum: 0, offset, len });

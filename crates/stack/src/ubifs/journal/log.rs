@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use floatgate_media::ubifs::{CommitStart, Group, LOG_LEB, Node, Reference};
 
-use super::super::error::{Error, Result};
+use super::super::error::{Error, Result, narrow};
 use super::super::io::DynIo;
 use super::super::layout::{Head, Layout};
 use super::super::scan::scan;
@@ -227,7 +227,7 @@ impl Log {
         io.pad_to_min_io(&mut out);
         io.unmap(self.head.lnum)?;
         io.write(self.head.lnum, 0, &out)?;
-        self.head.offset = u32::try_from(out.len()).unwrap_or(u32::MAX);
+        self.head.offset = narrow("log", out.len())?;
         self.retire_buds(&layout, &open);
         self.deletions.clear();
         self.deferred = false;
@@ -326,7 +326,7 @@ fn collect_log(io: &mut DynIo<'_>, tail: u32, head: u32) -> Result<Vec<Vec<u8>>>
 fn write_log_leb(io: &mut DynIo<'_>, lnum: u32, out: &mut Vec<u8>) -> Result<u32> {
     io.pad_to_min_io(out);
     io.change(lnum, out)?;
-    let end = u32::try_from(out.len()).unwrap_or(u32::MAX);
+    let end = narrow("log", out.len())?;
     out.clear();
     Ok(end)
 }

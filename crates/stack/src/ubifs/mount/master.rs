@@ -11,7 +11,7 @@ use floatgate_media::ubifs::{
 use super::{Findings, MasterState, note_sqnum};
 use crate::fs::NodePos;
 use crate::ubifs::core::Core;
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 use crate::ubifs::scan::{Scanned, is_erased, read_to_end, scan, scan_node};
@@ -286,7 +286,7 @@ fn write_recovered(io: &mut DynIo<'_>, located: &Located) -> Result<u32> {
     io.pad_to_min_io(&mut bytes);
     io.change(MASTER_LEB, &bytes)?;
     io.change(MASTER_LEB + 1, &bytes)?;
-    Ok(u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+    narrow("master node", bytes.len())
 }
 
 /// Counts the LEBs that the volume has got since the node was written.

@@ -12,9 +12,9 @@ use super::note_sqnum;
 use super::recover::recover_leb;
 use crate::fs::NodePos;
 use crate::ubifs::core::Core;
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
-use crate::ubifs::layout::{Layout, align8};
+use crate::ubifs::layout::Layout;
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan};
 use crate::volume::Volume;
 
@@ -165,7 +165,8 @@ impl Orphans {
             }
             io.write(lnum, offset, &bytes)?;
         }
-        self.head.1 = align8(offset.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX - 7)));
+        let end = u64::from(offset) + bytes.len() as u64;
+        self.head.1 = narrow("orphan node", end.next_multiple_of(8))?;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::{Findings, note_sqnum};
 use crate::fs::NodePos;
 use crate::ubifs::auth::{Hasher, LogChain};
 use crate::ubifs::core::Core;
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::journal::{Bud, truncated_keys};
 use crate::ubifs::scan::{ScannedLeb, ScannedNode, scan, scan_all};
@@ -213,7 +213,7 @@ impl Core<dyn Volume> {
             return Err(Error::corrupt(bud.lnum, bud.end, "more free and dirty space than the LEB has"));
         }
         space.free = free;
-        space.dirty = u32::try_from(dirty).unwrap_or(leb);
+        space.dirty = narrow("dirty space", dirty)?;
         space.taken = true;
         self.space.set(bud.lnum, space)?;
         // Of a head's buds the last one counts.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::tree::{NodeId, Step};
 use super::{IndexHead, IndexSpace, Tnc};
 use crate::fs::NodePos;
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::{Layout, align8};
 use crate::ubifs::space::LebSpace;
@@ -158,7 +158,7 @@ impl Tnc {
         let mut out = Vec::new();
         let mut branches = Vec::new();
         while let Some(&next) = nodes.front() {
-            let at = IndexHead { lnum, offset: start + bytes_of(&out) };
+            let at = IndexHead { lnum, offset: start + narrow("index nodes", out.len())? };
             if room(io.layout(), at) < next.len {
                 break;
             }
@@ -167,7 +167,7 @@ impl Tnc {
         }
         let padding = io.pad_to_min_io(&mut out);
         io.write(lnum, start, &out)?;
-        head.offset = start + bytes_of(&out);
+        head.offset = start + narrow("index nodes", out.len())?;
         let leb = space.get(lnum)?;
         let (free, dirty) = (io.layout().leb_bytes().saturating_sub(head.offset), leb.dirty + padding);
         space.set(lnum, LebSpace { free, dirty, index: true, taken: true })
@@ -198,10 +198,6 @@ impl Tnc {
         self.set_index_place(parent, id, place);
         Ok(())
     }
-}
-
-fn bytes_of(out: &[u8]) -> u32 {
-    u32::try_from(out.len()).unwrap_or(u32::MAX)
 }
 
 /// Bytes left in the LEB of a head; none if it has no LEB.

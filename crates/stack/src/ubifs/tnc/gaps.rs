@@ -9,7 +9,7 @@ use super::collect::FoundNode;
 use super::commit::{Pending, Work};
 use super::load::index_node;
 use super::{IndexHead, IndexSpace, Tnc};
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::align8;
 use crate::ubifs::space::LebSpace;
@@ -82,8 +82,8 @@ impl Tnc {
         if filling.written > 0 {
             io.change(lnum, filling.bytes.get(..padded).unwrap_or(&filling.bytes))?;
         }
-        let free = u32::try_from(leb_bytes.saturating_sub(padded)).unwrap_or(0);
-        let dirty = u32::try_from(filling.dirty).unwrap_or(u32::MAX);
+        let free = narrow("free space", leb_bytes.saturating_sub(padded))?;
+        let dirty = narrow("dirty space", filling.dirty)?;
         space.set(lnum, LebSpace { free, dirty, index: true, taken: true })
     }
 
@@ -120,7 +120,7 @@ impl Tnc {
         pending: Pending,
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let offset = narrow("offset", offset)?;
         self.append(io, pending, IndexHead { lnum, offset }, &mut Vec::new(), out)
     }
 
@@ -134,7 +134,7 @@ impl Tnc {
                 at += padding;
                 continue;
             }
-            let offset = u32::try_from(at).unwrap_or(u32::MAX);
+            let offset = narrow("offset", at)?;
             let frame = match Frame::parse(rest) {
                 Ok(frame) => frame,
                 Err(MediaError { reason: Reason::Erased, .. }) => break,
@@ -158,7 +158,7 @@ impl Tnc {
             Node::Index(_) => Ok(frame.as_bytes().len().next_multiple_of(8)),
             Node::Padding(padding) => {
                 padding.check(&io.layout().limits).map_err(misfit)?;
-                Ok(usize::try_from(padding.total_bytes()).unwrap_or(usize::MAX / 2))
+                Ok(narrow("padding", padding.total_bytes())? as usize)
             }
             _ => Err(Error::WrongNode { lnum, offset, expected: NodeType::Index, found: frame.node_type }),
         }

@@ -1,6 +1,7 @@
 //! What the chip refuses, and that it goes on afterwards.
 
 use super::Bench;
+use crate::raw_nand::{ChipOptions, RawNand};
 use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
 use crate::raw_nand::timing::DataInterface;
 use crate::violation::Violation;
@@ -248,4 +249,17 @@ fn data_waits_for_t_rr() {
         bench.now = floatgate_mtd::Instant::from_ns((ready_now + t_rr).as_ns() - 600 - early);
         assert_eq!(bench.get(1).is_ok(), accepted);
     }
+}
+
+/// The parameter page would state another value.
+#[test]
+fn what_the_parameter_page_cannot_state_is_refused() {
+    let with = |change: fn(&mut crate::raw_nand::RawNandSpec)| {
+        let mut spec = mx30lf2g18ac();
+        change(&mut spec);
+        RawNand::package(&spec, ChipOptions::default()).map(|_| ()).map_err(|bad| bad.key)
+    };
+    assert_eq!(with(|_| ()), Ok(()));
+    assert_eq!(with(|spec| spec.timing.t_bers_us.max = Nanos::from_us(65_536)), Err("timing.t_bers_us"));
+    assert_eq!(with(|spec| spec.ecc.strength = 256), Err("ecc.strength"));
 }

@@ -14,7 +14,7 @@ use super::super::table::Table;
 use super::Lpt;
 use super::area::Area;
 use super::tree::{NodeId, Tree};
-use crate::ubifs::error::{Error, Result};
+use crate::ubifs::error::{Error, Result, narrow};
 use crate::ubifs::io::DynIo;
 use crate::ubifs::layout::Layout;
 
@@ -89,7 +89,7 @@ impl<'i, 'v> Reader<'i, 'v> {
         };
         let leb = self.lebs.entry(lnum).or_default();
         leb.resize(end, 0);
-        let offset = u32::try_from(held).unwrap_or(u32::MAX);
+        let offset = narrow("offset", held)?;
         match self.io.read(lnum, offset, leb.get_mut(held..).unwrap_or(&mut [])) {
             // What cannot be corrected shows in the nodes' CRCs.
             Err(error) if !error.is_damage() => Err(error),
@@ -239,7 +239,7 @@ fn fill(table: &mut Table, id: NodeId, pnode: &Pnode) -> Result<()> {
     let first = id.column.saturating_mul(FANOUT as usize);
     for (position, leb) in (first..).zip(&pnode.lebs) {
         if table.at(position).is_some() {
-            let lnum = start + u32::try_from(position).unwrap_or(u32::MAX);
+            let lnum = narrow("LEB number", u64::from(start) + position as u64)?;
             table.set(lnum, LebSpace { free: leb.free, dirty: leb.dirty, index: leb.index, taken: false })?;
         }
     }
