@@ -110,6 +110,7 @@ fn mend_jffs2_node(node: &mut [u8], endian: Endian) {
             seal(node, 68..68 + data_len, 60);
             seal(node, 0..60, 64);
         }
+        Some(6) => seal(node, 0..24, 28),
         Some(8) => {
             let name_len = node.get(21).map_or(0, |&len| usize::from(len));
             // Values of the tests are short.

@@ -217,7 +217,8 @@ pub(crate) struct SetxattrArgs {
     /// The file in the image
     path: OsString,
 
-    /// The attribute: user.NAME, trusted.NAME or security.NAME
+    /// The attribute: user.NAME, trusted.NAME or security.NAME; of a JFFS2 also system.posix_acl_access and
+    /// system.posix_acl_default, whose values are those that `getfattr -e hex` prints
     name: OsString,
 
     /// Text, or bytes as 0x and hexadecimal digits

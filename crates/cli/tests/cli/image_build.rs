@@ -271,8 +271,58 @@ fn a_change_wants_to_know_the_size_of_eraseblocks() {
     assert!(refused.err.contains("--peb-size states that of the flash: 4096, 8192"), "{}", refused.err);
     for options in ["--peb-size 64KiB", ""] {
         let run = words(&folder, &format!("{mkdir} {options}"));
-        assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{options}");
+        let line = "to write it back: `flashcp small.jffs2 /dev/mtdN` (docs/write-back.md)\n";
+        assert_eq!((run.code, run.err.as_str()), (Some(0), line), "{options}");
     }
+}
+
+/// The nodes of a JFFS2 know no pages: without a page size it is for NOR, as that of `mkfs.jffs2`. Whoever writes a file says how it goes
+/// back to flash, on stderr and not to programs.
+#[test]
+fn a_jffs2_needs_no_page_size_and_each_file_says_how_it_goes_back_to_flash() {
+    let folder = folder("write-back");
+    let small = tar(&[("hostname", b"board-7")]);
+    std::fs::write(folder.join("small.tar"), [&small[..], &[0; 1024]].concat()).unwrap();
+    std::fs::write(
+        folder.join("volumes.ini"),
+        "[r]\nmode=ubi\nimage=r.ubifs\nvol_id=0\nvol_size=4MiB\nvol_name=r\n",
+    )
+    .unwrap();
+    let nor = "`flashcp nor.jffs2 /dev/mtdN`";
+    let nand = "`flash_erase -j /dev/mtdN 0 0 && nandwrite -p /dev/mtdN nand.jffs2`";
+    let lines = [
+        ("image build small.tar -o nor.jffs2 --format jffs2 --peb-size 16KiB", nor),
+        ("image mkdir nor.jffs2 /etc", nor),
+        ("image setxattr nor.jffs2 /hostname user.origin factory", nor),
+        ("image rm nor.jffs2 /etc -r", nor),
+        ("image check nor.jffs2 --repair again.jffs2", "`flashcp again.jffs2 /dev/mtdN`"),
+        ("image build small.tar -o nand.jffs2 --format jffs2 --peb-size 128KiB --page-size 2048", nand),
+        (
+            "image build small.tar -o r.ubifs --format ubifs --page-size 2048 --peb-size 128KiB",
+            "`ubiupdatevol /dev/ubi0_N r.ubifs`",
+        ),
+        (
+            "image ubinize volumes.ini -o r.ubi --page-size 2048 --peb-size 128KiB",
+            "`ubiformat /dev/mtdN -O 2048 -f r.ubi`",
+        ),
+        ("image chmod r.ubi 0600 /hostname", "`ubiformat /dev/mtdN -O 2048 -f r.ubi`"),
+    ];
+    for (line, commands) in lines {
+        let run = words(&folder, line);
+        assert_eq!(run.code, Some(0), "{line}: {}", run.err);
+        let told = format!("to write it back: {commands} (docs/write-back.md)\n");
+        assert!(run.err.contains(&told), "{line}: {}", run.err);
+    }
+    let quiet = words(&folder, "image mkdir nor.jffs2 /var --json");
+    assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+    let missing = words(&folder, "image setxattr nor.jffs2 /hostname user.none --remove");
+    assert!(
+        missing.err.starts_with("error: /hostname: the file has no extended attribute user.none\n"),
+        "{}",
+        missing.err
+    );
+    let sizes = words(&folder, "image build small.tar -o none.jffs2 --format jffs2");
+    assert!(sizes.err.contains("else give --peb-size\n"), "{}", sizes.err);
 }
 
 /// Each message says what to do next, and that works.

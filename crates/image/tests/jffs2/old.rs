@@ -8,7 +8,7 @@ use floatgate_image::detect::Content;
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
 use floatgate_image::fuzzing::mend_jffs2;
 use floatgate_image::info::info;
-use floatgate_media::jffs2::{Endian, Header, OLD_MAGIC};
+use floatgate_media::jffs2::{Endian, Header, Inode, OLD_MAGIC};
 
 use super::edited::{self, change, folder, mount, outcome, path, put};
 use super::repaired::{listing, repaired};
@@ -22,13 +22,17 @@ fn old(bytes: &[u8]) -> Vec<u8> {
         let node = &mut old[at..];
         match Endian::of_magic(node).and_then(|endian| Some((endian, Header::parse(node, endian).ok()?))) {
             Some((endian, header)) => {
-                node[usize::from(endian.is_big())] = OLD_MAGIC.to_le_bytes()[0];
+                // Data that happen to look like a node are none.
+                let len = (header.len as usize).min(Inode::SIZE);
+                let mut fields = node[..header.len as usize].to_vec();
+                fields[usize::from(endian.is_big())] = OLD_MAGIC.to_le_bytes()[0];
+                mend_jffs2(&mut fields);
+                node[..len].copy_from_slice(&fields[..len]);
                 at += header.padded_len() as usize;
             }
             None => at += 4,
         }
     }
-    mend_jffs2(&mut old);
     old
 }
 
@@ -66,9 +70,10 @@ fn images_with_the_old_magic_are_read_as_those_with_the_new() {
 fn nodes_of_the_old_magic_are_no_nodes_of_a_new_filesystem() {
     let new = edited::image(edited::KINDS[0]);
     let old = old(IMAGES[0].1);
-    let mut mixed = new.clone();
-    let at = 20 * edited::ERASE;
-    mixed[at..at + old.len()].copy_from_slice(&old);
+    let erase = edited::ERASE;
+    let mut foreign = vec![0xFF; erase];
+    foreign[..old.len()].copy_from_slice(&old);
+    let mixed = [&new[..3 * erase], &foreign, &new[3 * erase..]].concat();
     let image = open(&mixed).unwrap();
     let shapes: Vec<_> = image.found.iter().map(|found| (found.offset, &found.content)).collect();
     let [(0, Content::Jffs2(own))] = shapes[..] else { panic!("{shapes:?}") };
