@@ -18,7 +18,7 @@ pub(super) fn begins_ubifs(lnum: u32, head: &[u8]) -> bool {
         _ => &[NodeType::CommitStart, NodeType::Reference],
     };
     let is_one = |code: &u8| types.iter().any(|&node_type| node_type.code() == *code);
-    head.starts_with(&NODE_MAGIC) && head.get(TYPE_AT).is_some_and(is_one)
+    is_node(head) && head.get(TYPE_AT).is_some_and(is_one)
 }
 
 /// True when a volume holds a UBIFS, perhaps a damaged one: a node begins one of the first LEBs, or, if these are lost, any LEB. `head` reads the beginning of a LEB: no bytes of one that cannot be read, nothing behind the last.
@@ -33,13 +33,14 @@ fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0xFF) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// True when a node of UBIFS begins.
+/// True when a node of UBIFS begins a LEB. A LEB smaller than a superblock is none of UBIFS: what is in it are data of an image that
+/// the volume holds.
 pub(super) fn is_node(head: &[u8]) -> bool {
-    head.starts_with(&NODE_MAGIC)
+    head.starts_with(&NODE_MAGIC) && head.len() >= HEAD_BYTES
 }
 
-/// Bytes that are needed to recognise a format.
-pub(super) const HEAD_BYTES: usize = 2048;
+/// Bytes that are needed to recognise a format: those of a superblock of UBIFS.
+pub(super) const HEAD_BYTES: usize = 4096;
 
 /// A format, where its magic number stands, and what that is.
 type Magic = (&'static str, usize, &'static [u8]);

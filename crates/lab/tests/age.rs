@@ -30,7 +30,9 @@ fn aged(sets: &[&str], options: &Options) -> Report {
 
 fn on(setup: &str, sets: &[&str], options: &Options) -> Report {
     let library = Library::built_in();
-    let sets = [&["partition.offset=0", "partition.size=8MiB"], sets].concat();
+    // A sample of the chip, with a share of its reserve for bad blocks.
+    let sample = ["partition.offset=0", "partition.size=8MiB", "filesystem.ubi_bad_limit_of_partition=true"];
+    let sets = [&sample, sets].concat();
     let setup = library.setup(setup).unwrap();
     let config = library.resolve(&setup, &Override::parse_all(&sets).unwrap()).unwrap();
     run(&library, &config, options, &|| ()).unwrap()

@@ -262,3 +262,20 @@ fn progress_is_told() {
     assert_eq!(news[0], Progress::Tests(4));
     assert_eq!(news[1..], [Progress::Done; 4]);
 }
+
+/// UBI keeps as many eraseblocks for bad ones as the whole chip may get, also in a small partition: 40 of 64 in 8 MiB of 256 MiB.
+#[test]
+fn ubi_reserves_for_the_bad_blocks_of_the_whole_chip() {
+    let sizes = [8 << 20, 64 << 20];
+    let compared = by_sizes("ma35d1-w25n02jw", &[], &sizes);
+    let free = |bytes: u64| {
+        let is_it = |row: &&SizeRow| row.partition_bytes == bytes && row.subject == Subject::Ubifs;
+        compared.rows.iter().find(is_it).and_then(|row| row.free_kib)
+    };
+    assert_eq!(sizes.map(free), [Some(316.0), Some(51_696.0)]);
+    // Linux before 3.7 counted those of the partition.
+    let old = ["filesystem.ubi_bad_limit_of_partition=true"];
+    let compared = by_sizes("ma35d1-w25n02jw", &old, &[8 << 20]);
+    let row = compared.rows.iter().find(|row| row.subject == Subject::Ubifs).unwrap();
+    assert_eq!(row.free_kib, Some(4676.0));
+}

@@ -293,6 +293,8 @@ fn pebs_of_an_older_image_are_one_flash_with_two_image_sequence_numbers() {
         let found: Vec<_> = report.findings.iter().filter(|finding| finding.what.contains(words)).collect();
         assert_eq!((found.len(), found[0].severity), (1, Outcome::Damaged), "{leftover} PEBs: {report:#?}");
         assert!(found[0].consequence.contains("ubiformat"), "{:?}", found[0]);
+        // Beside it Linux's attach, and nothing about what the older PEBs hold.
+        assert_eq!(report.findings.len(), 2, "{leftover} PEBs: {report:#?}");
         assert_eq!(report.images[0].volumes.len(), 1);
     }
     // Two partitions.

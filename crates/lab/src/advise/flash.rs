@@ -7,7 +7,7 @@ use crate::Error;
 use crate::age;
 use crate::config::{Config, Kind, Library, Override, Setup};
 use crate::fs_compare::{self, FsComparison, Options, Subject, Test};
-use crate::machine::FilesystemKind;
+use crate::machine::{Filesystem, FilesystemKind};
 use crate::partition;
 use crate::rig::{self, RigOptions};
 use crate::speed::{Measured, SpeedOptions};
@@ -99,13 +99,24 @@ impl Board {
 
     /// With a partition of this size in bytes.
     fn on_partition(&self, library: &Library, bytes: u64) -> Result<Config, Error> {
-        self.on_partition_with(library, bytes, &[])
+        let size = partition::of_size(&self.config(library, &[])?, bytes)?;
+        let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).collect();
+        Ok(library.resolve(&self.setup, &sets)?)
     }
 
-    /// With a partition of this size in bytes, and more overrides.
-    fn on_partition_with(&self, library: &Library, bytes: u64, more: &[String]) -> Result<Config, Error> {
+    /// With `bytes` of the partition, which are simulated in place of all of it: UBI keeps as large a share of them for bad blocks.
+    fn on_sample(&self, library: &Library, bytes: u64, partition: &Geometry) -> Result<Config, Error> {
+        let config = self.on_partition(library, bytes)?;
+        let own = Filesystem::of_setup(&config)?;
+        if bytes >= partition.size_bytes || own.ubi_bad_limit_of_partition {
+            return Ok(config);
+        }
+        let of_chip = u64::from(own.ubi_max_bad_per_1024) * u64::from(partition.chip_blocks());
+        let more = Override::parse_all(&[
+            format!("filesystem.ubi_max_bad_per_1024={}", of_chip.div_ceil(u64::from(partition.blocks()))),
+            "filesystem.ubi_bad_limit_of_partition=true".to_owned(),
+        ])?;
         let size = partition::of_size(&self.config(library, &[])?, bytes)?;
-        let more = Override::parse_all(more)?;
         let sets: Vec<Override> = self.sets.iter().cloned().chain([size]).chain(more).collect();
         Ok(library.resolve(&self.setup, &sets)?)
     }
@@ -134,7 +145,7 @@ pub fn advise(
     progress("filesystems");
     let compared = compare(library, board, &geometry)?;
     let kind = compared.last().and_then(kind);
-    points.push(filesystem_point(&compared));
+    points.push(filesystem_point(&compared, &geometry));
     if let (Some(kind), Some(largest)) = (kind, compared.last()) {
         points.push(make_point(library, board, kind, &geometry)?);
         points.push(write_point(largest, kind, &geometry, &config, wish)?);
@@ -225,16 +236,15 @@ const WORTH: f64 = 1.02;
 /// Bytes of the file that is written in comparisons, and eraseblocks of the smallest partition that is compared.
 const FILE_BYTES: u64 = 1 << 20;
 const BLOCKS_MIN: u64 = 16;
-/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least, beside those that UBI keeps for bad
-/// ones: UBIFS has room in these, however large they are. Mount times of larger ones grow in proportion.
+/// Largest partition that is simulated for the comparison, in bytes, and eraseblocks that it has at least: UBIFS has room in these, however
+/// large they are. Mount times of larger ones grow in proportion.
 const COMPARED_MAX: u64 = 32 << 20;
 const COMPARED_BLOCKS_MIN: u64 = 64;
 
 /// Sizes of partitions that are compared, in bytes: a sixteenth, a quarter and all of the partition, or of what is simulated of it.
 fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     let erase = u64::from(geometry.erase_bytes);
-    let blocks_min = COMPARED_BLOCKS_MIN + u64::from(peb_budget(geometry).bad_reserve);
-    let most = geometry.size_bytes.min(COMPARED_MAX.max(blocks_min * erase));
+    let most = geometry.size_bytes.min(COMPARED_MAX.max(COMPARED_BLOCKS_MIN * erase));
     let of = |part: u64| ((most / part / erase).max(BLOCKS_MIN) * erase).min(geometry.size_bytes);
     let mut sizes = [16, 4, 1].map(of).to_vec();
     sizes.dedup();
@@ -248,14 +258,13 @@ fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<
         bytes: FILE_BYTES,
         ..Options::default()
     };
-    let at = |bytes| board.on_partition(library, bytes);
-    fs_compare::comparisons(
-        library,
-        &at,
-        (RigOptions::default(), &options),
-        &compared_sizes(geometry),
-        &|_| (),
-    )
+    let sizes = compared_sizes(geometry);
+    // The largest is a sample of the partition; the others are smaller partitions.
+    let at = |bytes| match sizes.last() {
+        Some(&sample) if bytes == sample => board.on_sample(library, bytes, geometry),
+        _ => board.on_partition(library, bytes),
+    };
+    fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())
 }
 
 /// The filesystem that a comparison speaks for; none where neither is possible.
@@ -273,7 +282,7 @@ const fn name(kind: FilesystemKind) -> &'static str {
     }
 }
 
-fn filesystem_point(compared: &[FsComparison]) -> Point {
+fn filesystem_point(compared: &[FsComparison], geometry: &Geometry) -> Point {
     let Some(largest) = compared.last() else { return Point::default() };
     let choice = largest.choice();
     let sentence =
@@ -281,7 +290,10 @@ fn filesystem_point(compared: &[FsComparison]) -> Point {
     let mut point = Point::new("filesystem", sentence);
     for of_size in compared {
         let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(of_size, subject));
-        point = point.rests_on(format!("{}: {}", size(of_size.flash_bytes), figures.join("; ")));
+        let is_sample =
+            of_size.flash_bytes == largest.flash_bytes && largest.flash_bytes < geometry.size_bytes;
+        let of_what = if is_sample { format!(" of {}", size(geometry.size_bytes)) } else { String::new() };
+        point = point.rests_on(format!("{}{of_what}: {}", size(of_size.flash_bytes), figures.join("; ")));
         let other = kind(of_size).filter(|kind| Some(*kind) != self::kind(largest));
         if let Some(other) = other {
             point = point.unless(format!(
@@ -295,6 +307,10 @@ fn filesystem_point(compared: &[FsComparison]) -> Point {
         largest.advice.iter().filter(|sentence| Some(*sentence) != choice.as_ref().map(|c| &c.sentence))
     {
         point = point.rests_on(sentence.clone());
+    }
+    // With UBIFS the commands rest on it.
+    if kind(largest) != Some(FilesystemKind::Ubifs) && geometry.kind != FlashKind::Nor {
+        point = point.rests_on(format!("UBI would have {}", pebs_by_use(geometry)));
     }
     point.unless(
         "only the time to mount counts: `floatgate fs --test mount` has the figures, fastmap included",
@@ -321,6 +337,14 @@ fn peb_budget(geometry: &Geometry) -> PebBudget {
         FlashKind::Nor => PebBudget::of_nor(geometry.blocks()),
         _ => PebBudget::of_nand(geometry.blocks(), geometry.chip_blocks()),
     }
+}
+
+/// The same in words.
+fn pebs_by_use(geometry: &Geometry) -> String {
+    let PebBudget { pebs, own, bad_reserve } = peb_budget(geometry);
+    let chip = geometry.chip_blocks();
+    let of_chip = if chip > pebs { format!(" of a chip with {chip}") } else { String::new() };
+    format!("{pebs} PEBs{of_chip}, of which {bad_reserve} are kept for bad blocks and {own} for UBI itself")
 }
 
 /// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
@@ -384,10 +408,7 @@ fn make_point(
             let data = (vid + 64).next_multiple_of(page.max(1));
             let leb = peb.saturating_sub(data);
             let io = page.max(8);
-            let budget = peb_budget(geometry);
-            let lebs = budget.available_lebs().max(1);
-            let chip = geometry.chip_blocks();
-            let of_chip = if chip > budget.pebs { format!(" of a chip with {chip}") } else { String::new() };
+            let lebs = peb_budget(geometry).available_lebs().max(1);
             Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
                 .command("ubiformat /dev/mtd0")
                 .command("ubiattach -p /dev/mtd0")
@@ -402,10 +423,7 @@ fn make_point(
                     size(peb)
                 ))
                 .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
-                .rests_on(format!(
-                    "{} PEBs{of_chip}, of which {} are kept for bad blocks and {} for UBI itself",
-                    budget.pebs, budget.bad_reserve, budget.own
-                ))
+                .rests_on(pebs_by_use(geometry))
                 .unless(
                     "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
                 )
@@ -537,12 +555,7 @@ fn scrub_point(
 ) -> Result<Point, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
-    // What is simulated stands for all of the partition, and UBI's reserve for bad blocks is in proportion.
-    let config = board.on_partition_with(
-        library,
-        bytes,
-        &["filesystem.ubi_bad_limit_of_partition=true".to_owned()],
-    )?;
+    let config = board.on_sample(library, bytes, geometry)?;
     let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
     let chip = Chip::of_config(&config)?;
     let ecc = own_ecc(&config, &chip, geometry).unwrap_or_else(|| "the setup's ECC".to_owned());

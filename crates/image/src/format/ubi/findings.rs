@@ -80,7 +80,7 @@ impl Device {
             finding.leb_offset = Some(vid_at);
             findings.push(finding);
         }
-        if let Some(mut finding) = self.judge_claim(peb) {
+        if let Some(mut finding) = self.judge_claim(peb).filter(|_| !self.is_of_other_image(peb)) {
             finding.leb_offset = Some(vid_at);
             findings.push(finding);
         }
@@ -176,20 +176,22 @@ impl Device {
         format!("LEB {} of volume {name}", vid.lnum)
     }
 
-    /// One finding for all PEBs of another image. 0 is any image.
-    fn report_image_seq(&self, origin: &Origin, report: &mut CheckReport) {
+    /// True when a PEB has another image sequence number than the first one. 0 is any image.
+    fn is_of_other_image(&self, peb: &PebVerdict) -> bool {
         let own = self.survey.image_seq();
-        let others = (0..).zip(self.survey.pebs()).filter_map(|(pnum, peb)| match peb.ec {
-            HeaderState::Good(ec) if ![own, 0].contains(&ec.image_seq) && own != 0 => {
-                Some((pnum, ec.image_seq))
-            }
-            _ => None,
-        });
-        let others: Vec<(u32, u32)> = others.collect();
-        let Some(&(pnum, seq)) = others.first() else { return };
+        matches!(peb.ec, HeaderState::Good(ec) if own != 0 && ec.image_seq != 0 && ec.image_seq != own)
+    }
+
+    /// One finding for all PEBs of another image.
+    fn report_image_seq(&self, origin: &Origin, report: &mut CheckReport) {
+        let others = (0..).zip(self.survey.pebs()).filter(|(_, peb)| self.is_of_other_image(peb));
+        let others: Vec<(u32, &PebVerdict)> = others.collect();
+        let Some(&(pnum, PebVerdict { ec: HeaderState::Good(ec), .. })) = others.first() else { return };
         let what = format!(
-            "{} of another image: image sequence number {seq}, the first has {own}",
-            count(others.len() as u64, "PEB")
+            "{} of another image: image sequence number {}, the first has {}",
+            count(others.len() as u64, "PEB"),
+            ec.image_seq,
+            self.survey.image_seq()
         );
         let consequence = "Linux does not attach the device (-EINVAL): flash the image with ubiformat, or erase the flash first";
         let mut finding = ubi(Severity::Damaged, "EC header", what, consequence);

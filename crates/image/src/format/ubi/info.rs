@@ -178,6 +178,12 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
     if read.is_err() || bytes.iter().all(|&byte| byte == 0xFF) {
         return None;
     }
+    if bytes.starts_with(&NODE_MAGIC) && len < HEAD_BYTES {
+        return Some(
+            "a node of UBIFS, whose LEBs are larger: `image extract` writes the volume into a file"
+                .to_owned(),
+        );
+    }
     if bytes.starts_with(&NODE_MAGIC) {
         let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
         return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
