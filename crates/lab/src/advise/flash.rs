@@ -621,6 +621,30 @@ fn scrub_point(
 mod tests {
     use super::*;
 
+    /// All bad blocks of the chip may be in the partition, and a sample of it has a share of the reserve.
+    #[test]
+    fn ubi_keeps_eraseblocks_for_the_bad_blocks_of_the_whole_chip() {
+        let library = Library::built_in();
+        let board = Board::named(&library, Path::new("imx6-mx30lf2g18ac"), &[]).unwrap();
+        let wired = |config: &Config| {
+            let options = RigOptions { stores: false, ..RigOptions::default() };
+            rig::wire(&library, config, options).unwrap().device.geometry().clone()
+        };
+        let geometry = wired(&board.on_partition(&library, 64 << 20).unwrap());
+        let point = make_point(&library, &board, FilesystemKind::Ubifs, &geometry).unwrap();
+        let kept = "512 PEBs of a chip with 2048, of which 40 are kept for bad blocks and 4 for UBI itself";
+        assert!(point.rests_on.iter().any(|line| line == kept), "{point:?}");
+        assert!(point.commands.iter().any(|command| command.contains(" -c 468 ")), "{point:?}");
+        let sample = board.on_sample(&library, 32 << 20, &geometry).unwrap();
+        let own = Filesystem::of_setup(&sample).unwrap();
+        assert_eq!((own.ubi_max_bad_per_1024, own.ubi_bad_limit_of_partition), (80, true));
+        assert!(
+            !Filesystem::of_setup(&board.on_sample(&library, 64 << 20, &geometry).unwrap())
+                .unwrap()
+                .ubi_bad_limit_of_partition
+        );
+    }
+
     /// The ECC of the setup is judged as well, and scrubbing rests on the same ECC and says the wear.
     #[test]
     fn ecc_and_scrubbing_say_what_they_rest_on() {
