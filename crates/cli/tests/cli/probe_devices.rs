@@ -6,7 +6,7 @@ use crate::probe::{killed, noise, started};
 use crate::served::{Loop, has};
 use crate::support::{Run, finish, floatgate, fresh};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
