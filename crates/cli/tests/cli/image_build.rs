@@ -291,7 +291,7 @@ fn a_jffs2_needs_no_page_size_and_each_file_says_how_it_goes_back_to_flash() {
     let nor = "`flashcp nor.jffs2 /dev/mtdN`";
     let nand = "`flash_erase -j /dev/mtdN 0 0 && nandwrite -p /dev/mtdN nand.jffs2`";
     let lines = [
-        ("image build small.tar -o nor.jffs2 --format jffs2 --peb-size 16KiB", nor),
+        ("image build small.tar -o nor.jffs2 --format jffs2 --peb-size 16KiB --pad 256KiB", nor),
         ("image mkdir nor.jffs2 /etc", nor),
         ("image setxattr nor.jffs2 /hostname user.origin factory", nor),
         ("image rm nor.jffs2 /etc -r", nor),

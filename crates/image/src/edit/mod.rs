@@ -130,6 +130,17 @@ pub enum TooSmall {
     Journal(u64),
 }
 
+impl TooSmall {
+    /// The reason that a refused field of the superblock is, if it is one.
+    fn of_superblock(field: &str, value: u64) -> Option<Self> {
+        match field {
+            "LEBs" => Some(Self::Lebs(value)),
+            "journal size" => Some(Self::Journal(value)),
+            _ => None,
+        }
+    }
+}
+
 /// Size of a volume, and of the flash around it, that makes a change possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededGrowth {
@@ -189,18 +200,17 @@ impl EditError {
 
     /// The failure of a mount for writing.
     fn of_mount(error: ImageError) -> Self {
-        match error {
+        let why = match &error {
             ImageError::Ubifs(ubifs::Error::Node {
                 lnum: 0,
                 source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
                 ..
-            }) if field == "LEBs" => Self::TooSmall { why: TooSmall::Lebs(value), growth: None },
-            ImageError::Ubifs(ubifs::Error::Node {
-                lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
-                ..
-            }) if field == "journal size" => Self::TooSmall { why: TooSmall::Journal(value), growth: None },
-            error => Self::Image(error),
+            }) => TooSmall::of_superblock(field, *value),
+            _ => None,
+        };
+        match why {
+            Some(why) => Self::TooSmall { why, growth: None },
+            None => Self::Image(error),
         }
     }
 
