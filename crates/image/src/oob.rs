@@ -42,12 +42,12 @@ pub struct CorrectedRegion {
     numbers: Range<u64>,
 }
 
-/// What the ECC of a region did.
+/// Result of the ECC of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "ecc", content = "report", rename_all = "kebab-case")]
 pub enum RegionOutcome {
     /// The pages were corrected.
-    Code(DecodeReport),
+    Code(Box<DecodeReport>),
     /// The OOB holds no ECC: the pages are as they were read.
     None,
     /// The OOB holds bytes that no code explains: the pages are as they were read.
@@ -233,7 +233,7 @@ pub(super) fn correct(
         let marked = report.bad_blocks.as_ref().filter(|_| !report.too_many_bad());
         bad_blocks.extend(marked.iter().flat_map(|marked| &marked.bad));
         let outcome = match ecc {
-            RegionEcc::Code(_) => RegionOutcome::Code(report),
+            RegionEcc::Code(_) => RegionOutcome::Code(Box::new(report)),
             RegionEcc::None => RegionOutcome::None,
             RegionEcc::Unknown => RegionOutcome::Unknown,
         };

@@ -77,7 +77,7 @@ pub(super) enum Protection {
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(None, args.format)?;
     let (regions, detection) = match args.code.code()? {
-        Some(_) => (Regions::one(RegionEcc::Code(args.code.scheme(&args.geometry)?)), None),
+        Some(_) => (Regions::one(RegionEcc::Code(Box::new(args.code.scheme(&args.geometry)?))), None),
         None => {
             let detection = args.detect()?;
             (detection.regions.clone(), Some(detection))

@@ -39,7 +39,7 @@ pub fn decode(
     options: DecodeOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<DecodeReport, EccError> {
-    let regions = Regions::one(RegionEcc::Code(scheme.clone()));
+    let regions = Regions::one(RegionEcc::Code(Box::new(scheme.clone())));
     only(decode_regions(scheme.geometry(), &regions, dump, out, options, progress)?)
 }
 
@@ -118,7 +118,7 @@ pub fn decode_regions(
     Ok(reports.collect())
 }
 
-/// What is done of a region.
+/// Progress in a region.
 #[derive(Default)]
 struct Part {
     tally: Tally,

@@ -24,7 +24,7 @@ const DAMAGED_RUN: usize = 4;
 #[derive(Clone, Debug)]
 pub enum RegionEcc {
     /// A code explains the pages.
-    Code(Scheme),
+    Code(Box<Scheme>),
     /// The OOB holds no ECC: it does not depend on the data.
     None,
     /// No code that is known explains the OOB.
@@ -120,7 +120,7 @@ pub(super) fn find(schemes: &[Scheme], sample: &Sample) -> Regions {
     join(&mut runs);
     let regions = runs.into_iter().map(|run| {
         let ecc = match run.state {
-            State::Code(code) => RegionEcc::Code(codes[code].clone().as_found()),
+            State::Code(code) => RegionEcc::Code(Box::new(codes[code].clone().into_found())),
             _ if hold_ecc(&sample.groups[run.groups.clone()]) => RegionEcc::Unknown,
             _ => RegionEcc::None,
         };

@@ -48,7 +48,7 @@ impl Scheme {
     }
 
     /// The same scheme, which was found out: a page that speaks against it stays as it was read.
-    pub(super) fn as_found(self) -> Self {
+    pub(super) fn into_found(self) -> Self {
         Self { is_found: true, ..self }
     }
 
