@@ -204,8 +204,8 @@ fn members_of_a_design_that_is_not_done_are_not_measured_again() {
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_has_the_rows_of_the_csv() {
-    use parquet::file::reader::{FileReader as _, SerializedFileReader};
-    use parquet::record::Field;
+    use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use ::parquet::record::Field;
     use serde_json::{Value, json};
     let results = swept(&SPEC.replace("\"1-1-8\"", "\"8x\""));
     let mut file = tempfile::tempfile().unwrap();
