@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::{Authenticate, probe};
 use serde::Serialize;
 
@@ -9,12 +10,16 @@ use super::detect::{Content, Found, PageShape};
 use super::format::jffs2;
 pub use super::format::jffs2::info::Jffs2Info;
 use super::format::jffs2::info::jffs2_info;
+use super::format::ubi::Device;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
 use super::format::ubi::info::{damage, ubi_info};
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
-use super::format::ubifs::info::{is_cut_off, ubifs_info};
+use super::format::ubifs::info::{missing_lebs, ubifs_info};
 use super::{Corrected, Image, ImageError, Selection};
 use crate::words::count;
+
+/// What a description of an image leaves out.
+const NOT_READ: &str = "names and data of files were not read: `floatgate image check` reads them";
 
 /// Contents of a file: images, volumes and filesystems.
 #[derive(Clone, Debug, Serialize)]
@@ -51,6 +56,8 @@ pub struct OneImage {
     /// It is a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
+    /// The file ends within an eraseblock of a UBI device.
+    pub cut: Option<String>,
     /// Damage, or the reason for which more cannot be said.
     pub damage: Option<String>,
 }
@@ -99,7 +106,8 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
     let len = image.own_bytes(found);
-    let mut one = OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
+    let mut one =
+        OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None };
     match &found.content {
         Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
             Ok(fs) => one.jffs2 = Some(jffs2_info(image, found, *shape, fs)?),
@@ -113,7 +121,8 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
             let there = u32::try_from(found.len / u64::from(*leb_bytes)).unwrap_or(u32::MAX);
             match &mut one.ubifs {
                 Some(ubifs) => {
-                    ubifs.lebs_there = Some(there).filter(|&lebs| lebs < ubifs.lebs && is_cut_off(volume));
+                    ubifs.lebs_there =
+                        Some(there).filter(|&lebs| lebs < ubifs.lebs && missing_lebs(volume).0 != Some(0));
                 }
                 None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
             }
@@ -122,6 +131,9 @@ fn describe(image: &Image, found: &Found, authenticate: &Authenticate) -> Result
             Ok(ubi) => {
                 one.damage = damage(&ubi);
                 one.ubi = Some(ubi_info(ubi, authenticate));
+                let mut window = Window::new(image.store()?, found.offset, found.len);
+                one.cut =
+                    Device::read(&mut window, found).ok().and_then(|device| Some(device.cut()?.to_string()));
             }
             Err(error) => one.damage = Some(error.to_string()),
         },
@@ -150,7 +162,7 @@ impl fmt::Display for ImageInfo {
         for image in &self.images {
             image.fmt(f)?;
         }
-        Ok(())
+        if self.images.is_empty() { Ok(()) } else { writeln!(f, "{NOT_READ}") }
     }
 }
 
@@ -186,6 +198,9 @@ impl fmt::Display for OneImage {
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
             writeln!(f, "  damaged: {damage}")?;
+        }
+        if let Some(cut) = &self.cut {
+            writeln!(f, "  {cut}")?;
         }
         if let Some(jffs2) = &self.jffs2 {
             jffs2.fmt(f)?;

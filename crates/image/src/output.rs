@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::host::open_to_write;
+
 /// Permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
@@ -451,7 +453,7 @@ fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> 
 
 /// Opens a device for writing. It may have become another file meanwhile: that one is not touched.
 fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
-    let file = File::options().write(true).open(path).map_err(OutputError::host(path))?;
+    let file = open_to_write(path).map_err(OutputError::host(path))?;
     let opened = file.metadata().map_err(OutputError::host(path))?;
     if (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino()) {
         return Ok(file);

@@ -5,7 +5,7 @@ use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::Access;
 use floatgate_image::check::{CheckReport, Outcome as Found, check};
-use floatgate_image::repair::{Grown, Method, RepairReport, Repaired, repair};
+use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use std::process::ExitCode;
   floatgate image check rootfs.ubi --repair repaired.ubi
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
-Exit status 0: clean, as far as the image tells; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
+Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; or nothing tells whether what follows a JFFS2 was part of it; 2: damaged. \
 A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -43,17 +43,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let report = check(&image, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "findings", || text(&report))?;
-    Ok(exit_code(report.outcome))
+    Ok(ExitCode::from(report.status().code()))
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
     let report = repair(args.image.file()?, out, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
-    Ok(match report.outcome {
-        Repaired::Intact | Repaired::Wholly => ExitCode::SUCCESS,
-        Repaired::WithLosses => ExitCode::from(1),
-    })
+    Ok(ExitCode::from(report.status().code()))
 }
 
 fn repaired(out: &Path, report: &RepairReport) -> String {
@@ -107,14 +104,6 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
         text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);
     }
     text + &untold.unwrap_or_default()
-}
-
-fn exit_code(outcome: Found) -> ExitCode {
-    match outcome {
-        Found::Clean => ExitCode::SUCCESS,
-        Found::Recoverable => ExitCode::from(1),
-        Found::Damaged => ExitCode::from(2),
-    }
 }
 
 fn text(report: &CheckReport) -> String {

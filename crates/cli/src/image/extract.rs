@@ -155,7 +155,7 @@ impl Args {
             tell_notes(&extracted.notes);
             tell_losses("not restored bit for bit", &extracted.losses);
         }
-        Ok(if extracted.losses.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        Ok(ExitCode::from(extracted.status().code()))
     }
 }
 

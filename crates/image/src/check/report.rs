@@ -231,6 +231,8 @@ pub struct CheckReport {
     pub unlisted: u64,
     /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
     pub unknown: Vec<Part>,
+    /// Those of them that stand where a JFFS2 would go on.
+    pub may_be_lost: Vec<Part>,
 }
 
 impl CheckReport {

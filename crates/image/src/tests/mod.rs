@@ -13,6 +13,7 @@ mod oob;
 mod protected;
 mod sides;
 mod tree;
+mod truth;
 mod volumes;
 
 use std::fs::File;

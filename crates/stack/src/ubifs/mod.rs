@@ -32,8 +32,8 @@ pub use error::{Error, Result};
 pub use files::{Behaviour, Ubifs};
 pub use layout::Head;
 pub use limits::Limits;
-pub use mount::{FormatOptions, FormatStyle, MasterState, MountOptions, probe};
+pub use mount::{FormatOptions, FormatStyle, MIN_LEBS, MasterState, MountOptions, probe};
 pub use structure::Structure;
 pub use survey::{
-    Change, Child, DataBlock, Event, File, Moment, Problem, Severity, StoredBlock, Survey, Tree,
+    Change, Child, DataBlock, Event, File, Moment, Problem, Severity, StoredBlock, Survey, Tree, entry_bytes,
 };

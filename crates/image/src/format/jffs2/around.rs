@@ -15,7 +15,7 @@ use crate::{Image, ImageError, Part};
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn around(
+pub(crate) fn around(
     image: &Image,
     found: &Found,
     shape: &Jffs2Shape,

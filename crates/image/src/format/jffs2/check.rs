@@ -32,6 +32,8 @@ const SHIFTED: &str = "the eraseblocks behind are shifted: Linux does not read t
 
 const ERASED_IN_PART: &str = "power went away while it was written or erased: Linux erases it; or something else has overwritten nodes";
 
+const ERASED_BETWEEN: &str = "something has erased nodes: what they held is missing, or older";
+
 const OVERWRITTEN: &str =
     "something has overwritten it: what nodes held there is missing, or older; or other data begin there";
 
@@ -161,6 +163,9 @@ fn note_around(
         finding.offset = Some(start);
         report.add(finding);
         report.unknown.push(part);
+        if place == "behind" {
+            report.may_be_lost.push(part);
+        }
     }
     Ok(())
 }
@@ -473,6 +478,7 @@ impl<'c> Check<'c> {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
                 Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
                 Fault::NoNode { .. } => OVERWRITTEN,
+                Fault::Gap { .. } => ERASED_BETWEEN,
                 Fault::SameVersion { name: Some(_), .. } => BY_CHANCE_APPENDED,
                 Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,

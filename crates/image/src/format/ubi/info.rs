@@ -12,7 +12,8 @@ use serde::Serialize;
 use crate::FileUbi;
 use crate::content::{HEAD_BYTES, format_of};
 use crate::extract::show_name;
-use crate::format::ubifs::info::{UbifsInfo, ubifs_info};
+use crate::format::ubifs::check::too_few_lebs;
+use crate::format::ubifs::info::{UbifsInfo, missing_lebs, ubifs_info};
 use crate::info::size;
 use crate::words::count;
 
@@ -74,6 +75,8 @@ pub struct OneVolume {
     pub autoresize: bool,
     /// An update was cut off.
     pub update_unfinished: bool,
+    /// LEBs of a static volume with data that are missing or fail their CRC, or cannot be told.
+    pub damaged: bool,
     /// The filesystem in it.
     pub ubifs: Option<UbifsInfo>,
     /// Kind of content by its first bytes, where it is no UBIFS.
@@ -136,6 +139,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
         used_bytes: is_static.then_some(volume.used_bytes),
         autoresize: volume.flags.contains(VolumeFlags::AUTORESIZE),
         update_unfinished: volume.update_marker,
+        damaged: volume.corrupted,
         ubifs: None,
         starts_with: None,
     };
@@ -143,7 +147,10 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, authenticate: &Authenticate) -
         Ok(opened) => {
             let (ubifs, mut opened) = ubifs_info(opened, authenticate);
             out.ubifs = ubifs;
-            if out.ubifs.is_none() {
+            if let Some(ubifs) = &mut out.ubifs {
+                ubifs.too_few_lebs = too_few_lebs(ubifs.lebs, volume.reserved_lebs);
+                (ubifs.lebs_missing, opened) = missing_lebs(opened);
+            } else {
                 out.starts_with = first_bytes(&mut opened);
             }
             (out, opened.into_ubi())
@@ -246,6 +253,9 @@ impl fmt::Display for OneVolume {
         }
         if self.update_unfinished {
             write!(f, ", an update was cut off")?;
+        }
+        if self.damaged {
+            write!(f, ", LEBs are missing")?;
         }
         writeln!(f)?;
         match (&self.ubifs, &self.starts_with) {

@@ -2,7 +2,7 @@
 
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_stack::fs::FileType;
-use floatgate_stack::ubifs::{Problem, Severity, Structure, Survey, Tree};
+use floatgate_stack::ubifs::{MIN_LEBS, Problem, Severity, Structure, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
 use crate::check::{CheckReport, Finding, Layer, Origin, VolumeCheck};
@@ -55,8 +55,9 @@ pub(crate) fn check_volume<S: Store + 'static>(
     let needed = survey.superblock().map_or(0, |superblock| superblock.leb_count);
     let volume = survey.into_volume();
     // Without UBI the volume is yet to be made.
-    if name.is_some() && needed > volume.geometry().lebs {
-        let what = format!("the filesystem has {needed} LEBs, the volume {}", volume.geometry().lebs);
+    if name.is_some()
+        && let Some(what) = too_few_lebs(needed, volume.geometry().lebs)
+    {
         findings.push((too_small(what), Some((0, 0))));
         checked.mounts = false;
     }
@@ -67,6 +68,14 @@ pub(crate) fn check_volume<S: Store + 'static>(
     }
     findings.into_iter().for_each(|(finding, _)| report.add(finding));
     Ok((checked, volume))
+}
+
+/// Reason for which Linux does not mount a filesystem of some LEBs on a volume with fewer than it has, or than any UBIFS needs.
+pub(crate) fn too_few_lebs(needed: u32, lebs: u32) -> Option<String> {
+    if needed > lebs {
+        return Some(format!("the filesystem has {needed} LEBs, the volume {lebs}"));
+    }
+    (lebs < MIN_LEBS).then(|| format!("the volume has {lebs} LEBs, UBIFS needs at least {MIN_LEBS}"))
 }
 
 fn too_small(what: String) -> Finding {

@@ -18,7 +18,7 @@ const MIN_LOG_LEBS: u32 = 2;
 const MIN_LPT_LEBS: u32 = 2;
 
 /// Fewest LEBs of a filesystem: superblock, master nodes, log, LPT, orphans, main area.
-pub(crate) const MIN_LEBS: u32 = LOG_LEB + MIN_LOG_LEBS + MIN_LPT_LEBS + 1 + 9;
+pub const MIN_LEBS: u32 = LOG_LEB + MIN_LOG_LEBS + MIN_LPT_LEBS + 1 + 9;
 
 /// Bytes of a reference to a LEB of the journal, in the log.
 const REFERENCE_BYTES: u32 = 64;

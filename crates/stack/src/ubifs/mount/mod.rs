@@ -38,6 +38,7 @@ use super::tnc::Tnc;
 use crate::volume::Volume;
 pub(crate) use findings::Findings;
 pub use format::{FormatOptions, FormatStyle};
+pub use geometry::MIN_LEBS;
 use log::read_log;
 use master::SQNUM_WATERMARK;
 pub(crate) use orphans::Orphans;
