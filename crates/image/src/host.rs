@@ -76,3 +76,38 @@ fn may_block(file: &File) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(file)?;
     Ok(rustix::fs::fcntl_setfl(file, flags.difference(OFlags::NONBLOCK))?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_ends_a_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        let Err(error) = read_pipe(&path) else { panic!("nothing writes to it") };
+        assert!(error.to_string().contains("nothing writes to this named pipe"), "{error}");
+        assert!(open_file(&path, false).is_err());
+        assert!(open_file(Path::new("/dev/null"), true).is_err());
+    }
+
+    #[test]
+    fn a_pipe_with_a_writer_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, vec![9; 300_000]).unwrap()
+        });
+        let mut bytes = Vec::new();
+        read_pipe(&path).unwrap().read_to_end(&mut bytes).unwrap();
+        writer.join().unwrap();
+        assert_eq!(bytes, vec![9; 300_000]);
+    }
+}

@@ -12,6 +12,9 @@ use crate::{Image, Selection};
 /// Beginning of the names of directories and files that a repair makes for files that have lost theirs.
 const LOST: &str = "lost";
 
+/// The highest number of nanoseconds beside seconds.
+const NANOSECONDS: u32 = 999_999_999;
+
 /// A file as an extraction restores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
@@ -42,6 +45,11 @@ impl Inventory {
         let losses = extracted.into_iter().flat_map(|extracted| extracted.losses);
         inventory.damaged = losses.map(|loss| loss.path).collect();
         inventory
+    }
+
+    /// True when there is anything but a root directory.
+    pub(crate) fn has_files(&self) -> bool {
+        self.items.len() > 1
     }
 
     /// True when files were restored here, and none of them there.
@@ -86,7 +94,8 @@ impl Inventory {
         let item = Item {
             mode: attributes.mode,
             owner: (attributes.uid, attributes.gid),
-            changed: (attributes.mtime.seconds, attributes.mtime.nanoseconds),
+            // A repair makes impossible nanoseconds possible.
+            changed: (attributes.mtime.seconds, attributes.mtime.nanoseconds.min(NANOSECONDS)),
             xattrs: entry.xattrs.to_vec(),
             target: entry.target.map(<[u8]>::to_vec),
             contents,
@@ -120,6 +129,10 @@ impl Target for Inventory {
     }
 
     fn file(&mut self, entry: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
+        // A volume without a filesystem, which has no inode: a repair copies its LEBs and says which are lost.
+        if entry.attributes.inode == 0 {
+            return Ok(Vec::new());
+        }
         let hash = hash(contents);
         self.add(entry, hash)
     }

@@ -32,6 +32,7 @@ use super::edit::Pending;
 use super::format::jffs2;
 use super::format::jffs2::shifts::{Splice, Splices};
 use super::format::jffs2::write::Extent;
+use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
 use super::host::{open_file, read_pipe};
 use super::info::size;
@@ -585,10 +586,10 @@ impl Image {
     /// As [`volume`](Self::volume) for reading, whatever is damaged in it and in the device around it.
     pub(super) fn remains(&self, selection: &Selection) -> Result<Remains, ImageError> {
         let found = self.choose(selection)?;
-        if let Content::Ubifs { .. } = found.content {
-            let volume = self.volume(selection)?;
-            let end = volume.geometry().lebs;
-            return Ok(Remains { volume, nameless: end..end, damage: Vec::new() });
+        if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
+            let window = Window::new(self.store()?, found.offset, found.len);
+            let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
+            return Ok(Remains { nameless: volume.nameless(), volume: Box::new(volume), damage: Vec::new() });
         }
         let mut ubi = self.attach_remains(&found)?;
         let id = choose_remains(&mut ubi, selection)?;

@@ -259,3 +259,52 @@ impl DirectoryTarget {
         fs::mknodat(self.current(), name, kind, Mode::RUSR | Mode::WUSR, fs::makedev(major, minor))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::extract::source::without_inode;
+
+    struct Nothing;
+
+    impl Contents for Nothing {
+        fn size(&self) -> u64 {
+            0
+        }
+
+        fn next_piece(&mut self) -> Option<(u64, &[u8])> {
+            None
+        }
+
+        fn damage(&mut self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// Permissions and losses of a program of an owner that is extracted.
+    fn program(owner: (u32, u32), owners: bool) -> (u32, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = DirectoryTarget::new(folder.path(), owners).unwrap();
+        let mut attributes = without_inode(5, FileType::Regular, 0);
+        (attributes.mode, attributes.uid, attributes.gid) = (0o106_755, owner.0, owner.1);
+        let path = [b"su".to_vec()];
+        let entry = Entry { path: &path, attributes: &attributes, xattrs: &[], target: None };
+        let losses = target.file(&entry, &mut Nothing).unwrap();
+        (folder.path().join("su").metadata().unwrap().mode() & 0o7777, losses)
+    }
+
+    #[test]
+    fn a_program_of_another_owner_loses_its_set_id_bits() {
+        let own = tempfile::tempfile().unwrap().metadata().unwrap();
+        let (uid, gid) = (own.uid(), own.gid());
+        assert_eq!(program((uid, gid), false), (0o6755, Vec::new()), "it belongs to its owner");
+        for other in [(uid + 1, gid), (uid, gid + 1)] {
+            assert_eq!(program(other, false), (0o755, vec![NO_SET_ID.to_owned()]));
+        }
+        let (mode, losses) = program((uid + 1, gid + 1), true);
+        let is_given_away = uid == 0;
+        assert_eq!((mode, losses.is_empty()), (if is_given_away { 0o6755 } else { 0o755 }, is_given_away));
+    }
+}

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::check::{CheckReport, Finding, Origin, Outcome, open_volume};
 use crate::detect::{Content, Found, Jffs2Shape};
-use crate::format::jffs2::around::around;
+use crate::format::jffs2::around::{around, continuation};
 use crate::format::jffs2::history::Mounted;
 use crate::format::jffs2::{self, FileJffs2};
 use crate::format::ubi::Device;
@@ -205,8 +205,9 @@ fn device_losses(
         .collect();
     let is_of_files = |volume: &String| with_files.contains(volume);
     let is_lost = |finding: &Finding| match finding.structure {
+        // No LEB is missing where all that is in use is in front of the end.
+        DEVICE => finding.severity == Outcome::Damaged || finding.peb.is_none(),
         _ if finding.severity != Outcome::Damaged => false,
-        DEVICE => true,
         STATIC_VOLUME => finding.leb.is_none() || finding.volume.as_ref().is_some_and(is_of_files),
         _ => false,
     };
@@ -227,7 +228,7 @@ fn overwritten(
     fs: &FileJffs2,
 ) -> Result<Option<Loss>, ImageError> {
     let [_, behind] = around(image, found, shape, fs)?;
-    Ok(behind.map(|part| {
+    Ok(continuation(image, found, behind).map(|part| {
         let (start, end) = (part.offset, part.end());
         let what = format!(
             "bytes {start} to {end} behind the nodes are neither nodes nor erased flash: other data, or files that were there are missing"

@@ -3,7 +3,7 @@
 //!
 //! Exempt is a damage that leaves a state which the filesystem itself could have left: see [`Damage::is_unseen`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use floatgate_media::jffs2::Endian;
@@ -94,6 +94,10 @@ impl Sample {
         let bytes = super::jffs2::made(geometry, Endian::Little, summaries, 3, 300_000);
         let block = geometry.erase_bytes as usize;
         Self::new(name, bytes, (block, geometry.write_bytes.max(512) as usize), false)
+    }
+
+    fn copy(&self) -> Self {
+        Self { bytes: self.bytes.clone(), truth: self.truth.clone(), ..*self }
     }
 
     fn damage(&self, kind: Kind, random: &mut Random) -> (Vec<u8>, Damage) {
@@ -201,7 +205,7 @@ struct Figures {
     /// Contents differ as after a power cut, and nothing tells.
     exempt: u32,
     repaired: u32,
-    not_repaired: BTreeMap<String, u32>,
+    not_repaired: BTreeMap<String, Vec<String>>,
     /// Files that only an extraction restores, which the repair lists.
     kept_less: u32,
     wrong: Vec<String>,
@@ -248,7 +252,7 @@ impl Figures {
                 ));
             }
         }
-        self.repair(sample, bytes, damage, (&found, &extracted, differs));
+        self.repair(sample, bytes, damage, (&found, &extracted));
     }
 
     fn repair(
@@ -256,7 +260,7 @@ impl Figures {
         sample: &Sample,
         bytes: &[u8],
         damage: &Damage,
-        (found, losses, differs): (&BTreeMap<String, Kept>, &Extracted, bool),
+        (found, losses): (&BTreeMap<String, Kept>, &Extracted),
     ) {
         let folder = tempfile::tempdir().unwrap();
         let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
@@ -265,7 +269,7 @@ impl Figures {
             Ok(report) => report,
             Err(error) => {
                 assert!(!to.exists());
-                *self.not_repaired.entry(error.to_string()).or_default() += 1;
+                self.not_repaired.entry(error.to_string()).or_default().push(damage.what.clone());
                 return;
             }
         };
@@ -276,14 +280,20 @@ impl Figures {
         if clean.status() == Status::Bad {
             self.wrong.push(format!("{what}: the repaired image is damaged: {:?}", clean.findings));
         }
-        if differs && report.status() == Status::Good && !damage.is_unseen(sample) {
-            self.wrong.push(format!("{what}: repaired, and \"nothing is lost\""));
-        }
         let Ok((memory, _)) = extracted(&out) else {
             self.wrong.push(format!("{what}: the repaired image is not extracted"));
             return;
         };
         let after = resolved(&memory);
+        if after != sample.truth && report.status() == Status::Good && !damage.is_unseen(sample) {
+            let first = memory.differences(&Memory { files: sample.truth.clone() });
+            self.wrong.push(format!(
+                "{what}: repaired, and \"nothing is lost\": {:?} {:?} {:?}",
+                first.first(),
+                report.losses,
+                report.before.findings
+            ));
+        }
         self.compare(what, found, losses, &after, &report);
     }
 
@@ -340,6 +350,243 @@ fn campaign(samples: &[Sample], seeds: Range<u64>) -> Figures {
         }
     }
     figures
+}
+
+/// Statuses of a check and of an extraction.
+fn statuses(bytes: &[u8]) -> [Status; 2] {
+    let checked = check(&open(bytes), &Selection::default()).map_or(Status::Bad, |report| report.status());
+    [checked, extracted(bytes).map_or(Status::Bad, |(_, extracted)| extracted.status())]
+}
+
+/// A repair of some bytes, and the new ones.
+fn repaired(bytes: &[u8]) -> Result<(RepairReport, Vec<u8>), ImageError> {
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
+    std::fs::write(&from, bytes).unwrap();
+    let report = repair(&from, &to, &Selection::default())?;
+    Ok((report, std::fs::read(&to).unwrap()))
+}
+
+/// Bytes of headers in a PEB of the samples.
+const VID_AT: usize = 256;
+const DATA_AT: usize = 512;
+
+/// First bytes of the PEBs that hold LEBs of a volume.
+fn pebs_of(sample: &Sample, volume: u32) -> Vec<usize> {
+    let pebs = (0..sample.bytes.len()).step_by(sample.block);
+    let is_of =
+        |at: &usize| super::vid_header(&sample.bytes[*at..]).is_some_and(|vid| vid.volume_id == volume);
+    pebs.filter(is_of).collect()
+}
+
+#[test]
+fn a_cut_file_is_told() {
+    let sample = Sample::ubi("cut", true, true);
+    let (files, fixed) = (pebs_of(&sample, 0), pebs_of(&sample, 1));
+    let last = *files.last().unwrap();
+    // Behind the superblock, within the filesystem, at its end, within the static volume and before it.
+    let ends = [3 * sample.block + 700, last + 600, fixed[0], fixed[0] + 900, fixed[3]];
+    for end in ends {
+        let bytes = &sample.bytes[..end];
+        assert!(!statuses(bytes).contains(&Status::Good), "{end}: {:?}", statuses(bytes));
+        let cut = info(&open(bytes)).unwrap().to_string();
+        if end % sample.block != 0 {
+            assert!(cut.contains("the file is cut: it ends"), "{end}: {cut}");
+        }
+        if let Ok((report, _)) = repaired(bytes) {
+            assert_eq!(report.status(), Status::Told, "{end}: {:?}", report.losses);
+        }
+    }
+    let live = Sample::ubi("live", false, false);
+    for pebs in [28, 60] {
+        let short = &live.bytes[..pebs * live.block];
+        assert!(!statuses(short).contains(&Status::Good), "{pebs}: {:?}", statuses(short));
+    }
+    let empty = &sample.bytes[..2 * sample.block];
+    assert!(!statuses(empty).contains(&Status::Good), "{:?}", statuses(empty));
+}
+
+#[test]
+fn an_extraction_tells_that_a_static_volume_fails_its_crc() {
+    let bare = super::bare(200);
+    let geometry = Geometry::nand_512(240);
+    let mut bytes = device(&geometry, 7, |ubi| {
+        let fixed = NewVolume { volume_type: VolumeType::Static, ..NewVolume::dynamic("kern", 200) };
+        let id = ubi.create_volume(&fixed).unwrap();
+        let mut update = ubi.update_volume(id, bare.len() as u64).unwrap();
+        update.write(&bare).unwrap();
+        update.finish().unwrap();
+    });
+    assert_eq!(statuses(&bytes), [Status::Good; 2]);
+    // The end of a LEB in which nothing is written.
+    let block = geometry.erase_bytes as usize;
+    let is_first = |peb: &[u8]| super::vid_header(peb).is_some_and(|vid| (vid.volume_id, vid.lnum) == (0, 1));
+    let peb = bytes.chunks(block).position(is_first).unwrap();
+    bytes[(peb + 1) * block - 5] = 0x7F;
+    assert_eq!(statuses(&bytes), [Status::Bad, Status::Told]);
+}
+
+#[test]
+fn fewer_lebs_than_ubifs_needs_are_told() {
+    let geometry = Geometry::nand_512(40);
+    let lebs = 20;
+    let bytes = device(&geometry, 7, |ubi| {
+        ubi.create_volume(&NewVolume::dynamic("root", lebs)).unwrap();
+    });
+    let bytes = format(bytes, &geometry, 0, true, |_| {});
+    let mut bytes = in_order(&bytes, &geometry);
+    // The records of the volume, with 14 LEBs: no LEB behind them is mapped.
+    let block = geometry.erase_bytes as usize;
+    for copy in 0..2 {
+        let record = &mut bytes[copy * block + DATA_AT..][..172];
+        assert_eq!(record[..4], lebs.to_be_bytes());
+        record[..4].copy_from_slice(&14u32.to_be_bytes());
+        let sum = floatgate_media::crc::ubi(&record[..168]);
+        record[168..].copy_from_slice(&sum.to_be_bytes());
+    }
+    let superblock_lebs = |bytes: &[u8]| info(&open(bytes)).unwrap().images[0].ubi.clone().unwrap();
+    let volume = superblock_lebs(&bytes).volumes.remove(0);
+    assert!(volume.ubifs.unwrap().too_few_lebs.is_some());
+    assert_eq!(check(&open(&bytes), &Selection::default()).unwrap().status(), Status::Bad);
+    let (report, out) = repaired(&bytes).unwrap();
+    assert!(report.grown.iter().any(|grown| grown.lebs >= 17), "{report:?}");
+    assert_eq!(statuses(&out), [Status::Good; 2]);
+}
+
+/// A PEB that is overwritten as a whole may hold a LEB that nothing names any more.
+#[test]
+fn an_overwritten_peb_costs_a_repair_no_more_than_an_extraction() {
+    for sample in [Sample::ubi("UBI", true, false), Sample::ubi("UBI with a journal", false, false)] {
+        let mut figures = Figures::default();
+        for start in pebs_of(&sample, 0).into_iter().step_by(3) {
+            let mut bytes = sample.bytes.clone();
+            bytes[start + VID_AT..start + sample.block].fill(0xAA);
+            let range = start..start + sample.block;
+            let damage = Damage { what: format!("{range:?}"), range, kind: Kind::Overwritten };
+            figures.judge(&sample, &bytes, &damage);
+        }
+        assert_eq!((figures.kept_less, figures.wrong.as_slice()), (0, &[][..]), "{}", sample.name);
+    }
+}
+
+#[test]
+fn copies_of_the_volume_table_are_padded_alike() {
+    let sample = Sample::ubi("UBI", true, false);
+    let mut bytes = sample.bytes.clone();
+    let (table, end) = (DATA_AT, DATA_AT + sample.block);
+    let len = (sample.block - DATA_AT) / 172 * 172;
+    let padded = len.next_multiple_of(512).min(sample.block - DATA_AT);
+    // As `ubinize` pads it.
+    for copy in [table, end] {
+        bytes[copy + len..copy + padded].fill(0xFF);
+    }
+    assert_eq!(statuses(&bytes), [Status::Good; 2]);
+    let mut differ = bytes.clone();
+    differ[table + len..table + padded].fill(0);
+    assert_eq!(statuses(&differ), [Status::Told, Status::Good], "Linux says that copy 2 is damaged");
+    bytes[table + 3] ^= 1;
+    for damaged in [bytes, differ] {
+        let (report, out) = repaired(&damaged).unwrap();
+        assert_eq!(report.status(), Status::Good, "{:?}", report.losses);
+        let copies: Vec<&[u8]> = pebs_of(&Sample { bytes: out.clone(), ..sample.copy() }, 0x7FFF_EFFF)
+            .into_iter()
+            .map(|at| &out[at + DATA_AT..at + DATA_AT + padded])
+            .collect();
+        assert_eq!(copies.len(), 2);
+        assert!(copies[0] == copies[1]);
+    }
+}
+
+/// Headers that say with good CRCs that data begin elsewhere.
+#[test]
+fn what_is_no_ubi_afterwards_is_not_written() {
+    let sample = Sample::ubi("UBI", true, false);
+    let mut bytes = sample.bytes.clone();
+    for peb in bytes.chunks_mut(sample.block) {
+        if peb.starts_with(b"UBI#") {
+            peb[20..24].copy_from_slice(&0x7Fu32.to_be_bytes());
+            let sum = floatgate_media::crc::ubi(&peb[..60]);
+            peb[60..64].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    assert_eq!(statuses(&bytes)[0], Status::Bad);
+    if let Ok((report, out)) = repaired(&bytes) {
+        let (memory, _) = extracted(&out).unwrap();
+        let names = |files: &BTreeMap<String, Kept>| {
+            let all = files.keys().map(|path| path.trim_start_matches("/volume-0").to_owned());
+            all.filter(|path| path.len() > 1).collect::<BTreeSet<_>>()
+        };
+        assert_eq!(names(&resolved(&memory)), names(&sample.truth), "{:?}", report.losses);
+        let checked = check(&open(&out), &Selection::default()).unwrap();
+        assert!(checked.images[0].volumes.iter().any(|volume| volume.ubifs && volume.mounts));
+    }
+}
+
+/// First bytes and lengths of the nodes of a kind in a JFFS2 with little-endian numbers.
+fn jffs2_nodes(bytes: &[u8], node_type: u16) -> Vec<(usize, usize)> {
+    let mut nodes = Vec::new();
+    let mut at = 0;
+    while at + 12 <= bytes.len() {
+        let field = |from: usize| u32::from_le_bytes(bytes[at + from..at + from + 4].try_into().unwrap());
+        if bytes[at..at + 2] == [0x85, 0x19] {
+            let len = field(4) as usize;
+            if bytes[at + 2..at + 4] == node_type.to_le_bytes() {
+                nodes.push((at, len));
+            }
+            at += len.next_multiple_of(4).max(4);
+        } else {
+            at += 4;
+        }
+    }
+    nodes
+}
+
+#[test]
+fn nodes_of_a_jffs2_that_are_erased_between_others_are_told() {
+    let sample = Sample::jffs2("JFFS2", &super::jffs2::nor(16, 64 << 10), false);
+    let dirents = jffs2_nodes(&sample.bytes, 0xE001);
+    assert!(dirents.len() > 20);
+    for &(at, len) in dirents.iter().step_by(7) {
+        let mut bytes = sample.bytes.clone();
+        bytes[at..at + len.next_multiple_of(4)].fill(0xFF);
+        assert_eq!(statuses(&bytes), [Status::Bad, Status::Told], "{at}");
+        let (report, out) = repaired(&bytes).unwrap();
+        assert_eq!(report.status(), Status::Told);
+        assert_ne!(statuses(&out)[0], Status::Bad);
+    }
+}
+
+#[test]
+fn an_overwritten_end_of_a_jffs2_is_told() {
+    let sample = Sample::jffs2("JFFS2", &super::jffs2::nor(16, 64 << 10), false);
+    let last = sample.bytes.iter().rposition(|&byte| byte != 0xFF).unwrap() / sample.block * sample.block;
+    let mut bytes = sample.bytes[..last + sample.block].to_vec();
+    bytes[last..].fill(0xAA);
+    let statuses = statuses(&bytes);
+    assert!(!statuses.contains(&Status::Good), "{statuses:?}");
+    assert_eq!(repaired(&bytes).unwrap().0.status(), Status::Told);
+}
+
+/// Linux takes a clean marker with another length than its own for its header alone.
+#[test]
+fn a_clean_marker_hides_no_nodes() {
+    for summaries in [false, true] {
+        let sample = Sample::jffs2("JFFS2", &super::jffs2::nor(16, 64 << 10), summaries);
+        let mut bytes = sample.bytes.clone();
+        for (at, _) in jffs2_nodes(&sample.bytes, 0x2003) {
+            bytes[at + 4..at + 8].copy_from_slice(&32_768u32.to_le_bytes());
+            let sum = floatgate_media::crc::jffs2(&bytes[at..at + 8]);
+            bytes[at + 8..at + 12].copy_from_slice(&sum.to_le_bytes());
+        }
+        assert_ne!(bytes, sample.bytes);
+        let is_whole = |bytes: &[u8]| resolved(&extracted(bytes).unwrap().0) == sample.truth;
+        assert!(is_whole(&bytes));
+        let at = jffs2_nodes(&sample.bytes, 0xE002)[3].0;
+        bytes[at + 12] ^= 1;
+        let (_, out) = repaired(&bytes).unwrap();
+        let (before, after) = (extracted(&bytes).unwrap().0, extracted(&out).unwrap().0);
+        assert_eq!(before.differences(&after), Vec::<String>::new(), "summaries {summaries}");
+    }
 }
 
 #[test]

@@ -32,6 +32,12 @@ pub(crate) fn around(
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
 }
 
+/// The part behind the last node, if it stands where the filesystem would go on: the file begins with it and holds no other image. In a dump
+/// of a chip other data follow as a rule.
+pub(crate) fn continuation(image: &Image, found: &Found, behind: Option<Part>) -> Option<Part> {
+    behind.filter(|_| found.offset == 0 && image.found.len() == 1)
+}
+
 /// Byte behind the last node of a JFFS2, but in its eraseblocks, from which on something else stands, unless the mount tells it as damage.
 ///
 /// # Errors

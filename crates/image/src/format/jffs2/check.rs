@@ -8,7 +8,7 @@ use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
-use super::around::around;
+use super::around::{around, continuation};
 use super::nodes::{Piece, pieces};
 use super::write::Extent;
 use super::{FileJffs2, Jffs2Shape, mount};
@@ -149,6 +149,7 @@ fn note_around(
     let extent = Extent::read(image, found, shape)?;
     let own = image.own_part(found, &extent);
     let [front, behind] = around(image, found, shape, fs)?;
+    report.may_be_lost.extend(continuation(image, found, behind));
     for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
         let Some(part) = part else { continue };
         let (start, end) = (part.offset, part.end());
@@ -163,9 +164,6 @@ fn note_around(
         finding.offset = Some(start);
         report.add(finding);
         report.unknown.push(part);
-        if place == "behind" {
-            report.may_be_lost.push(part);
-        }
     }
     Ok(())
 }

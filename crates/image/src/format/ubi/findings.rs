@@ -8,10 +8,10 @@ use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
 use floatgate_stack::ubifs::Severity;
 
 use super::Device;
-use crate::ImageError;
 use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
 use crate::content::{HEAD_BYTES, begins_ubifs};
 use crate::extract::show_name;
+use crate::{ImageError, Part};
 
 /// Names of structures in findings.
 pub(crate) const DEVICE: &str = "device";
@@ -184,7 +184,7 @@ impl Device {
         format!("LEB {} of volume {name}", vid.lnum)
     }
 
-    /// Makes a finding of a file that ends within a PEB: it is cut, and nothing tells how much is missing. Nothing in use is lost where every
+    /// Makes a finding of a file that is cut. Nothing tells how much is missing, and nothing in use is lost where every
     /// volume says itself what it has, and has that.
     fn report_end(
         &self,
@@ -192,7 +192,15 @@ impl Device {
         origin: &Origin,
         report: &mut CheckReport,
     ) -> Result<(), StoreError> {
-        let Some(cut) = self.cut() else { return Ok(()) };
+        let Some(cut) = self.cut() else {
+            if self.is_without_lebs() && !self.survey.table().lost {
+                let consequence = "the volumes were made empty, or the file is cut";
+                report.add(ubi(Severity::Note, DEVICE, "no volume has any LEB", consequence));
+                let offset = origin.file_byte(self.peb_start(self.survey.peb_count()));
+                report.may_be_lost.push(Part { offset, len: 0 });
+            }
+            return Ok(());
+        };
         let mut open = Vec::new();
         for (id, record) in self.survey.volumes() {
             if !self.tells_its_end(store, id, record)? {
@@ -200,7 +208,7 @@ impl Device {
             }
         }
         let (severity, consequence) = if open.is_empty() {
-            let what = "no LEB in use is behind the end; what is missing of the last PEB reads as erased";
+            let what = "no LEB in use is behind the end; what is missing reads as erased";
             (Severity::Recoverable, what.to_owned())
         } else {
             let which = open.join(", ");

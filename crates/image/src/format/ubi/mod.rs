@@ -28,7 +28,7 @@ pub(crate) struct Device {
     cut_off: Option<u64>,
 }
 
-/// End of a file within a PEB.
+/// End of a file within the last PEB of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
     /// The last PEB.
@@ -47,16 +47,22 @@ impl fmt::Display for Cut {
 }
 
 impl Device {
-    /// End of the file within the last PEB, if it is cut there.
+    /// Place where the file is cut within a PEB, if it is.
     pub(crate) fn cut(&self) -> Option<Cut> {
         let (bytes, pnum) = self.cut_off.zip(self.survey.peb_count().checked_sub(1))?;
         Some(Cut { pnum, bytes, peb_bytes: self.survey.flash().erase_bytes })
     }
 
-    /// True when the image has fewer PEBs than its volumes reserve: it is not a dump of a whole flash.
+    /// True when the image has fewer PEBs than its volumes need: it is not a dump of a whole flash.
     fn is_short(&self) -> bool {
         let reserved: u64 = self.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
         u64::from(self.survey.peb_count()) < reserved + u64::from(LAYOUT_VOLUME_LEBS)
+    }
+
+    /// True when the image ends before the PEBs that its volumes need, and none of these has any LEB.
+    fn is_without_lebs(&self) -> bool {
+        let mut volumes = self.survey.volumes().map(|(id, _)| id);
+        self.is_short() && volumes.all(|id| self.survey.mapped_lebs(id).next().is_none())
     }
 
     /// Reads the headers of all its PEBs, and the volume table.

@@ -340,7 +340,7 @@ impl Names {
         };
         if inode.links != expected && !wrong.file.incomplete {
             let what = format!("the link count of the inode is {}, it should be {expected}", inode.links);
-            let more = inode.links > expected;
+            let more = inode.links > expected && number != ROOT_INODE;
             wrong.add_counts(what, more, "files are removed too early, or never");
         }
     }
