@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::probe;
 use serde::Serialize;
 
@@ -10,13 +11,17 @@ use super::fit;
 use super::format::jffs2;
 pub use super::format::jffs2::info::Jffs2Info;
 use super::format::jffs2::info::jffs2_info;
+use super::format::ubi::Device;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
 use super::format::ubi::info::{damage, ubi_info};
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
-use super::format::ubifs::info::{is_cut_off, ubifs_info};
+use super::format::ubifs::info::{missing_lebs, ubifs_info};
 use super::{Corrected, CorrectedRegion, Image, ImageError, RegionOutcome, Selection};
 use crate::help::strip_command;
 use crate::words::count;
+
+/// What a description of an image leaves out.
+const NOT_READ: &str = "names and data of files were not read: `floatgate image check` reads them";
 
 /// Contents of a file: images, volumes and filesystems.
 #[derive(Clone, Debug, Serialize)]
@@ -55,6 +60,8 @@ pub struct OneImage {
     /// It is a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
+    /// The file ends within an eraseblock of a UBI device.
+    pub cut: Option<String>,
     /// Damage, or the reason for which more cannot be said.
     pub damage: Option<String>,
 }
@@ -104,7 +111,8 @@ fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageErro
 fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage, ImageError> {
     let offset = image.file_byte(found.offset);
     let len = image.own_bytes(found);
-    let mut one = OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, damage: None };
+    let mut one =
+        OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None };
     match &found.content {
         Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
             Ok(fs) => one.jffs2 = Some(jffs2_info(image, found, *shape, fs)?),
@@ -121,7 +129,8 @@ fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage
                     let flash = wanted.flash.as_ref();
                     ubifs.misfits =
                         flash.map_or_else(Vec::new, |flash| fit::of_bare(&ubifs.superblock, flash));
-                    ubifs.lebs_there = Some(there).filter(|&lebs| lebs < ubifs.lebs && is_cut_off(volume));
+                    ubifs.lebs_there =
+                        Some(there).filter(|&lebs| lebs < ubifs.lebs && missing_lebs(volume).0 != Some(0));
                 }
                 None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
             }
@@ -130,6 +139,9 @@ fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage
             Ok(ubi) => {
                 one.damage = damage(&ubi);
                 one.ubi = Some(ubi_info(ubi, found, wanted));
+                let mut window = Window::new(image.store()?, found.offset, found.len);
+                one.cut =
+                    Device::read(&mut window, found).ok().and_then(|device| Some(device.cut()?.to_string()));
             }
             Err(error) => one.damage = Some(error.to_string()),
         },
@@ -158,7 +170,7 @@ impl fmt::Display for ImageInfo {
         for image in &self.images {
             image.fmt(f)?;
         }
-        Ok(())
+        if self.images.is_empty() { Ok(()) } else { writeln!(f, "{NOT_READ}") }
     }
 }
 
@@ -206,6 +218,9 @@ impl fmt::Display for OneImage {
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
             writeln!(f, "  damaged: {damage}")?;
+        }
+        if let Some(cut) = &self.cut {
+            writeln!(f, "  {cut}")?;
         }
         if let Some(jffs2) = &self.jffs2 {
             jffs2.fmt(f)?;

@@ -61,7 +61,9 @@ mod format;
 pub mod fuzzing;
 pub mod help;
 pub mod history;
+mod host;
 pub mod info;
+mod inventory;
 pub mod list;
 mod lock;
 #[cfg(feature = "mount")]
@@ -72,6 +74,7 @@ pub mod open;
 pub mod output;
 pub mod raw;
 pub mod repair;
+pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod ubinize;

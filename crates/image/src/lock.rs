@@ -6,6 +6,7 @@ use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
+use super::host::open_file;
 use super::{Access, ImageError};
 
 /// A file that nobody else changes meanwhile, and for [`Access::Write`] nobody else reads.
@@ -19,7 +20,7 @@ impl Lock {
     /// [`ImageError::Locked`]; the file cannot be opened.
     pub fn new(path: &Path, access: Access) -> Result<Self, ImageError> {
         let writes = access == Access::Write;
-        let file = File::options().read(true).write(writes).open(path).map_err(ImageError::File)?;
+        let file = open_file(path, writes).map_err(ImageError::File)?;
         let how = if writes {
             FlockOperation::NonBlockingLockExclusive
         } else {

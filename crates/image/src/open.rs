@@ -32,6 +32,9 @@ use super::edit::Pending;
 use super::format::jffs2;
 use super::format::jffs2::shifts::{Splice, Splices};
 use super::format::jffs2::write::Extent;
+use super::format::mapped::MappedVolume;
+use super::format::ubi::Device;
+use super::host::{open_file, read_pipe};
 use super::info::size;
 use super::oob::{Corrected, correct, geometry};
 use super::oob_store::{OobPages, clean_markers};
@@ -91,6 +94,15 @@ impl Part {
         let Self { offset, len } = self;
         format!("`dd if=FILE of=IMAGE bs=64k iflag=skip_bytes,count_bytes skip={offset} count={len}`")
     }
+}
+
+/// A volume whose filesystem may be damaged.
+pub(super) struct Remains {
+    pub(super) volume: Box<dyn Volume>,
+    /// LEBs behind the end of the volume: such whose number is not known.
+    pub(super) nameless: Range<u32>,
+    /// Damage of the device around it.
+    pub(super) damage: Vec<AttachFault>,
 }
 
 /// LEBs that a volume of an image has, and can have; of a JFFS2 eraseblocks.
@@ -156,11 +168,10 @@ impl Image {
     /// As [`open`](Self::open); what is in the file has another size.
     pub fn open_sized(path: &Path, access: Access, sizes: impl Into<FlashSizes>) -> Result<Self, ImageError> {
         let sizes = sizes.into();
-        let file = File::options().read(true).write(access == Access::Write).open(path);
-        let mut file = file.map_err(ImageError::File)?;
         if access == Access::Read && is_stream(path) {
-            return Self::from_stream(&mut file, sizes);
+            return Self::from_stream(&mut read_pipe(path).map_err(ImageError::File)?, sizes);
         }
+        let file = open_file(path, access == Access::Write).map_err(ImageError::File)?;
         Self::over_known(file, access, (None, sizes))
     }
 
@@ -626,20 +637,20 @@ impl Image {
         Ok(others.map(|volume| show_name(&volume.name)).collect())
     }
 
-    /// As [`volume`](Self::volume) for reading, with what is damaged in the device around it.
-    pub(super) fn damaged_volume(
-        &self,
-        selection: &Selection,
-    ) -> Result<(Box<dyn Volume>, Vec<AttachFault>), ImageError> {
+    /// As [`volume`](Self::volume) for reading, whatever is damaged in it and in the device around it.
+    pub(super) fn remains(&self, selection: &Selection) -> Result<Remains, ImageError> {
         let found = self.choose(selection)?;
-        if let Content::Ubifs { .. } = found.content {
-            return Ok((self.volume(selection)?, Vec::new()));
+        if let Content::Ubifs { leb_bytes, min_io_bytes } = found.content {
+            let window = Window::new(self.store()?, found.offset, found.len);
+            let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
+            return Ok(Remains { nameless: volume.nameless(), volume: Box::new(volume), damage: Vec::new() });
         }
         let mut ubi = self.attach_remains(&found)?;
         let id = choose_remains(&mut ubi, selection)?;
         let damage = ubi.damage().to_vec();
-        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
-        Ok((Box::new(volume), damage))
+        let mut store: Box<dyn Store> = Box::new(Window::new(self.store()?, found.offset, found.len));
+        let volume = Device::read(&mut store, &found)?.salvaged(store, id);
+        Ok(Remains { nameless: volume.nameless(), volume: Box::new(volume), damage })
     }
 
     /// A volume of a UBI device to be written to, larger than it is if that was asked for.

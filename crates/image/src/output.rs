@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::host::open_to_write;
+
 /// Permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
 
@@ -451,7 +453,7 @@ fn lock_shared(name: &Path, target: &Path) -> Result<Option<File>, OutputError> 
 
 /// Opens a device for writing. It may have become another file meanwhile: that one is not touched.
 fn open_special(path: &Path, metadata: &Metadata) -> Result<File, OutputError> {
-    let file = File::options().write(true).open(path).map_err(OutputError::host(path))?;
+    let file = open_to_write(path).map_err(OutputError::host(path))?;
     let opened = file.metadata().map_err(OutputError::host(path))?;
     if (opened.dev(), opened.ino()) == (metadata.dev(), metadata.ino()) {
         return Ok(file);
@@ -623,5 +625,40 @@ mod tests {
         let mut output = Output::stream(full, &[]).unwrap();
         assert!(output.write_all(&[1; 100_000]).is_err());
         assert!(!std::fs::metadata(full).unwrap().is_file());
+    }
+
+    fn pipe(folder: &Path) -> PathBuf {
+        let path = folder.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        for refused in [Output::create(&path, &[]), Output::stream(&path, &[])] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("nothing reads from this named pipe"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_with_a_reader_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        let reader = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::read(path).unwrap()
+        });
+        let mut output = loop {
+            match Output::stream(&path, &[]) {
+                Ok(output) => break output,
+                Err(_) => std::thread::yield_now(),
+            }
+        };
+        output.write_all(&[7; 200_000]).unwrap();
+        output.finish().unwrap();
+        assert_eq!(reader.join().unwrap().len(), 200_000);
     }
 }

@@ -21,6 +21,7 @@ use super::format::jffs2;
 use super::format::jffs2::repair as jffs2_repair;
 use super::format::ubi::repair as ubi_repair;
 use super::format::ubifs::repair as ubifs_repair;
+use super::inventory::Inventory;
 use super::open::{Access, Selection};
 use super::{Corrected, Image, ImageError, Lock};
 use crate::output::{Output, copy_sparse};
@@ -141,6 +142,11 @@ impl Saved {
         self.add(filled);
     }
 
+    /// True when every file that was saved has its name.
+    pub(crate) const fn has_all_names(&self) -> bool {
+        self.nameless.is_empty()
+    }
+
     /// A file was saved to which no name leads.
     pub(crate) fn lose_name(&mut self, path: &str) {
         self.nameless.push(self.losses.len());
@@ -206,8 +212,13 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         method = method.max(mended?);
     }
     let is_checked = method == Method::Copied && corrected_pages == 0;
-    if !is_checked && check_again(out, &image, &chosen)? != Outcome::Clean {
-        return Err(not_repaired(&image, ImageError::NotRepaired));
+    if !is_checked {
+        let checked = check_again(out, &image, &chosen)?;
+        if checked.outcome != Outcome::Clean {
+            return Err(not_repaired(&image, ImageError::NotRepaired));
+        }
+        let lost = compare(out, &image, (&chosen, &checked), &saved.losses)?;
+        saved.losses.extend(lost);
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
@@ -385,10 +396,47 @@ fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, Imag
     check_found(&now, found, &Selection::default()).map(|report| report.outcome)
 }
 
-fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<Outcome, ImageError> {
+fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<CheckReport, ImageError> {
     let now = image.open_like(path, Access::Read)?;
     let found = chosen.iter().map(|found| as_it_is_now(found, image, &now)).collect();
-    check_found(&now, found, &Selection::default()).map(|report| report.outcome)
+    check_found(&now, found, &Selection::default())
+}
+
+/// What an extraction restores of the damaged image and not of the new one.
+///
+/// # Errors
+/// The new image has none of the files, or no filesystem for them.
+fn compare(
+    path: &Path,
+    image: &Image,
+    (chosen, checked): (&[Found], &CheckReport),
+    known: &[Loss],
+) -> Result<Vec<Loss>, ImageError> {
+    let now = image.open_like(path, Access::Read)?;
+    let is_jffs2 = |found: &Found| matches!(found.content, Content::Jffs2(_));
+    if image.found.iter().any(is_jffs2) && image.found.len() > 1 && now.found.len() != image.found.len() {
+        let why = format!(
+            "the file holds {} images that a repair would make {}: cut each out into a file of its own",
+            image.found.len(),
+            now.found.len()
+        );
+        return Err(ImageError::NotRepairable(why));
+    }
+    let selection = |image: &Image, found: &Found| Selection {
+        offset: Some(image.file_byte(found.offset)),
+        ..Selection::default()
+    };
+    let mut lost = Vec::new();
+    for found in chosen {
+        let before = Inventory::of(image, &selection(image, found));
+        let after = Inventory::of(&now, &selection(&now, &as_it_is_now(found, image, &now)));
+        if before.has_files() && !checked.has_filesystem() || before.is_lost_in(&after) {
+            let why = "none of the files that can be extracted would be in the new image".to_owned();
+            return Err(ImageError::NotRepairable(why));
+        }
+        lost.extend(before.missing_in(&after, known));
+    }
+    Ok(lost)
 }
 
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they

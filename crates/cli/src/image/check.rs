@@ -5,7 +5,7 @@ use super::sizes::ChipArgs;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::check::{CheckReport, Outcome as Found, check};
-use floatgate_image::repair::{Grown, Method, RepairReport, Repaired, repair};
+use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, Selection};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 Looks at the headers of UBI and its volume table, at all structures of UBIFS, at the nodes of JFFS2, and at the data of all files. The image is never changed. \
 With a chip it is also checked whether the image fits it, or its partition, with all the bad blocks that it may have. \
-Exit status 0: clean, as far as the image tells; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; 2: damaged. \
+Exit status 0: clean; 1: recoverable, like a device that was not unmounted: Linux recovers it when mounting; or nothing tells whether what follows a JFFS2 was part of it; 2: damaged. \
 A JFFS2 is repaired by taking damaged nodes out; nothing else in it moves. With --repair 0: OUT is clean and holds everything; 1: OUT is clean, and what is lost is listed; 2: not repaired, there is no OUT.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let report = check(&image, &selection);
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
     args.format.print(&report, "findings", || text(&report))?;
-    Ok(exit_code(report.outcome))
+    Ok(ExitCode::from(report.status().code()))
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
@@ -60,10 +60,7 @@ fn run_repair(args: &Args, out: &Path) -> Outcome {
     if !args.format.is_for_programs() {
         options::tell_write_back(report.write_back, out);
     }
-    Ok(match report.outcome {
-        Repaired::Intact | Repaired::Wholly => ExitCode::SUCCESS,
-        Repaired::WithLosses => ExitCode::from(1),
-    })
+    Ok(ExitCode::from(report.status().code()))
 }
 
 fn repaired(out: &Path, report: &RepairReport) -> String {
@@ -117,14 +114,6 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
         text += &format!("  and {} more: --json lists all\n", report.losses.len() - FINDINGS);
     }
     text + &untold.unwrap_or_default()
-}
-
-fn exit_code(outcome: Found) -> ExitCode {
-    match outcome {
-        Found::Clean => ExitCode::SUCCESS,
-        Found::Recoverable => ExitCode::from(1),
-        Found::Damaged => ExitCode::from(2),
-    }
 }
 
 fn text(report: &CheckReport) -> String {

@@ -127,11 +127,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             output::tell(&loss.to_string());
         }
     }
-    Ok(match (report.trouble.is_empty(), report.is_same()) {
-        (false, _) => ExitCode::from(2),
-        (true, false) => ExitCode::from(1),
-        (true, true) => ExitCode::SUCCESS,
-    })
+    Ok(ExitCode::from(report.status().code()))
 }
 
 fn side(path: &Path, selection: &Selection) -> Result<Side, Failure> {

@@ -157,8 +157,8 @@ impl Args {
             tell_notes(&extracted.notes);
             tell_losses("not restored bit for bit", &extracted.losses);
         }
-        let is_whole = extracted.losses.is_empty() && !is_uncorrected;
-        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+        let status = extracted.status().code();
+        Ok(ExitCode::from(if is_uncorrected { status.max(1) } else { status }))
     }
 }
 

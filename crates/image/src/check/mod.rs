@@ -18,6 +18,7 @@ use super::format::jffs2;
 use super::format::jffs2::shifts::Splices;
 use super::format::mapped::MappedVolume;
 use super::format::ubi::Device;
+use super::format::ubi::findings::DEVICE;
 use super::format::ubifs::check as files;
 use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
@@ -175,7 +176,7 @@ fn attach(image: &Image, found: &Found, report: &mut CheckReport) {
     let options = AttachOptions { read_only: true, ..AttachOptions::default() };
     let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
     let consequence = "Linux does not attach the device: no volume can be used";
-    report.add(Finding::new(Layer::Ubi, Severity::Damaged, "device", error.to_string(), consequence));
+    report.add(Finding::new(Layer::Ubi, Severity::Damaged, DEVICE, error.to_string(), consequence));
 }
 
 /// An image without UBI can end anywhere behind its data.

@@ -231,6 +231,8 @@ pub struct CheckReport {
     pub unlisted: u64,
     /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
     pub unknown: Vec<Part>,
+    /// Places where something may be lost, and nothing tells: what stands where a JFFS2 would go on, the end of a device without LEBs.
+    pub may_be_lost: Vec<Part>,
 }
 
 impl CheckReport {
@@ -253,6 +255,11 @@ impl CheckReport {
         if self.unlisted > 0 {
             self.outcome = Outcome::Damaged;
         }
+    }
+
+    /// True when a filesystem was found in any image.
+    pub(crate) fn has_filesystem(&self) -> bool {
+        self.images.iter().any(|image| image.jffs2 || image.volumes.iter().any(|volume| volume.ubifs))
     }
 
     /// Findings of one severity.

@@ -22,6 +22,12 @@ const DIRECTORY: OFlags =
 const NEW_FILE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+/// The set-user-ID and set-group-ID bits.
+const SET_ID: u32 = 0o6000;
+
+/// Loss of a program that would run as somebody else than in the image.
+const NO_SET_ID: &str = "permissions: the set-user-ID and set-group-ID bits are dropped, as owner and group are others than in the image";
+
 /// A directory that an extraction fills.
 #[derive(Debug)]
 pub struct DirectoryTarget {
@@ -64,6 +70,32 @@ impl DirectoryTarget {
         Ok(())
     }
 
+    /// Gives a file to its owner, if owners are set.
+    fn set_owner(
+        &self,
+        name: &OsStr,
+        fd: Option<BorrowedFd<'_>>,
+        attributes: &Attributes,
+    ) -> rustix::io::Result<()> {
+        if !self.owners {
+            return Ok(());
+        }
+        let (uid, gid) = (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)));
+        match fd {
+            Some(fd) => fs::fchown(fd, uid, gid),
+            None => fs::chownat(self.current(), name, uid, gid, AtFlags::SYMLINK_NOFOLLOW),
+        }
+    }
+
+    /// True when a file belongs to its owner and group in the image.
+    fn has_owner(&self, name: &OsStr, fd: Option<BorrowedFd<'_>>, attributes: &Attributes) -> bool {
+        let stat = match fd {
+            Some(fd) => fs::fstat(fd),
+            None => fs::statat(self.current(), name, AtFlags::SYMLINK_NOFOLLOW),
+        };
+        stat.is_ok_and(|stat| (stat.st_uid, stat.st_gid) == (attributes.uid, attributes.gid))
+    }
+
     fn current(&self) -> BorrowedFd<'_> {
         self.open.last().unwrap_or(&self.root).as_fd()
     }
@@ -71,25 +103,21 @@ impl DirectoryTarget {
     /// Owner, permissions, attributes and times of what a name stands for; each that cannot be set is a loss.
     fn finish(&self, name: &OsStr, fd: Option<BorrowedFd<'_>>, entry: &Entry<'_>) -> Vec<String> {
         let mut losses = Vec::new();
+        let attributes = entry.attributes;
+        let mut permissions = attributes.mode & 0o7777;
+        let owner = self.set_owner(name, fd, attributes);
+        if permissions & SET_ID != 0 && !self.has_owner(name, fd, attributes) {
+            permissions &= !SET_ID;
+            losses.push(NO_SET_ID.to_owned());
+        }
         let mut keep = |what: &str, outcome: rustix::io::Result<()>| {
             if let Err(error) = outcome {
                 losses.push(format!("{what}: {}", io::Error::from(error)));
             }
         };
-        let attributes = entry.attributes;
-        if self.owners {
-            let (uid, gid) = (Uid::from_raw(attributes.uid), Gid::from_raw(attributes.gid));
-            let dir = self.current();
-            keep(
-                "owner",
-                match fd {
-                    Some(fd) => fs::fchown(fd, Some(uid), Some(gid)),
-                    None => fs::chownat(dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW),
-                },
-            );
-        }
-        // Giving a file away clears its set-user-id bit, so permissions come after the owner.
-        let mode = Mode::from_raw_mode(attributes.mode & 0o7777);
+        keep("owner", owner);
+        // Giving a file away clears its set-user-ID bit, so permissions come after the owner.
+        let mode = Mode::from_raw_mode(permissions);
         match fd {
             Some(fd) => keep("permissions", fs::fchmod(fd, mode)),
             None if attributes.file_type != FileType::Symlink => {
@@ -229,5 +257,54 @@ impl DirectoryTarget {
         };
         let DeviceNumber { major, minor } = attributes.device.unwrap_or(DeviceNumber { major: 0, minor: 0 });
         fs::mknodat(self.current(), name, kind, Mode::RUSR | Mode::WUSR, fs::makedev(major, minor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+    use crate::extract::source::without_inode;
+
+    struct Nothing;
+
+    impl Contents for Nothing {
+        fn size(&self) -> u64 {
+            0
+        }
+
+        fn next_piece(&mut self) -> Option<(u64, &[u8])> {
+            None
+        }
+
+        fn damage(&mut self) -> Vec<String> {
+            Vec::new()
+        }
+    }
+
+    /// Permissions and losses of a program of an owner that is extracted.
+    fn program(owner: (u32, u32), owners: bool) -> (u32, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut target = DirectoryTarget::new(folder.path(), owners).unwrap();
+        let mut attributes = without_inode(5, FileType::Regular, 0);
+        (attributes.mode, attributes.uid, attributes.gid) = (0o106_755, owner.0, owner.1);
+        let path = [b"su".to_vec()];
+        let entry = Entry { path: &path, attributes: &attributes, xattrs: &[], target: None };
+        let losses = target.file(&entry, &mut Nothing).unwrap();
+        (folder.path().join("su").metadata().unwrap().mode() & 0o7777, losses)
+    }
+
+    #[test]
+    fn a_program_of_another_owner_loses_its_set_id_bits() {
+        let own = tempfile::tempfile().unwrap().metadata().unwrap();
+        let (uid, gid) = (own.uid(), own.gid());
+        assert_eq!(program((uid, gid), false), (0o6755, Vec::new()), "it belongs to its owner");
+        for other in [(uid + 1, gid), (uid, gid + 1)] {
+            assert_eq!(program(other, false), (0o755, vec![NO_SET_ID.to_owned()]));
+        }
+        let (mode, losses) = program((uid + 1, gid + 1), true);
+        let is_given_away = uid == 0;
+        assert_eq!((mode, losses.is_empty()), (if is_given_away { 0o6755 } else { 0o755 }, is_given_away));
     }
 }

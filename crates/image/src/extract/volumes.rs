@@ -1,20 +1,25 @@
 //! Extracting all volumes of a device: each filesystem into a directory of its own, other volumes as files.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use floatgate_stack::fs::FileType;
+use floatgate_stack::store::Window;
 
 use super::source::{FileSystemSource, without_inode};
 use super::{
     Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, extract, show_name,
     show_path,
 };
-use crate::check::{Origin, open_volume};
-use crate::detect::{Content, Found};
-use crate::format::jffs2;
+use crate::check::{CheckReport, Finding, Origin, Outcome, open_volume};
+use crate::detect::{Content, Found, Jffs2Shape};
+use crate::format::jffs2::around::{around, continuation};
 use crate::format::jffs2::history::Mounted;
+use crate::format::jffs2::{self, FileJffs2};
+use crate::format::ubi::Device;
+use crate::format::ubi::findings::{DEVICE, STATIC_VOLUME};
 use crate::format::ubifs::check::has_filesystem;
 use crate::history::At;
 use crate::open::choose_volume;
@@ -25,7 +30,11 @@ use crate::{Image, ImageError, Selection};
 const CHUNK: usize = 1 << 20;
 
 /// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
-pub struct Extractions(Parts);
+pub struct Extractions {
+    parts: Parts,
+    /// Losses around the filesystems.
+    losses: Vec<Loss>,
+}
 
 enum Parts {
     One(Box<Extraction>),
@@ -56,8 +65,9 @@ impl Extractions {
             let mut fs = jffs2::mount(image.store()?, &found, shape)?;
             let mut losses = jffs2::losses(&mut fs, "have no node");
             losses.extend(shifts(image, &found));
+            losses.extend(overwritten(image, &found, shape, &fs)?);
             let mounted = Mounted { fs, losses, notes: Vec::new() };
-            return Ok(Self(Parts::Jffs2(Box::new((mounted, image.origin(&found))))));
+            return Ok(Self::of(Parts::Jffs2(Box::new((mounted, image.origin(&found))))));
         }
         let volumes = volumes(image, selection)?;
         let is_raw =
@@ -68,13 +78,19 @@ impl Extractions {
             _ => false,
         };
         if is_alone {
-            return Ok(Self(Parts::One(Box::new(Extraction::open(image, selection)?))));
+            let extraction = Box::new(Extraction::open(image, selection)?);
+            let losses = device_losses(image, &found, &|id| volumes.iter().any(|(other, _)| *other == id))?;
+            return Ok(Self { parts: Parts::One(extraction), losses });
         }
         let mut parts: Vec<Part> = Vec::new();
+        let mut with_files = BTreeSet::new();
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
             let (suffix, content) = match Extraction::open(image, &selection) {
-                Ok(extraction) => ("", PartContent::Filesystem(Box::new(extraction))),
+                Ok(extraction) => {
+                    with_files.insert(id);
+                    ("", PartContent::Filesystem(Box::new(extraction)))
+                }
                 Err(_) => {
                     let mut file = tempfile::tempfile().map_err(ImageError::File)?;
                     let raw = read_raw(image, &selection, &mut file)?;
@@ -88,7 +104,8 @@ impl Extractions {
             }
             parts.push(Part { name, content });
         }
-        Ok(Self(Parts::Volumes(parts)))
+        let losses = device_losses(image, &found, &|id| with_files.contains(&id))?;
+        Ok(Self { parts: Parts::Volumes(parts), losses })
     }
 
     /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
@@ -98,13 +115,17 @@ impl Extractions {
     /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
     pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        Ok(Self(match &found.content {
+        Ok(Self::of(match &found.content {
             Content::Jffs2(shape) => {
                 let mounted = jffs2::history::at(image, &found, shape, at)?;
                 Parts::Jffs2(Box::new((mounted, image.origin(&found))))
             }
             _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
         }))
+    }
+
+    const fn of(parts: Parts) -> Self {
+        Self { parts, losses: Vec::new() }
     }
 
     /// Extracts all of it. The limits hold for each filesystem.
@@ -117,9 +138,22 @@ impl Extractions {
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
     ) -> Result<Extracted, ExtractError> {
-        let parts = match self.0 {
-            Parts::One(extraction) => return extraction.run(target, limits, progress),
-            Parts::Jffs2(mounted) => {
+        let mut extracted = self.parts.run(target, limits, progress)?;
+        extracted.losses.extend(self.losses);
+        Ok(extracted)
+    }
+}
+
+impl Parts {
+    fn run(
+        self,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let parts = match self {
+            Self::One(extraction) => return extraction.run(target, limits, progress),
+            Self::Jffs2(mounted) => {
                 let (Mounted { mut fs, losses, notes }, origin) = *mounted;
                 let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
                 extracted.notes.extend(notes);
@@ -128,7 +162,7 @@ impl Extractions {
                 extracted.losses.extend(damage.map(|what| Loss::new(&[], what)).chain(losses));
                 return Ok(extracted);
             }
-            Parts::Volumes(parts) => parts,
+            Self::Volumes(parts) => parts,
         };
         let attributes = without_inode(0, FileType::Directory, 0);
         let root = Entry { path: &[], attributes: &attributes, xattrs: &[], target: None };
@@ -147,6 +181,60 @@ impl Extractions {
         }
         Ok(all)
     }
+}
+
+/// Losses of a UBI device that its filesystems do not tell: the file is cut, or data of a static volume fail their CRC. `has_files` tells for
+/// which volumes files are extracted; of others the extraction lists LEBs itself.
+fn device_losses(
+    image: &Image,
+    found: &Found,
+    has_files: &dyn Fn(u32) -> bool,
+) -> Result<Vec<Loss>, ImageError> {
+    if !found.has_volumes() {
+        return Ok(Vec::new());
+    }
+    let mut window = Window::new(image.store()?, found.offset, found.len);
+    let device = Device::read(&mut window, found)?;
+    let mut report = CheckReport::default();
+    device.report(&mut window, &image.origin(found), &mut report)?;
+    let with_files: BTreeSet<String> = device
+        .survey
+        .volumes()
+        .filter(|(id, _)| has_files(*id))
+        .map(|(_, record)| show_name(record.name()))
+        .collect();
+    let is_of_files = |volume: &String| with_files.contains(volume);
+    let is_lost = |finding: &Finding| match finding.structure {
+        // No LEB is missing where all that is in use is in front of the end.
+        DEVICE => finding.severity == Outcome::Damaged || finding.peb.is_none(),
+        _ if finding.severity != Outcome::Damaged => false,
+        STATIC_VOLUME => finding.leb.is_none() || finding.volume.as_ref().is_some_and(is_of_files),
+        _ => false,
+    };
+    let loss = |finding: Finding| {
+        let volume = finding.volume.map_or(String::new(), |name| format!("volume {name}"));
+        let leb = finding.leb.map_or(String::new(), |lnum| format!(", LEB {lnum}"));
+        let place = if volume.is_empty() { volume } else { format!("{volume}{leb}: ") };
+        Loss::new(&[], format!("{place}{}: {}", finding.what, finding.consequence))
+    };
+    Ok(report.findings.into_iter().filter(is_lost).map(loss).collect())
+}
+
+/// Bytes behind the nodes of a JFFS2 that may have been nodes.
+fn overwritten(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    fs: &FileJffs2,
+) -> Result<Option<Loss>, ImageError> {
+    let [_, behind] = around(image, found, shape, fs)?;
+    Ok(continuation(image, found, behind).map(|part| {
+        let (start, end) = (part.offset, part.end());
+        let what = format!(
+            "bytes {start} to {end} behind the nodes are neither nodes nor erased flash: other data, or files that were there are missing"
+        );
+        Loss::new(&[], what)
+    }))
 }
 
 /// Bytes of a file that are missing, or too many.

@@ -15,6 +15,7 @@ mod oob_regions;
 mod protected;
 mod sides;
 mod tree;
+mod truth;
 mod volumes;
 
 use std::fs::File;

@@ -111,6 +111,19 @@ impl Header {
         Self { node_type, len, obsolete: false }
     }
 
+    /// The header with the length that counts, in the bytes that it begins: Linux takes a clean marker of another length than its own for
+    /// its header alone (`jffs2_scan_eraseblock`), so that no node behind it is lost.
+    #[must_use]
+    pub fn as_scanned(self, bytes: &[u8]) -> Self {
+        let end = usize::try_from(self.len).unwrap_or(usize::MAX).min(bytes.len());
+        let has_more =
+            || bytes.get(Self::SIZE..end).is_some_and(|rest| rest.iter().any(|&byte| byte != 0xFF));
+        if self.node_type == NodeType::CleanMarker && has_more() {
+            return Self { len: Self::SIZE as u32, ..self };
+        }
+        self
+    }
+
     /// Bytes up to where the next node may begin.
     #[must_use]
     pub fn padded_len(&self) -> u64 {

@@ -35,6 +35,12 @@ pub enum Fault {
         /// Bytes of it.
         len: u32,
     },
+    /// Erased bytes between nodes. No filesystem leaves any there (Linux: "Empty flash at ... ends at ...").
+    #[error("{len} erased bytes between nodes")]
+    Gap {
+        /// Number of bytes.
+        len: u32,
+    },
     /// The summary of its eraseblock, which is read as a whole instead.
     #[error("the summary of the eraseblock is damaged")]
     Summary,

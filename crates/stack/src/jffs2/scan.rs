@@ -15,6 +15,9 @@ use floatgate_mtd::{FlashKind, Mtd};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+/// Bytes of the smallest eraseblock of flash that JFFS2 is used on.
+const SMALLEST_ERASEBLOCK: u64 = 4 << 10;
+
 /// An eraseblock of a chip is taken for empty if so many bytes at its beginning are erased (Linux: `DEFAULT_EMPTY_SCAN_SIZE`). In a file all of it
 /// is looked at: its beginning may have been overwritten.
 const EMPTY_SCAN: usize = 256;
@@ -80,6 +83,8 @@ pub(super) struct Scan {
     unknown: Option<(u64, u32)>,
     /// That follows a node whose header is damaged.
     is_rest: bool,
+    /// Erased bytes that were passed last, and their number, until it is known what follows.
+    gap: Option<(u64, u32)>,
     /// Byte behind the last node that counts, or where the last eraseblock begins with nothing but its clean marker, or erased.
     end: u64,
     /// The byte where its last bytes say that the summary of the eraseblock begins.
@@ -101,7 +106,8 @@ fn good_nodes(block: &[u8], endian: Endian) -> GoodNodes<'_> {
     let mut good = BTreeMap::new();
     let mut at = 0;
     while let Some(rest) = block.get(at..).filter(|rest| !rest.is_empty()) {
-        let header = Header::parse(rest, endian).ok().filter(|header| header.len as usize <= rest.len());
+        let header = Header::parse(rest, endian).ok().map(|header| header.as_scanned(rest));
+        let header = header.filter(|header| header.len as usize <= rest.len());
         let Some(header) = header else {
             at += NODE_ALIGN as usize;
             continue;
@@ -161,6 +167,7 @@ impl Scan {
             faulty: false,
             unknown: None,
             is_rest: false,
+            gap: None,
             end: 0,
             summary_at: None,
             block: vec![0; geometry.erase_bytes as usize],
@@ -389,6 +396,7 @@ impl Scan {
             }
         }
         self.end_unknown();
+        self.gap = None;
         if self.page_fillers > fillers && !self.with_fillers.insert(hash(block)) {
             self.page_fillers = fillers;
         }
@@ -426,6 +434,7 @@ impl Scan {
         let erased = bytes.iter().take_while(|&&byte| byte == 0xFF).count() / align * align;
         if erased > 0 {
             self.end_unknown();
+            self.gap = Some((at, erased as u32));
             self.faulty = true;
             self.counts.dirty_bytes += erased as u64;
             return Ok(erased);
@@ -438,6 +447,7 @@ impl Scan {
             return Ok(unknown);
         };
         let header = Header::parse(bytes, endian).map_err(Fault::Media).and_then(|header| {
+            let header = header.as_scanned(bytes);
             let fits = header.len as usize <= bytes.len();
             if fits { Ok(header) } else { Err(Fault::TooLong { len: header.len }) }
         });
@@ -453,6 +463,7 @@ impl Scan {
                 Ok(len)
             }
             Ok(header) => {
+                self.end_gap(at, &header);
                 self.node(header, &bytes[..header.len as usize], at)?;
                 Ok((header.padded_len() as usize).min(bytes.len()))
             }
@@ -470,7 +481,17 @@ impl Scan {
         let is_rest = std::mem::take(&mut self.is_rest);
         let Some((at, len)) = self.unknown.take() else { return };
         if len as usize > ZERO_FILL && !is_rest && !self.strict {
+            self.gap = None;
             self.note(Fault::NoNode { len }.at(at));
+        }
+    }
+
+    /// Notes erased bytes in front of a node. Makers of images leave them in front of a summary, and where an eraseblock of another size ends.
+    fn end_gap(&mut self, node_at: u64, header: &Header) {
+        let Some((at, len)) = self.gap.take() else { return };
+        let is_usual = header.node_type == NodeType::Summary || node_at.is_multiple_of(SMALLEST_ERASEBLOCK);
+        if len as usize >= Header::SIZE && !is_usual && !self.strict {
+            self.note(Fault::Gap { len }.at(at));
         }
     }
 

@@ -161,7 +161,7 @@ impl Ubi<dyn Mtd> {
             let Some(place) = copies.get_mut(lnum as usize) else {
                 return Err(inconsistent(found, "number of LEBs"));
             };
-            let mut bytes = vec![0; self.io.geometry.volume_table_bytes()];
+            let mut bytes = vec![0; self.table_bytes_padded()];
             let quality = self.io.read_data(pnum, 0, &mut bytes)?;
             found.scrub |= !quality.is_good();
             *place = Some(bytes);
@@ -293,11 +293,13 @@ impl Ubi<dyn Mtd> {
         if options.after_power_cut {
             self.rewrite_last(scan)?;
         }
-        let bytes = self.table_bytes(self.records())?;
-        let table = &bytes[..self.io.geometry.volume_table_bytes()];
-        for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(copies) {
-            if copy.is_none_or(|copy| copy != table) {
-                self.write_table_copy(lnum, &bytes)?;
+        let made = self.table_bytes(self.records())?;
+        let table = &made[..self.io.geometry.volume_table_bytes()];
+        // Linux compares and copies what follows the table up to the smallest write, too. `ubinize` leaves ones there.
+        let good = copies.iter().flatten().find(|copy| copy.starts_with(table)).unwrap_or(&made);
+        for (lnum, copy) in (0..LAYOUT_VOLUME_LEBS).zip(&copies) {
+            if copy.as_ref() != Some(good) {
+                self.write_table_copy(lnum, good)?;
             }
         }
         if options.autoresize {

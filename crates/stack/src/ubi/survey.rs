@@ -195,7 +195,9 @@ impl Survey {
             let leb = LebId { volume: LAYOUT_VOLUME, lnum };
             self.table.pebs[lnum as usize] = self.mapped.get(&leb).copied();
             let Some(pnum) = self.peb_of(leb, Mapping::Salvage) else { continue };
-            let mut bytes = vec![0; self.geometry.volume_table_bytes()];
+            let unit = self.geometry.flash().min_io_bytes.max(1) as usize;
+            let padded = self.geometry.volume_table_bytes().next_multiple_of(unit);
+            let mut bytes = vec![0; padded.min(self.geometry.leb_bytes() as usize)];
             io.read_data(pnum, 0, &mut bytes)?;
             *copy = Some(bytes);
         }

@@ -119,15 +119,20 @@ impl VolumeState {
 }
 
 impl Ubi<dyn Mtd> {
+    /// Bytes of a copy of the volume table, rounded up to the smallest write.
+    pub(super) fn table_bytes_padded(&self) -> usize {
+        let bytes = self.io.geometry.volume_table_bytes().next_multiple_of(self.io.min_io() as usize);
+        bytes.min(self.io.leb_bytes() as usize)
+    }
+
     /// The bytes of the volume table, rounded up to the smallest write.
     pub(super) fn table_bytes(
         &self,
         records: impl IntoIterator<Item = (u32, VolumeRecord)>,
     ) -> Result<Vec<u8>, UbiError> {
         let geometry = &self.io.geometry;
-        let len = geometry.volume_table_bytes().next_multiple_of(self.io.min_io() as usize);
         // What follows the table up to the smallest write is zero, as in Linux.
-        let mut bytes = vec![0; len.min(self.io.leb_bytes() as usize)];
+        let mut bytes = vec![0; self.table_bytes_padded()];
         VolumeTable::emit(records, geometry, &mut bytes).map_err(UbiError::BadVolume)?;
         Ok(bytes)
     }

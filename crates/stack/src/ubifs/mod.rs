@@ -37,5 +37,5 @@ pub use mount::{
 };
 pub use structure::Structure;
 pub use survey::{
-    Change, Child, DataBlock, Event, File, Moment, Problem, Severity, StoredBlock, Survey, Tree,
+    Change, Child, DataBlock, Event, File, Moment, Problem, Severity, StoredBlock, Survey, Tree, entry_bytes,
 };

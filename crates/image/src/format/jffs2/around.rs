@@ -15,7 +15,7 @@ use crate::{Image, ImageError, Part};
 ///
 /// # Errors
 /// The file cannot be read.
-pub(super) fn around(
+pub(crate) fn around(
     image: &Image,
     found: &Found,
     shape: &Jffs2Shape,
@@ -30,6 +30,12 @@ pub(super) fn around(
     let before = unknown(&*store, before..found.offset, found)?;
     let behind = unknown(&*store, tail.unwrap_or(own_end)..next, found)?;
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
+}
+
+/// The part behind the last node, if it stands where the filesystem would go on: the file begins with it and holds no other image. In a dump
+/// of a chip other data follow as a rule.
+pub(crate) fn continuation(image: &Image, found: &Found, behind: Option<Part>) -> Option<Part> {
+    behind.filter(|_| found.offset == 0 && image.found.len() == 1)
 }
 
 /// Byte behind the last node of a JFFS2, but in its eraseblocks, from which on something else stands, unless the mount tells it as damage.

@@ -8,7 +8,7 @@ use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
-use super::around::around;
+use super::around::{around, continuation};
 use super::nodes::{Piece, pieces};
 use super::write::Extent;
 use super::{FileJffs2, Jffs2Shape, mount};
@@ -31,6 +31,8 @@ const LOST_BLOCK: &str = "an eraseblock with nodes is lost: Linux deletes what h
 const SHIFTED: &str = "the eraseblocks behind are shifted: Linux does not read them from there; here they are read as if they were in place";
 
 const ERASED_IN_PART: &str = "power went away while it was written or erased: Linux erases it; or something else has overwritten nodes";
+
+const ERASED_BETWEEN: &str = "something has erased nodes: what they held is missing, or older";
 
 const OVERWRITTEN: &str =
     "something has overwritten it: what nodes held there is missing, or older; or other data begin there";
@@ -156,6 +158,7 @@ fn note_around(
     let extent = Extent::read(image, found, shape)?;
     let own = image.own_part(found, &extent);
     let [front, behind] = around(image, found, shape, fs)?;
+    report.may_be_lost.extend(continuation(image, found, behind));
     for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
         let Some(part) = part else { continue };
         let (start, end) = (part.offset, part.end());
@@ -482,6 +485,7 @@ impl<'c> Check<'c> {
                 Fault::NoName { .. } | Fault::Missing { .. } => LOST_BLOCK,
                 Fault::NoNode { .. } if is_torn => ERASED_IN_PART,
                 Fault::NoNode { .. } => OVERWRITTEN,
+                Fault::Gap { .. } => ERASED_BETWEEN,
                 Fault::SameVersion { name: Some(_), .. } => BY_CHANCE_APPENDED,
                 Fault::SameVersion { .. } | Fault::SameXattrVersion { .. } => BY_CHANCE,
                 Fault::LastVersion { .. } => LAST_VERSION,

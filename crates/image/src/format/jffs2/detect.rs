@@ -397,6 +397,7 @@ impl Search {
                     let (place, bytes) = (start + at as u64, &buffer[at..len]);
                     match Header::parse(bytes, *endian) {
                         Ok(header) => {
+                            let header = header.as_scanned(bytes);
                             let identity = identity(&header, bytes, *endian);
                             hits.push((place, header, *endian, identity));
                         }

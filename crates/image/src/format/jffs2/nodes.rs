@@ -32,7 +32,7 @@ impl<'b> Pieces<'b> {
     /// The node that begins at a byte.
     fn node(&self, at: usize) -> Option<(Header, &'b [u8])> {
         let rest = self.block.get(at..)?;
-        let header = Header::parse(rest, self.endian).ok()?;
+        let header = Header::parse(rest, self.endian).ok()?.as_scanned(rest);
         Some((header, rest.get(..header.len as usize)?))
     }
 

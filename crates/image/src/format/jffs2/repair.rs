@@ -35,6 +35,9 @@ const ROUNDS: usize = 8;
 /// Bytes of room for a new node: an inode node without data, which is longer than a dirent node of a made-up name.
 const ROOM: usize = Inode::SIZE;
 
+/// Bytes of the smallest eraseblock: an image may be made for smaller ones than it is read with.
+const SMALLEST: usize = 4 << 10;
+
 /// Mode of a directory of which nothing but its name is known.
 const DIRECTORY_MODE: u32 = 0o040_755;
 
@@ -632,12 +635,14 @@ fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     let mut useless: Vec<Range<usize>> = Vec::new();
     let mut summary = None;
     let marked = marked_summary(block, endian);
-    for (at, piece) in pieces(block, endian) {
+    let mut all = pieces(block, endian).peekable();
+    while let Some((at, piece)) = all.next() {
         if summary_at(block, (at, piece)).is_some() || marked == Some(at) {
             summary = Some(at);
             break;
         }
         let len = match piece {
+            Piece::Erased(len) if all.peek().is_some_and(|next| is_gap((at, len), next)) => len,
             Piece::Erased(_) => continue,
             Piece::Unknown(bytes) => bytes.len(),
             Piece::Node(header, node) => {
@@ -659,6 +664,12 @@ fn clean(block: &mut [u8], endian: Endian, bad: &BTreeSet<usize>) {
     if let Some(at) = summary {
         summarize(block, endian, at);
     }
+}
+
+/// True for erased bytes in front of a node that a mount tells as damage: no filesystem leaves any there.
+fn is_gap((_, len): (usize, usize), next: &(usize, Piece<'_>)) -> bool {
+    let is_node = |header: &Header| header.node_type != NodeType::Summary && !next.0.is_multiple_of(SMALLEST);
+    len >= Header::SIZE && matches!(&next.1, Piece::Node(header, _) if is_node(header))
 }
 
 /// Writes the summary of an eraseblock from a byte of it on; padding if there is no room for it.

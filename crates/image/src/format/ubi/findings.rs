@@ -1,6 +1,6 @@
 //! Findings of a check about a UBI device: headers of PEBs, the volume table, static volumes.
 
-use floatgate_media::ubi::{VidHeader, VolumeType};
+use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_media::{MediaError, Reason, crc};
 use floatgate_stack::StoreError;
 use floatgate_stack::store::Store;
@@ -8,10 +8,15 @@ use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
 use floatgate_stack::ubifs::Severity;
 
 use super::Device;
-use crate::ImageError;
 use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
+use crate::content::{HEAD_BYTES, begins_ubifs};
 use crate::extract::show_name;
 use crate::words::count;
+use crate::{ImageError, Part};
+
+/// Names of structures in findings.
+pub(crate) const DEVICE: &str = "device";
+pub(crate) const STATIC_VOLUME: &str = "static volume";
 
 /// Bytes of a record of the volume table.
 const RECORD: usize = 172;
@@ -53,7 +58,7 @@ impl Device {
             }
         }
         self.report_image_seq(origin, report);
-        self.report_end(origin, report);
+        self.report_end(store, origin, report).map_err(ImageError::Store)?;
         self.report_table(origin, report);
         self.report_static(store, origin, report).map_err(ImageError::Store)?;
         for (_, record) in self.survey.volumes().filter(|(_, record)| record.update_marker != 0) {
@@ -199,14 +204,63 @@ impl Device {
         report.add(finding);
     }
 
-    fn report_end(&self, origin: &Origin, report: &mut CheckReport) {
-        let Some((bytes, pnum)) = self.cut_off.zip(self.survey.peb_count().checked_sub(1)) else { return };
-        let what =
-            format!("the image ends {bytes} bytes into its last PEB, of {}", self.survey.flash().erase_bytes);
-        let consequence = "what is missing reads as erased; flash has whole PEBs only";
-        let mut finding = ubi(Severity::Recoverable, "device", what, consequence);
-        (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum) + bytes)));
+    /// Makes a finding of a file that is cut. Nothing tells how much is missing, and nothing in use is lost where every
+    /// volume says itself what it has, and has that.
+    fn report_end(
+        &self,
+        store: &mut impl Store,
+        origin: &Origin,
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
+        let Some(cut) = self.cut() else {
+            if self.is_without_lebs() && !self.survey.table().lost {
+                let consequence = "the volumes were made empty, or the file is cut";
+                report.add(ubi(Severity::Note, DEVICE, "no volume has any LEB", consequence));
+                let offset = origin.file_byte(self.peb_start(self.survey.peb_count()));
+                report.may_be_lost.push(Part { offset, len: 0 });
+            }
+            return Ok(());
+        };
+        let mut open = Vec::new();
+        for (id, record) in self.survey.volumes() {
+            if !self.tells_its_end(store, id, record)? {
+                open.push(format!("volume {}", show_name(record.name())));
+            }
+        }
+        let (severity, consequence) = if open.is_empty() {
+            let what = "no LEB in use is behind the end; what is missing reads as erased";
+            (Severity::Recoverable, what.to_owned())
+        } else {
+            let which = open.join(", ");
+            (Severity::Damaged, format!("LEBs of {which} that were behind the end are lost"))
+        };
+        let mut finding = ubi(severity, DEVICE, cut.to_string(), consequence);
+        (finding.peb, finding.offset) =
+            (Some(cut.pnum), Some(origin.file_byte(self.peb_start(cut.pnum) + cut.bytes)));
         report.add(finding);
+        Ok(())
+    }
+
+    /// True when a volume tells which LEBs it has: a static one by its VID headers, a filesystem by its superblock, master node and LEB
+    /// properties, which are checked elsewhere.
+    fn tells_its_end(
+        &self,
+        store: &mut impl Store,
+        id: u32,
+        record: &VolumeRecord,
+    ) -> Result<bool, StoreError> {
+        if record.volume_type == VolumeType::Static {
+            let last = self.survey.mapped_lebs(id).last();
+            return Ok(last.is_some_and(|leb| {
+                self.survey.header_of(leb).is_some_and(|vid| vid.used_lebs == leb.lnum + 1)
+            }));
+        }
+        let mut head = vec![0; HEAD_BYTES];
+        let Some(pnum) = self.survey.peb_of(LebId { volume: id, lnum: 0 }, Mapping::Linux) else {
+            return Ok(false);
+        };
+        store.read_at(self.data_start(pnum), &mut head)?;
+        Ok(begins_ubifs(0, &head))
     }
 
     fn report_table(&self, origin: &Origin, report: &mut CheckReport) {
@@ -244,7 +298,21 @@ impl Device {
         report: &mut CheckReport,
     ) -> Result<(), StoreError> {
         let fixed = self.survey.volumes().filter(|(_, record)| record.volume_type == VolumeType::Static);
-        for (volume, _) in fixed {
+        for (volume, record) in fixed {
+            if self.is_short()
+                && self.survey.mapped_lebs(volume).next().is_none()
+                && record.update_marker == 0
+            {
+                let what = format!(
+                    "none of its {} LEBs is there, and the image has not as many PEBs as the volumes",
+                    record.reserved_pebs
+                );
+                let consequence =
+                    "an image of a static volume has its data: they are lost, unless it was made empty";
+                let mut finding = ubi(Severity::Damaged, STATIC_VOLUME, what, consequence);
+                finding.volume = self.volume_name(volume);
+                report.add(finding);
+            }
             let mapped = self.survey.mapped_lebs(volume);
             let used = mapped.filter_map(|leb| self.survey.header_of(leb).map(|vid| vid.used_lebs)).max();
             for lnum in 0..used.unwrap_or(0).min(self.survey.last_lnum(volume).saturating_add(2)) {
@@ -256,7 +324,7 @@ impl Device {
                     None => "the LEB is missing",
                 };
                 let consequence = "the data of this volume are not whole";
-                let mut finding = ubi(Severity::Damaged, "static volume", what, consequence);
+                let mut finding = ubi(Severity::Damaged, STATIC_VOLUME, what, consequence);
                 (finding.peb, finding.leb) = (pnum, Some(lnum));
                 finding.volume = self.volume_name(volume);
                 finding.offset = pnum.map(|pnum| origin.file_byte(self.data_start(pnum)));

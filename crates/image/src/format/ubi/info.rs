@@ -14,7 +14,7 @@ use crate::content::{HEAD_BYTES, format_of};
 use crate::detect::Found;
 use crate::extract::show_name;
 use crate::fit::{self, Room};
-use crate::format::ubifs::info::{UbifsInfo, ubifs_info};
+use crate::format::ubifs::info::{UbifsInfo, missing_lebs, ubifs_info};
 use crate::info::size;
 use crate::words::count;
 use crate::{FileUbi, Selection};
@@ -81,6 +81,8 @@ pub struct OneVolume {
     pub skip_check: bool,
     /// An update was cut off.
     pub update_unfinished: bool,
+    /// LEBs of a static volume with data that are missing or fail their CRC, or cannot be told.
+    pub damaged: bool,
     /// The filesystem in it.
     pub ubifs: Option<UbifsInfo>,
     /// Kind of content by its first bytes, where it is no UBIFS.
@@ -148,6 +150,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
         autoresize: volume.flags.contains(VolumeFlags::AUTORESIZE),
         skip_check: volume.flags.contains(VolumeFlags::SKIP_CRC_CHECK),
         update_unfinished: volume.update_marker,
+        damaged: volume.corrupted,
         ubifs: None,
         starts_with: None,
     };
@@ -158,10 +161,12 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
             let room = Room::new(volume.flags, opened.geometry(), lebs, selection.flash.as_ref());
             let (ubifs, mut opened) = ubifs_info(opened, &selection.authenticate);
             out.ubifs = ubifs;
-            if let Some(ubifs) = out.ubifs.as_mut().filter(|_| !is_guess) {
-                ubifs.misfits = fit::of_volume(&ubifs.superblock, &room);
-            }
-            if out.ubifs.is_none() {
+            if let Some(ubifs) = &mut out.ubifs {
+                if !is_guess {
+                    ubifs.misfits = fit::of_volume(&ubifs.superblock, &room);
+                }
+                (ubifs.lebs_missing, opened) = missing_lebs(opened);
+            } else {
                 out.starts_with = first_bytes(&mut opened);
             }
             (out, opened.into_ubi())
@@ -271,6 +276,9 @@ impl fmt::Display for OneVolume {
         }
         if self.update_unfinished {
             write!(f, ", an update was cut off")?;
+        }
+        if self.damaged {
+            write!(f, ", LEBs are missing")?;
         }
         writeln!(f)?;
         match (&self.ubifs, &self.starts_with) {

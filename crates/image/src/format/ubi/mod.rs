@@ -2,12 +2,14 @@
 
 pub(crate) mod detect;
 pub(crate) mod dump;
-mod findings;
+pub(crate) mod findings;
 pub(crate) mod info;
 pub(crate) mod pages;
 pub(crate) mod repair;
 
-use floatgate_media::ubi::{VolumeRecord, VolumeType};
+use std::fmt;
+
+use floatgate_media::ubi::{LAYOUT_VOLUME_LEBS, VolumeRecord, VolumeType};
 use floatgate_media::ubifs::{Frame, Node, NodeType, Superblock};
 use floatgate_stack::store::Store;
 use floatgate_stack::ubi::{AttachFault, LebId, MISSING_LEBS_MAX, Mapping, Survey};
@@ -26,7 +28,43 @@ pub(crate) struct Device {
     cut_off: Option<u64>,
 }
 
+/// End of a file within the last PEB of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// The last PEB.
+    pub(crate) pnum: u32,
+    /// Bytes that the file has of it.
+    pub(crate) bytes: u64,
+    /// Bytes of a whole PEB.
+    peb_bytes: u32,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pnum, bytes, peb_bytes } = self;
+        write!(f, "the file is cut: it ends {bytes} bytes into PEB {pnum}, of {peb_bytes}")
+    }
+}
+
 impl Device {
+    /// Place where the file is cut within a PEB, if it is.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        let (bytes, pnum) = self.cut_off.zip(self.survey.peb_count().checked_sub(1))?;
+        Some(Cut { pnum, bytes, peb_bytes: self.survey.flash().erase_bytes })
+    }
+
+    /// True when the image has fewer PEBs than its volumes need: it is not a dump of a whole flash.
+    fn is_short(&self) -> bool {
+        let reserved: u64 = self.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
+        u64::from(self.survey.peb_count()) < reserved + u64::from(LAYOUT_VOLUME_LEBS)
+    }
+
+    /// True when the image ends before the PEBs that its volumes need, and none of these has any LEB.
+    fn is_without_lebs(&self) -> bool {
+        let mut volumes = self.survey.volumes().map(|(id, _)| id);
+        self.is_short() && volumes.all(|id| self.survey.mapped_lebs(id).next().is_none())
+    }
+
     /// Reads the headers of all its PEBs, and the volume table.
     ///
     /// # Errors

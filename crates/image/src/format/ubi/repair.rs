@@ -7,7 +7,7 @@ use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, LebId, Mapping, NewVolume, Ubi};
-use floatgate_stack::ubifs::Error;
+use floatgate_stack::ubifs::{Error, MIN_LEBS};
 use floatgate_stack::{FileStore, Store, StoreError, StoreFlash, StoreMode, Volume};
 
 use crate::ImageError;
@@ -22,7 +22,7 @@ use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};
 use crate::format::ubifs::repair::Rebuilt;
 use crate::open::Selection;
 use crate::output::Output;
-use crate::repair::{Saved, scratch};
+use crate::repair::{Grown, Saved, scratch};
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
@@ -60,8 +60,15 @@ pub(crate) fn rebuild(
         // What an update was cut off in is no whole filesystem, even if it looks like one.
         if !is_clean || record.update_marker != 0 || !device.survey.tell_all(id) {
             let known = saved.losses.len();
-            let (rebuilt, back) =
+            let (mut rebuilt, back) =
                 Rebuilt::new(volume, record.reserved_pebs, Some(name.clone()), output, saved)?;
+            let lebs_before = record.reserved_pebs;
+            if rebuilt.lebs.max(lebs_before) < MIN_LEBS {
+                let volume = Some(name.clone());
+                saved.grown.retain(|grown| grown.volume != volume);
+                saved.grown.push(Grown { volume, lebs_before, lebs: MIN_LEBS });
+                rebuilt.volume_lebs = MIN_LEBS;
+            }
             if device.survey.volumes().count() > 1 {
                 saved.place_losses(known, &format!("volume {name}"));
             }
@@ -71,7 +78,8 @@ pub(crate) fn rebuild(
         source = volume.into_store();
     }
     let lebs = |(id, record): (u32, &VolumeRecord)| {
-        let needed = filesystems.get(&id).map_or(0, |rebuilt: &Rebuilt| rebuilt.lebs);
+        let needed =
+            filesystems.get(&id).map_or(0, |rebuilt: &Rebuilt| rebuilt.lebs.max(rebuilt.volume_lebs));
         (id, record.reserved_pebs.max(needed))
     };
     let lebs: BTreeMap<u32, u32> = device.survey.volumes().map(lebs).collect();

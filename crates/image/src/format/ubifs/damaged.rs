@@ -1,19 +1,22 @@
 //! The remains of a damaged filesystem.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use floatgate_media::ubifs::{BLOCK_BYTES, ROOT_INODE};
+use floatgate_media::ubifs::{BLOCK_BYTES, Inode, ROOT_INODE};
 use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Attributes, FileFlags, FileType, NodePos};
 use floatgate_stack::ubi::AttachFault;
 use floatgate_stack::ubifs::{
     Authenticate, Behaviour, Error, File, Moment, MountOptions, Problem, Severity, Structure, Survey, Ubifs,
+    entry_bytes,
 };
 
 use crate::detect::Content;
 use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
 use crate::extract::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
 use crate::history::At;
+use crate::open::Remains;
 use crate::{Image, ImageError, Selection};
 
 /// The number of no inode: the directory of files whose names are lost.
@@ -46,8 +49,8 @@ impl Extraction {
             Content::Ubifs { leb_bytes, .. } => (u64::from(leb_bytes), false),
             _ => (1, true),
         };
-        let (volume, damage) = image.damaged_volume(selection)?;
-        let mut remains = DamagedUbifs::authenticated(volume, &selection.authenticate)?;
+        let Remains { volume, nameless, damage } = image.remains(selection)?;
+        let mut remains = DamagedUbifs::with_nameless(volume, nameless, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
         let missing = remains.missing_journal_lebs()?.into_iter().filter(is_lost).collect();
@@ -135,10 +138,31 @@ pub struct DamagedUbifs<V> {
     state: State<V>,
     /// The directory of nameless files was asked for.
     nameless: bool,
-    /// Inodes that names lead to.
-    named: BTreeSet<u32>,
+    /// Names that lead to inodes, and the bytes that those in a directory make of its size.
+    counted: BTreeMap<u32, Counted>,
+    /// LEBs behind the volume whose number is not known.
+    nameless_lebs: Range<u32>,
     /// Authentication of the filesystem.
     authenticate: Authenticate,
+}
+
+/// Names that were found of an inode and in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    /// Names that lead to it.
+    names: u32,
+    /// Bytes that the names in it make of the size of a directory.
+    bytes: u64,
+}
+
+impl Counted {
+    /// True when the counts in an inode tell of names that were not found.
+    fn tells_less_than(self, attributes: &Attributes) -> bool {
+        match attributes.file_type {
+            FileType::Directory => attributes.size > Inode::SIZE as u64 + self.bytes,
+            _ => attributes.links > self.names,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -174,6 +198,17 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
     /// # Errors
     /// As [`new`](Self::new); a filesystem that cannot be authenticated so.
     pub fn authenticated(volume: V, authenticate: &Authenticate) -> Result<Self, ImageError> {
+        let end = volume.geometry().lebs;
+        Self::with_nameless(volume, end..end, authenticate)
+    }
+
+    /// As [`authenticated`](Self::authenticated), for a volume that can read LEBs behind its end: such whose number is not known. A survey
+    /// looks into them, too.
+    fn with_nameless(
+        volume: V,
+        nameless_lebs: Range<u32>,
+        authenticate: &Authenticate,
+    ) -> Result<Self, ImageError> {
         let authenticate = authenticate.clone();
         let options = MountOptions {
             read_only: true,
@@ -186,15 +221,16 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
             Ok(fs) if fs.damage().next().is_none() && !fs.has_doubtful_replay() => {
                 State::Mounted(Box::new(fs))
             }
-            Ok(fs) => State::survey(fs.abandon(), &options.authenticate),
-            Err((_, volume)) => State::survey(volume, &options.authenticate),
+            Ok(fs) => State::survey(fs.abandon(), &nameless_lebs, &options.authenticate),
+            Err((_, volume)) => State::survey(volume, &nameless_lebs, &options.authenticate),
         };
         match state {
             State::Lost(error) => Err(error.into()),
             state => Ok(Self {
                 state,
                 nameless: false,
-                named: BTreeSet::new(),
+                counted: BTreeMap::new(),
+                nameless_lebs,
                 authenticate: options.authenticate,
             }),
         }
@@ -209,7 +245,8 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Ok(Self {
             state: State::surveyed(survey),
             nameless: false,
-            named: BTreeSet::new(),
+            counted: BTreeMap::new(),
+            nameless_lebs: 0..0,
             authenticate: Authenticate::No,
         })
     }
@@ -232,7 +269,8 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
         Ok(journal.iter().map(describe_torn).collect())
     }
 
-    /// True when the index leads to a file without a name, or to more of a file than was read.
+    /// True when the index leads to a file without a name, or to more of a file than was read, or where counts in an inode tell of more names
+    /// than there are.
     fn has_nameless(&mut self) -> Result<bool, Error> {
         let State::Mounted(fs) = &mut self.state else { return Ok(false) };
         let mut next = Some(0);
@@ -241,8 +279,12 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
             if fs.has_strays(inode).unwrap_or(true) {
                 return Ok(true);
             }
-            if inode == ROOT_INODE || self.named.contains(&inode) {
-                continue;
+            let counted = self.counted.get(&inode).copied().unwrap_or_default();
+            if inode == ROOT_INODE || counted.names > 0 {
+                match fs.attributes(inode) {
+                    Ok(attributes) if counted.tells_less_than(&attributes) => return Ok(true),
+                    _ => continue,
+                }
             }
             match fs.attributes(inode) {
                 Ok(attributes) => {
@@ -301,15 +343,15 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
     fn survey(&mut self) {
         let lost = State::Lost(Error::Invalid("the filesystem is being looked at"));
         self.state = match core::mem::replace(&mut self.state, lost) {
-            State::Mounted(fs) => State::survey(fs.abandon(), &self.authenticate),
+            State::Mounted(fs) => State::survey(fs.abandon(), &self.nameless_lebs, &self.authenticate),
             other => other,
         };
     }
 }
 
 impl<V: Volume + 'static> State<V> {
-    fn survey(volume: V, authenticate: &Authenticate) -> Self {
-        match Survey::authenticated(volume, authenticate) {
+    fn survey(volume: V, nameless: &Range<u32>, authenticate: &Authenticate) -> Self {
+        match Survey::with_nameless(volume, nameless.clone(), authenticate) {
             Ok(survey) => Self::surveyed(survey),
             Err((error, _)) => Self::Lost(error),
         }
@@ -488,7 +530,10 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
         );
         let read: (Vec<Name>, Vec<String>) =
             read.unwrap_or_else(|error| (Vec::new(), vec![format!("names in the directory: {error}")]));
-        self.named.extend(read.0.iter().map(|name| name.inode));
+        for name in &read.0 {
+            self.counted.entry(name.inode).or_default().names += 1;
+            self.counted.entry(directory).or_default().bytes += entry_bytes(name.name.len());
+        }
         read
     }
 

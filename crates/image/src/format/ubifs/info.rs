@@ -28,6 +28,8 @@ pub struct UbifsInfo {
     pub lebs: u32,
     /// Of these, whole LEBs in a file without UBI that is cut off; `None` where nothing in use is missing.
     pub lebs_there: Option<u32>,
+    /// Number of LEBs in use that no PEB has, within UBI; `None` where the filesystem does not tell.
+    pub lebs_missing: Option<u32>,
     /// LEBs it can grow to.
     pub max_lebs: u32,
     /// Bytes of the journal.
@@ -97,12 +99,16 @@ pub(crate) fn ubifs_info<V: Volume + 'static>(
     (Some(info), volume)
 }
 
-/// True when something in use is not there: what is behind the last LEB in use need not be in the file.
-pub(crate) fn is_cut_off<V: Volume + 'static>(volume: V) -> bool {
+/// Number of LEBs in use that are not there; `None` where nothing tells. The volume comes back. What is behind the last LEB in use need not
+/// be in a file.
+pub(crate) fn missing_lebs<V: Volume + 'static>(volume: V) -> (Option<u32>, V) {
     let options = MountOptions { read_only: true, recover: true, forgiving: true, ..MountOptions::default() };
     match Ubifs::mount(volume, &options, Behaviour::default()) {
-        Ok(mut fs) => fs.missing_lebs().map_or(true, |missing| !missing.is_empty()),
-        Err(_) => true,
+        Ok(mut fs) => {
+            let missing = fs.missing_lebs().ok().and_then(|missing| u32::try_from(missing.len()).ok());
+            (missing, fs.abandon())
+        }
+        Err((_, volume)) => (None, volume),
     }
 }
 
@@ -188,6 +194,7 @@ impl UbifsInfo {
             leb_bytes: superblock.leb_bytes,
             lebs: superblock.leb_count,
             lebs_there: None,
+            lebs_missing: Some(0),
             max_lebs: superblock.max_leb_count,
             journal_bytes: superblock.max_journal_bytes,
             area_lebs: [superblock.log_lebs, superblock.lpt_lebs, superblock.orphan_lebs],
@@ -243,6 +250,17 @@ impl UbifsInfo {
         )?;
         if let Some(there) = self.lebs_there {
             writeln!(f, "{indent}cut off: {there} of {} there", count(self.lebs.into(), "LEB"))?;
+        }
+        match self.lebs_missing {
+            Some(0) => {}
+            Some(lebs) => {
+                writeln!(
+                    f,
+                    "{indent}damaged: {} in use missing: no PEB has them",
+                    count(lebs.into(), "LEB")
+                )?;
+            }
+            None => writeln!(f, "{indent}damaged: it cannot be mounted")?,
         }
         let [log, lpt, orphans] = self.area_lebs;
         let journal = size(self.journal_bytes);

@@ -62,6 +62,8 @@ pub(crate) struct Rebuilt {
     pub(crate) volume: BareVolume<FileStore>,
     /// LEBs that the filesystem has.
     pub(crate) lebs: u32,
+    /// LEBs that its volume needs at least.
+    pub(crate) volume_lebs: u32,
 }
 
 impl Rebuilt {
@@ -80,6 +82,7 @@ impl Rebuilt {
             Survey::with_nameless(volume, nameless, &Authenticate::No).map_err(|(error, _)| error)?;
         lose_structures(&survey, saved);
         let names = lost_names(&survey);
+        let counted = counted_names(&survey);
         let superblock = survey.superblock().filter(|old| is_possible(old)).cloned();
         let most = superblock.as_ref().map_or(lebs, |old| old.max_leb_count.max(lebs));
         let mut fill = |most| fill_new(&mut survey, superblock.as_ref(), lebs, most, output);
@@ -99,6 +102,9 @@ impl Rebuilt {
                 return Err(why.into());
             }
         };
+        if names.is_empty() && filled.has_all_names() {
+            saved.losses.extend(counted);
+        }
         saved.filesystems += 1;
         saved.add_with_names(filled, names);
         // Without UBI an image may end behind its data, in front of the end of its filesystem.
@@ -147,7 +153,7 @@ fn fill_new<S: Volume + 'static>(
     fill(survey, &mut fs, &mut attempt)?;
     let mut volume = fs.unmount().map_err(|(error, _)| error)?;
     let (superblock, _) = probe(&mut volume)?;
-    Ok((Rebuilt { volume, lebs: superblock.leb_count }, attempt))
+    Ok((Rebuilt { volume, lebs: superblock.leb_count, volume_lebs: 0 }, attempt))
 }
 
 /// Says which structures of a filesystem are lost.
@@ -172,6 +178,17 @@ fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
 /// The names of files that are damaged.
 fn lost_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
     damaged_names(survey, Structure::Entry)
+}
+
+/// Names of which nothing but counts in an inode is left, each at the file or the directory that it is missing in.
+fn counted_names(survey: &Survey<dyn Volume>) -> Vec<Loss> {
+    let of = |problem: &Problem| {
+        let inode = problem.inodes.as_ref().map_or(ROOT_INODE, |inodes| *inodes.start());
+        let path = survey.tree().path(inode)?;
+        let what = format!("{}: names may be lost", problem.told());
+        Some(Loss { path: show_path(&path), what })
+    };
+    survey.problems().iter().filter(|problem| problem.names_missing).filter_map(of).collect()
 }
 
 /// Names of files or attributes that are damaged, each at the directory or the file that it was in.

@@ -17,12 +17,12 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
     std::iter::repeat_with(|| random.next() as u8).take(len).collect()
 }
 
-fn nor(blocks: u32, erase_bytes: u32) -> Geometry {
+pub(super) fn nor(blocks: u32, erase_bytes: u32) -> Geometry {
     Geometry { buffer_bytes: 1, ..Geometry::nor(blocks, erase_bytes) }
 }
 
 /// NAND with so many blocks of 64 pages.
-fn nand(page_bytes: u32, blocks: u32) -> Geometry {
+pub(super) fn nand(page_bytes: u32, blocks: u32) -> Geometry {
     let erase_bytes = 64 * page_bytes;
     Geometry {
         kind: FlashKind::SlcNand,
@@ -36,7 +36,7 @@ fn nand(page_bytes: u32, blocks: u32) -> Geometry {
 }
 
 /// A whole flash with directories and files of `bytes` in all, half of which can be compressed. Other seeds have other names.
-fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: usize) -> Vec<u8> {
+pub(super) fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u64, bytes: usize) -> Vec<u8> {
     let compressors = vec![Compressor::Zlib];
     let options = MountOptions { endian: Some(endian), summaries, compressors, ..MountOptions::default() };
     let mounted = Jffs2::mount(flash(Vec::new(), geometry), Instant::ZERO, &options);

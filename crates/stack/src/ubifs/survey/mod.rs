@@ -35,6 +35,7 @@ use super::mount::MasterState;
 use super::structure::Structure;
 use crate::volume::Volume;
 pub use history::Moment;
+pub use names::entry_bytes;
 pub use problem::{Problem, Severity};
 pub use scan::{Change, Event};
 pub use tree::{Child, DataBlock, File, Tree};

@@ -25,8 +25,9 @@ const NANOSECONDS: u32 = 1_000_000_000;
 
 const WRONG_TIME: &str = "only the time that is shown is wrong";
 
-/// Bytes that an entry counts for.
-const fn entry_bytes(name: usize) -> u64 {
+/// Bytes that a name of this length makes of the size of its directory.
+#[must_use]
+pub const fn entry_bytes(name: usize) -> u64 {
     (Entry::SIZE + name + 1).next_multiple_of(8) as u64
 }
 
@@ -42,13 +43,9 @@ impl Survey<dyn Volume> {
         if self.lost.is_empty() && newer_than.is_none() {
             return Ok(());
         }
-        if self.nameless.is_empty() {
-            // A branch leads to an empty LEB: nothing but the branch may be wrong.
-            let empty = self.lost.iter_mut().filter(|lost| matches!(lost.only, Only::Nameless(_)));
-            empty.for_each(|lost| lost.only = Only::Newest);
-        }
         let main = main_lebs(&mut self.io);
         let events = find_events(&mut self.io, main.chain(self.nameless.clone()))?;
+        self.search_everywhere(&events);
         let mut found = Tree::default();
         events.iter().filter(|event| self.is_wanted(event)).for_each(|event| found.apply(event));
         self.merge(found);
@@ -61,6 +58,20 @@ impl Survey<dyn Volume> {
             newer().for_each(|event| self.tree.apply(event));
         }
         Ok(())
+    }
+
+    /// Accepts any node for what no LEB without a number has: only the branch that leads to the empty LEB may be wrong, or an older node is
+    /// all that is left.
+    fn search_everywhere(&mut self, events: &[Event]) {
+        let in_nameless = events.iter().filter(|event| self.nameless.contains(&event.place.lnum));
+        let held: BTreeSet<(Key, u32)> = in_nameless.map(|event| (event.key, event.place.offset)).collect();
+        for lost in &mut self.lost {
+            if let Only::Nameless(offset) = lost.only
+                && !held.contains(&(lost.from, offset))
+            {
+                lost.only = Only::Newest;
+            }
+        }
     }
 
     /// True when a node is one that nothing leads to any more, or removes such.
@@ -329,7 +340,8 @@ impl Names {
         };
         if inode.links != expected && !wrong.file.incomplete {
             let what = format!("the link count of the inode is {}, it should be {expected}", inode.links);
-            wrong.add(what, "files are removed too early, or never");
+            let more = inode.links > expected && number != ROOT_INODE;
+            wrong.add_counts(what, more, "files are removed too early, or never");
         }
     }
 }
@@ -343,8 +355,14 @@ struct Wrong<'f> {
 
 impl Wrong<'_> {
     fn add(&mut self, what: impl Into<String>, consequence: &'static str) {
+        self.add_counts(what, false, consequence);
+    }
+
+    /// Counts in the inode are wrong; `more` says that they tell of more names than there are.
+    fn add_counts(&mut self, what: impl Into<String>, more: bool, consequence: &'static str) {
         let place = self.file.place;
         let problem = Problem::new(Severity::Damaged, Structure::Inode, what, consequence);
+        let problem = problem.with_names_missing(more);
         self.found.push(problem.at(place.lnum, place.offset).inode(self.number));
     }
 
@@ -433,7 +451,12 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
         let by_mkfs = inode.flags.contains(FileFlags::ENCRYPTED) && inode.size < expected;
         if inode.size != expected && !by_mkfs {
             let what = format!("the size of the directory is {}, its entries make {expected}", inode.size);
-            wrong.add(what, "only the size that is shown is wrong");
+            let more = inode.size > expected;
+            wrong.add_counts(
+                what,
+                more,
+                "only the size that is shown is wrong, or names in the directory are lost",
+            );
         }
     }
     let count = file.xattrs.len() as u64;
@@ -448,7 +471,8 @@ fn check_counts(tree: &Tree, inode: &Inode, wrong: &mut Wrong<'_>) {
         let what = format!(
             "counts of extended attributes in the inode: {stored_count} with names of {stored_names} bytes, {stored_bytes} bytes in all; found: {count}, {names} and {bytes}"
         );
-        wrong.add(what, "listing or removing attributes goes wrong");
+        let more = stored_count > count;
+        wrong.add_counts(what, more, "listing or removing attributes goes wrong");
     }
 }
 

@@ -418,6 +418,7 @@ fn note_state(
     problems: &mut Problems,
 ) -> Result<bool> {
     let limits = core.io.layout().limits.clone();
+    note_missing_buds(core, problems)?;
     if !state.is_some_and(|state| state.dirty) {
         let areas = limits.orphans.map(|lnum| (lnum, 0));
         note_ends(core, areas.collect(), problems)?;
@@ -441,6 +442,20 @@ fn note_state(
     let starts = limits.orphans.map(|lnum| (lnum, 0)).chain(buds).collect();
     note_ends(core, starts, problems)?;
     if log_ends == 0 { Ok(false) } else { note_unlogged(core, problems) }
+}
+
+/// Notes LEBs of the journal that the volume does not have. Linux maps a LEB before the log names it (`ubifs_add_bud_to_log`).
+fn note_missing_buds(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<()> {
+    let buds: Vec<(u32, u32)> = core.log.buds().iter().map(|(&lnum, bud)| (lnum, bud.start)).collect();
+    for (lnum, start) in buds {
+        if !core.io.is_mapped(lnum)? {
+            let what = "a LEB of the journal is missing";
+            let consequence = "the last changes, which it held, are lost";
+            let problem = Problem::new(Severity::Damaged, Structure::Journal, what, consequence);
+            problems.add(problem.at(lnum, start));
+        }
+    }
+    Ok(())
 }
 
 /// Notes what a power cut has left at the ends of LEBs, each from a byte on; how many there are.

@@ -33,6 +33,8 @@ pub struct Problem {
     pub what: String,
     /// Nothing is written where the structure should be.
     pub is_erased: bool,
+    /// Counts in an inode tell of names that are not there: they are lost, unless the counts are what is wrong.
+    pub names_missing: bool,
     /// Consequence for who uses the filesystem.
     pub consequence: &'static str,
     /// Inodes that are hit, or may be.
@@ -61,6 +63,7 @@ impl Problem {
             part: None,
             what,
             is_erased: false,
+            names_missing: false,
             consequence,
             inodes: None,
         }
@@ -89,6 +92,11 @@ impl Problem {
     /// The problem at a place.
     pub(crate) fn at(self, lnum: u32, offset: u32) -> Self {
         Self { place: Some((lnum, offset)), ..self }
+    }
+
+    /// The problem of counts that tell of names that are not there, if they do.
+    pub(crate) fn with_names_missing(self, names_missing: bool) -> Self {
+        Self { names_missing, ..self }
     }
 
     /// The problem of an inode.

@@ -1,9 +1,9 @@
 //! What the chip refuses, and that it goes on afterwards.
 
 use super::Bench;
-use crate::raw_nand::{ChipOptions, RawNand};
 use crate::raw_nand::testing::{mx30lf2g18ac, nand128w3a2bn, nv_ddr};
 use crate::raw_nand::timing::DataInterface;
+use crate::raw_nand::{ChipOptions, RawNand};
 use crate::violation::Violation;
 use floatgate_mtd::Nanos;
 

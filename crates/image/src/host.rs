@@ -1,0 +1,113 @@
+//! Opening files of the host without waiting for another process.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+/// Times that a named pipe is asked whether somebody writes to it, and the time between.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens a regular file or a block device.
+///
+/// # Errors
+/// It is something else; the host refuses.
+pub(crate) fn open_file(path: &Path, writes: bool) -> io::Result<File> {
+    let file = open(path, true, writes)?;
+    let file_type = file.metadata()?.file_type();
+    if file_type.is_fifo() || file_type.is_char_device() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "neither a regular file nor a block device"));
+    }
+    Ok(file)
+}
+
+/// Opens a device or a pipe to write to it. A named pipe has to have a reader.
+///
+/// # Errors
+/// Nothing reads from the pipe; the host refuses.
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    match open(path, false, true) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing reads from this named pipe"))
+        }
+        file => file,
+    }
+}
+
+/// The bytes of a pipe. A named one has to have a writer, or to get one soon.
+///
+/// # Errors
+/// Nothing writes to the pipe; the host refuses.
+pub(crate) fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
+    let mut file =
+        File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let mut first = vec![0; 1];
+    for _ in 0..TRIES {
+        match file.read(&mut first) {
+            // No writer has opened it yet, or all have closed it.
+            Ok(0) => std::thread::sleep(PAUSE),
+            Ok(_) => {
+                may_block(&file)?;
+                return Ok(Box::new(io::Cursor::new(first).chain(file)));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                may_block(&file)?;
+                return Ok(Box::new(file));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing writes to this named pipe"))
+}
+
+fn open(path: &Path, reads: bool, writes: bool) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(reads).write(writes).custom_flags(flags).open(path)?;
+    may_block(&file)?;
+    Ok(file)
+}
+
+/// From here on calls wait for data.
+fn may_block(file: &File) -> io::Result<()> {
+    let flags = rustix::fs::fcntl_getfl(file)?;
+    Ok(rustix::fs::fcntl_setfl(file, flags.difference(OFlags::NONBLOCK))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pipe(folder: &Path) -> std::path::PathBuf {
+        let path = folder.join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        path
+    }
+
+    #[test]
+    fn a_pipe_without_a_writer_ends_a_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        let Err(error) = read_pipe(&path) else { panic!("nothing writes to it") };
+        assert!(error.to_string().contains("nothing writes to this named pipe"), "{error}");
+        assert!(open_file(&path, false).is_err());
+        assert!(open_file(Path::new("/dev/null"), true).is_err());
+    }
+
+    #[test]
+    fn a_pipe_with_a_writer_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = pipe(folder.path());
+        let writer = std::thread::spawn({
+            let path = path.clone();
+            move || std::fs::write(path, vec![9; 300_000]).unwrap()
+        });
+        let mut bytes = Vec::new();
+        read_pipe(&path).unwrap().read_to_end(&mut bytes).unwrap();
+        writer.join().unwrap();
+        assert_eq!(bytes, vec![9; 300_000]);
+    }
+}

@@ -1,0 +1,72 @@
+//! Exit status of the commands that read images: one rule for each report. docs/checks.md has the table.
+
+use crate::check::{CheckReport, Outcome};
+use crate::diff::DiffReport;
+use crate::extract::Extracted;
+use crate::repair::{RepairReport, Repaired};
+
+/// Exit status of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// 0: done, and nothing is lost.
+    Good,
+    /// 1: done, and something is told: losses, differences, what a mount makes good, or what cannot be decided.
+    Told,
+    /// 2: damaged, or not done.
+    Bad,
+}
+
+impl Status {
+    /// The number that the process returns.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Good => 0,
+            Self::Told => 1,
+            Self::Bad => 2,
+        }
+    }
+}
+
+impl CheckReport {
+    /// Exit status of `image check`.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self.outcome {
+            Outcome::Clean if self.may_be_lost.is_empty() => Status::Good,
+            Outcome::Clean | Outcome::Recoverable => Status::Told,
+            Outcome::Damaged => Status::Bad,
+        }
+    }
+}
+
+impl Extracted {
+    /// Exit status of `image extract`.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        if self.losses.is_empty() { Status::Good } else { Status::Told }
+    }
+}
+
+impl RepairReport {
+    /// Exit status of `image check --repair`.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        match self.outcome {
+            Repaired::Intact | Repaired::Wholly if self.before.may_be_lost.is_empty() => Status::Good,
+            _ => Status::Told,
+        }
+    }
+}
+
+impl DiffReport {
+    /// Exit status of `image diff`.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match (self.trouble.is_empty(), self.is_same()) {
+            (false, _) => Status::Bad,
+            (true, false) => Status::Told,
+            (true, true) => Status::Good,
+        }
+    }
+}
