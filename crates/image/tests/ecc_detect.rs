@@ -207,17 +207,21 @@ fn a_sample_comes_from_the_whole_dump() {
     assert!((64..=128).contains(&detection.candidates[0].clean), "{detection:?}");
 }
 
+/// A byte of data by its number, and one of the OOB by its page and its place there.
+type DataByte = fn(usize) -> u8;
+type OobByte = fn(usize, usize) -> u8;
+
 /// The data of images are seldom random: zeros, text, counters, repeated words. OOB without ECC explains none of them.
 #[test]
 fn no_code_is_found_for_structured_data_without_ecc() {
     let geometry = geometry(2048, 64);
-    let data: [(&str, fn(usize) -> u8); 4] = [
+    let data: [(&str, DataByte); 4] = [
         ("words", |at| [0x55, 0xAA, 0, 0xFF][at / 64 % 4]),
-        ("counters", |at| (at / 4).to_le_bytes()[at % 4]),
+        ("counters", |at| ((at / 4) as u32).to_le_bytes()[at % 4]),
         ("sparse", |at| u8::from(at % 509 == 0)),
         ("text", |at| b"the quick brown fox "[at % 20]),
     ];
-    let oobs: [(&str, fn(usize, usize) -> u8); 5] = [
+    let oobs: [(&str, OobByte); 5] = [
         ("zeros", |_, _| 0),
         ("markers", |_, at| if at < 2 { 0xFF } else { 0 }),
         ("constant", |_, at| at as u8),

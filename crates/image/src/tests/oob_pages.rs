@@ -90,7 +90,7 @@ fn without_ecc(image: &[u8], (page, oob, _): Sizes) -> Vec<u8> {
 /// A device with a volume, up to the first free PEB: with a UBIFS, or with other data where that would be large.
 fn image(sizes: Sizes, sub_page: u32) -> Vec<u8> {
     let peb = sizes.0 * sizes.2;
-    let is_large = peb > LARGE || peb < 16 << 10;
+    let is_large = !(16 << 10..=LARGE).contains(&peb);
     let geometry = flash_of(sizes, sub_page, if is_large { 10 } else { 64 });
     let mut random = tree::Random(peb.into());
     let bytes = device(&geometry, 7, |ubi| {

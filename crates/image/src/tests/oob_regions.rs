@@ -11,6 +11,9 @@ const OOB: usize = 64;
 const FULL: usize = PAGE + OOB;
 const BLOCK: usize = 64 * FULL;
 
+/// The OOB of a page by its number.
+type Oob<'a> = dyn Fn(usize) -> Vec<u8> + 'a;
+
 fn geometry() -> Geometry {
     Geometry { sub_page_bytes: PAGE as u32, ..Geometry::nand_2048(60) }
 }
@@ -59,12 +62,12 @@ fn outcomes(image: &Image) -> Vec<RegionOutcome> {
 #[test]
 fn oob_without_ecc_corrects_nothing() {
     let plain = image();
-    let oobs: [(&str, fn(usize) -> Vec<u8>); 5] = [
-        ("zeros", |_| vec![0; OOB]),
-        ("good markers and zeros", |_| [vec![0xFF; 2], vec![0; OOB - 2]].concat()),
-        ("erased", |_| vec![0xFF; OOB]),
-        ("the same bytes", |_| (0..OOB as u8).map(|at| at.wrapping_mul(37) ^ 0xA5).collect()),
-        ("the same bytes behind a good marker", |_| (0..OOB as u8).map(|at| 0xFF - at).collect()),
+    let oobs: [(&str, &Oob<'_>); 5] = [
+        ("zeros", &|_| vec![0; OOB]),
+        ("good markers and zeros", &|_| [vec![0xFF; 2], vec![0; OOB - 2]].concat()),
+        ("erased", &|_| vec![0xFF; OOB]),
+        ("the same bytes", &|_| (0..OOB as u8).map(|at| at.wrapping_mul(37) ^ 0xA5).collect()),
+        ("the same bytes behind a good marker", &|_| (0..OOB as u8).map(|at| 0xFF - at).collect()),
     ];
     for (what, oob) in oobs {
         let dump = with_oob(&plain, oob);
@@ -90,7 +93,7 @@ fn oob_that_no_code_explains_is_told_by_all_and_corrects_nothing() {
     let mut random = tree::Random(3);
     let noise: Vec<Vec<u8>> =
         (0..plain.len() / PAGE).map(|_| (2..OOB).map(|_| random.next() as u8).collect()).collect();
-    let oobs: [(&str, &dyn Fn(usize) -> Vec<u8>); 2] = [
+    let oobs: [(&str, &Oob<'_>); 2] = [
         ("another code", &|page| [vec![0xFF; 2], noise[page].clone()].concat()),
         ("numbers", &|page| [vec![0xFF; 2], (page as u32).to_le_bytes().repeat(15), vec![0; 2]].concat()),
     ];
