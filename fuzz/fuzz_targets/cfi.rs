@@ -17,10 +17,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(parsed) = cfi::parse(bytes, view) else {
         return;
     };
-    let _ = (
-        parsed.identification.chip_bytes(),
-        parsed.identification.chip_erase_max_ms(),
-    );
+    let _ = (parsed.identification.chip_bytes(), parsed.identification.chip_erase_max_ms());
     let mut out = vec![0; bytes.len()];
     if let Ok(end) = cfi::emit(&parsed, view, &mut out) {
         assert_eq!(cfi::parse(&out[..end], view), Ok(parsed));

@@ -6,8 +6,17 @@ use floatgate_ecc::Codec;
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-const CODES: [&str; 9] =
-    ["hamming/256", "hamming/512", "bch1/512", "bch4/512", "bch8/512", "bch24/1024", "bch72/1024", "bch2/20", "bch24/1024@17475"];
+const CODES: [&str; 9] = [
+    "hamming/256",
+    "hamming/512",
+    "bch1/512",
+    "bch4/512",
+    "bch8/512",
+    "bch24/1024",
+    "bch72/1024",
+    "bch2/20",
+    "bch24/1024@17475",
+];
 
 static CODECS: LazyLock<Vec<Codec>> =
     LazyLock::new(|| CODES.iter().map(|name| Codec::new(name.parse().unwrap()).unwrap()).collect());

@@ -6,8 +6,7 @@ use floatgate_image::ecc::{
 };
 use libfuzzer_sys::fuzz_target;
 
-const LAYOUTS: [&str; 6] =
-    ["linux", "small-page", "large-page", "large-page-hamming", "winbond", "macronix"];
+const LAYOUTS: [&str; 6] = ["linux", "small-page", "large-page", "large-page-hamming", "winbond", "macronix"];
 
 /// The first bytes say how to read the others.
 fn run(head: [u8; 10], bytes: &[u8]) -> Result<(), EccError> {

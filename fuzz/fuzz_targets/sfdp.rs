@@ -10,11 +10,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let bfpt = &parsed.bfpt.body;
-    let _ = (
-        bfpt.capacity_bytes(),
-        bfpt.page_bytes(),
-        bfpt.erase_typical_ms(),
-    );
+    let _ = (bfpt.capacity_bytes(), bfpt.page_bytes(), bfpt.erase_typical_ms());
     for lines in Lines::ALL {
         let _ = bfpt.fast_read(lines);
     }

@@ -50,6 +50,7 @@ impl Double {
             ecc_step_bytes: 64,
             bitflip_threshold: 3,
             pairing: Pairing::NONE,
+            partition_of: None,
         };
         Self {
             geometry,

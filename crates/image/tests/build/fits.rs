@@ -70,6 +70,11 @@ fn says(report: &CheckReport, words: &str) -> Option<Outcome> {
     report.findings.iter().find(|finding| finding.what.contains(words)).map(|finding| finding.severity)
 }
 
+/// The findings without the note that a new volume is empty.
+fn of_fit(report: CheckReport) -> Vec<Finding> {
+    report.findings.into_iter().filter(|finding| finding.what != "no volume has any LEB").collect()
+}
+
 fn refusal(result: Result<impl Sized, UbinizeError>) -> String {
     match result {
         Err(error @ UbinizeError::Refused(_)) => error.to_string(),
@@ -87,7 +92,7 @@ fn volumes_larger_than_the_flash_are_refused_and_those_without_room_for_bad_bloc
             let (image, warnings) = made(flash, &volume(Some(lebs), None)).unwrap();
             assert_eq!(!warnings.is_empty(), is_remarked, "{lebs} LEBs on {pebs} PEBs: {warnings:?}");
             let report = checked(&image, Some(flash));
-            assert_eq!((report.outcome, report.findings), (Outcome::Clean, warnings));
+            assert_eq!((report.outcome, of_fit(report)), (Outcome::Clean, warnings));
         }
         let refused = refusal(made(flash, &volume(Some(fits + 41), None)));
         assert!(refused.contains(&format!("the flash has room for {fits}: ")), "{refused}");
@@ -108,7 +113,7 @@ fn the_worst_number_of_bad_blocks_counts() {
     let (image, _) = made(flash, &volume(Some(1990), None)).unwrap();
     let report = checked(&image, Some(flash));
     assert_eq!(says(&report, "up to 80 blocks of the chip may be bad"), Some(Outcome::Clean), "{report:?}");
-    assert_eq!(checked(&image, Some(partition(2048, 40))).findings, []);
+    assert_eq!(of_fit(checked(&image, Some(partition(2048, 40)))), []);
 }
 
 #[test]
@@ -117,7 +122,7 @@ fn an_image_for_flash_of_other_sizes_is_damaged_there() {
     for (sizes, words) in [(SHAPES[1], "VID headers at byte 2048"), (SHAPES[3], "PEBs of 131072 bytes")] {
         assert_eq!(says(&checked(&image, Some(shape(sizes))), words), Some(Outcome::Damaged), "{sizes:?}");
     }
-    assert_eq!(checked(&image, Some(shape(SHAPES[0]))).findings, []);
+    assert_eq!(of_fit(checked(&image, Some(shape(SHAPES[0])))), []);
 }
 
 #[test]
