@@ -167,10 +167,11 @@ impl fmt::Display for ImageInfo {
         if let Some(ecc) = &self.ecc {
             show_ecc(f, ecc)?;
         }
-        for image in &self.images {
-            image.fmt(f)?;
+        // In front: people copy the end, a recipe, into a file.
+        if !self.images.is_empty() {
+            writeln!(f, "{NOT_READ}")?;
         }
-        if self.images.is_empty() { Ok(()) } else { writeln!(f, "{NOT_READ}") }
+        self.images.iter().try_for_each(|image| image.fmt(f))
     }
 }
 

@@ -63,7 +63,7 @@ impl Inventory {
         let known: BTreeSet<&str> = known.iter().map(|loss| loss.path.as_str()).collect();
         // Within several volumes a path begins with the name of its volume.
         let is_known = |path: &str| {
-            let below = path.match_indices('/').skip(1).next().map_or("", |(at, _)| &path[at..]);
+            let below = path.match_indices('/').nth(1).map_or("", |(at, _)| &path[at..]);
             known.contains(path) || known.contains(below)
         };
         let is_whole = |path: &&String| {

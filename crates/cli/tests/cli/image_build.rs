@@ -163,7 +163,7 @@ fn parameters_that_no_filesystem_has_are_named() {
     for (option, told) in [
         ("-f 2", "this number for fanout: 2"),
         ("--log-lebs 0", "this number for log LEBs: 0"),
-        ("--max-lebs 0", "no filesystem can be made: 0 LEBs"),
+        ("--max-lebs 0", "the files need 17 LEBs, and the filesystem can have 0"),
     ] {
         let line = format!("image build tree -o x.ubi --part mt29f2g08aad {option}");
         let run = run_in(&folder, line.split_whitespace());
@@ -317,7 +317,9 @@ fn a_jffs2_needs_no_page_size_and_each_file_says_how_it_goes_back_to_flash() {
     assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
     let missing = words(&folder, "image setxattr nor.jffs2 /hostname user.none --remove");
     assert!(
-        missing.err.starts_with("error: /hostname: the file has no extended attribute user.none\n"),
+        missing
+            .err
+            .starts_with("error: nor.jffs2: /hostname: the file has no extended attribute user.none\n"),
         "{}",
         missing.err
     );

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-const SETUP: [&str; 6] = ["fs", "imx6-mx30lf2g18ac", "--set", "partition.size=8MiB", "--bytes", "512KiB"];
+const SETUP: [&str; 6] = ["fs", "imx6-mx30lf2g18ac", "--set", "partition.size=16MiB", "--bytes", "512KiB"];
 
 /// The example; cargo builds it with the tests.
 fn example() -> PathBuf {
