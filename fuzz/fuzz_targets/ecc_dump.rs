@@ -47,9 +47,9 @@ fn run(head: [u8; 10], bytes: &[u8]) -> Result<(), EccError> {
 }
 
 fuzz_target!(|data: &[u8]| {
-    if let Some((head, bytes)) = data.split_first_chunk() {
-        if let Err(error) = run(*head, bytes) {
-            assert!(!error.to_string().is_empty());
-        }
+    if let Some((head, bytes)) = data.split_first_chunk()
+        && let Err(error) = run(*head, bytes)
+    {
+        assert!(!error.to_string().is_empty());
     }
 });

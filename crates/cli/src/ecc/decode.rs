@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// What is done with the pages.
 enum How {
-    Correct(Scheme),
+    Correct(Box<Scheme>),
     Strip(PageGeometry),
 }
 
@@ -79,7 +79,7 @@ impl Args {
         if self.code.is_none() {
             return Ok(How::Strip(self.geometry.open()?.0));
         }
-        self.code.scheme(&self.geometry).map(How::Correct)
+        self.code.scheme(&self.geometry).map(|scheme| How::Correct(Box::new(scheme)))
     }
 
     fn options(&self) -> DecodeOptions {
