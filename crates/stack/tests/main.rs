@@ -1,4 +1,5 @@
 //! Integration tests of UBI, UBIFS and JFFS2, one binary.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panic")]
 
 mod changes;
 mod jffs2;
