@@ -1,4 +1,4 @@
-//! What Linux demands of a UBI image before anything is read from it: volumes that the flash holds, and volumes that hold the
+//! Demands of Linux on a UBI image before anything is read from it: volumes that the flash holds, and volumes that hold the
 //! filesystems in them. `check` and `info` report it of an image; `build` and `ubinize` refuse or warn before they write one.
 
 use std::fmt;
@@ -72,7 +72,7 @@ pub(crate) fn superblock_in(head: &[u8]) -> Option<Superblock> {
     }
 }
 
-/// What Linux does not accept, or cannot use, of a volume with this filesystem.
+/// Findings on what Linux does not accept, or cannot use, of a volume with this filesystem.
 pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         let structure = Structure::Superblock;
@@ -119,12 +119,13 @@ fn of_growth(
         None => format!("{} of the volume", count(wasted.into(), "LEB")),
     };
     let what = format!("{of} can never be used by this UBIFS, which grows to {}", count(most.into(), "LEB"));
-    let consequence =
-        format!("mkfs.ubifs -c {largest} or more, or `image build --max-lebs`, makes one that can use all");
+    let consequence = format!(
+        "mkfs.ubifs -c {largest} or more, or more LEBs for `image build`, makes one that can use all"
+    );
     finding(Severity::Note, what, &consequence)
 }
 
-/// What does not fit the flash of volumes that have `lebs` LEBs together, in an image of `pebs` PEBs.
+/// Findings on the flash of volumes that it cannot hold, that have `lebs` LEBs together, in an image of `pebs` PEBs.
 pub(crate) fn of_flash(lebs: u64, pebs: u64, flash: &FlashShape) -> Vec<Finding> {
     let (Some(budget), Some(size)) = (flash.budget(), flash.size) else { return Vec::new() };
     let finding =
@@ -180,7 +181,7 @@ fn of_lebs(lebs: u64, budget: &PebBudget, size: &FlashSize) -> Option<(Severity,
     })
 }
 
-/// What does not fit the flash of an image that is there, whose volumes have `lebs` LEBs together.
+/// Findings on the flash of an image that it cannot hold, that is there, whose volumes have `lebs` LEBs together.
 pub(crate) fn of_image(found: &Found, lebs: u64, flash: &TargetFlash) -> Vec<Finding> {
     let (Content::Ubi(own) | Content::UbiWithOob { ubi: own, .. }) = &found.content else {
         return Vec::new();

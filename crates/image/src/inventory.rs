@@ -1,4 +1,4 @@
-//! What an extraction restores, to compare a repaired image with the damaged one.
+//! Files that an extraction restores, to compare a repaired image with the damaged one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -138,7 +138,7 @@ pub fn is_stream(path: &Path) -> bool {
 /// Sizes of the pages of a dump, and the codes of its regions.
 type Protection = (PageGeometry, Regions);
 
-/// What is known of a file: codes of a dump with OOB, and sizes that were stated.
+/// Knowledge of a file: codes of a dump with OOB, and sizes that were stated.
 type Known<'k> = (Option<&'k Protection>, FlashSizes);
 
 /// True when a UBI device has several PEBs without OOB between them.

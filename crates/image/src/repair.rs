@@ -402,7 +402,7 @@ fn check_again(path: &Path, image: &Image, chosen: &[Found]) -> Result<CheckRepo
     check_found(&now, found, &Selection::default())
 }
 
-/// What an extraction restores of the damaged image and not of the new one.
+/// Files that an extraction restores of the damaged image and not of the new one.
 ///
 /// # Errors
 /// The new image has none of the files, or no filesystem for them.

@@ -162,7 +162,7 @@ impl Host {
     /// Users of the open file or block device, as [`holders`] finds them.
     ///
     /// # Errors
-    /// What the system says about it.
+    /// The system's description of it.
     pub fn holders(&self) -> io::Result<Vec<String>> {
         holders_of(&self.disk.file.metadata()?)
     }

@@ -58,7 +58,7 @@ pub(super) struct CheckedRegion {
     pub(super) pages: u64,
     /// Its protection.
     pub(super) ecc: Protection,
-    /// What its code found; none without a code.
+    /// Result of its code; none without a code.
     pub(super) report: Option<DecodeReport>,
 }
 

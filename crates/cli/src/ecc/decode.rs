@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(show::code(&report))
 }
 
-/// What is done with the pages.
+/// Work on the pages.
 enum How {
     Correct(Box<Scheme>),
     Strip(PageGeometry),

@@ -25,7 +25,7 @@ pub(crate) struct Corrector<'a> {
     pub(super) steps: Vec<Result<u32, Uncorrectable>>,
     /// Weights of results under a code that was found out.
     weights: Option<Weights>,
-    /// What speaks for that code in the pages since the last [`begin_block`](Self::begin_block), in bits.
+    /// Evidence for that code in the pages since the last [`begin_block`](Self::begin_block), in bits.
     evidence: f64,
     /// The page and its ECC bytes as they were read.
     read: (Vec<u8>, Vec<u8>),

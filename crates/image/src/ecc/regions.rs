@@ -82,7 +82,7 @@ impl Regions {
     }
 }
 
-/// What is known of a group of pages.
+/// Knowledge of a group of pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// A code explains it.

@@ -32,7 +32,7 @@ pub struct Selection {
 pub struct FlashSizes {
     /// Bytes of a PEB or eraseblock.
     pub peb_bytes: Option<u32>,
-    /// Pages.
+    /// Sizes of pages.
     pub pages: PageSizes,
 }
 

@@ -53,7 +53,7 @@ impl Format {
 fn no_parquet() -> Error {
     Error::asked(
         "this build does not write Parquet",
-        "write a .csv, or build with `cargo build --release --features parquet`; the packages of a release have it",
+        "write a .csv, or build with cargo's feature `parquet`; the packages of a release have it",
     )
 }
 

@@ -115,7 +115,7 @@ impl Header {
     /// its header alone (`jffs2_scan_eraseblock`), so that no node behind it is lost.
     #[must_use]
     pub fn as_scanned(self, bytes: &[u8]) -> Self {
-        let end = usize::try_from(self.len).unwrap_or(usize::MAX).min(bytes.len());
+        let end = usize::try_from(self.len).map_or(bytes.len(), |len| len.min(bytes.len()));
         let has_more =
             || bytes.get(Self::SIZE..end).is_some_and(|rest| rest.iter().any(|&byte| byte != 0xFF));
         if self.node_type == NodeType::CleanMarker && has_more() {

@@ -145,7 +145,7 @@ impl SavedFolder {
     /// exist has none.
     ///
     /// # Errors
-    /// What the system says about the folder.
+    /// The system's description of the folder.
     pub fn list(path: &Path) -> io::Result<Vec<(PathBuf, Result<SavedFile, BadSaved>)>> {
         let entries = match std::fs::read_dir(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

@@ -221,7 +221,7 @@ fn facts_of_disk(folder: &Path) -> Vec<Fact> {
 /// The identity of an open device.
 ///
 /// # Errors
-/// What the system says about the open file.
+/// The system's description of the open file.
 pub(crate) fn facts_of(file: &std::fs::File) -> io::Result<Vec<Fact>> {
     Ok(facts(Path::new("/"), &file.metadata()?))
 }

@@ -52,7 +52,7 @@ pub struct UbiInfo {
     pub erase_counts: [u32; 3],
     /// The volumes.
     pub volumes: Vec<OneVolume>,
-    /// What does not fit the flash that the image is meant for.
+    /// Findings on the flash that the image is meant for, where it does not fit.
     pub misfits: Vec<Finding>,
 }
 

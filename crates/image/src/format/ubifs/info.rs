@@ -56,7 +56,7 @@ pub struct UbifsInfo {
     pub authentication: Option<AuthenticationInfo>,
     /// UUID of the filesystem.
     pub uuid: String,
-    /// What Linux does not accept, or cannot use, of the volume with this filesystem.
+    /// Findings on what Linux does not accept, or cannot use, of the volume with this filesystem.
     pub misfits: Vec<Finding>,
     /// The superblock as it is stored.
     #[serde(skip)]
