@@ -208,7 +208,7 @@ pub(crate) fn of_image(found: &Found, lebs: u64, flash: &TargetFlash) -> Vec<Fin
     of_flash(lebs, pebs, &flash.shape)
 }
 
-/// What does not fit a volume on the flash of a filesystem without UBI.
+/// Findings on a filesystem without UBI, where it does not fit a volume on the flash.
 pub(crate) fn of_bare(superblock: &Superblock, flash: &TargetFlash) -> Vec<Finding> {
     let Some(budget) = flash.shape.budget() else { return Vec::new() };
     let geometry = flash.shape.volume(&flash.ubi, budget.available_lebs());
@@ -217,7 +217,7 @@ pub(crate) fn of_bare(superblock: &Superblock, flash: &TargetFlash) -> Vec<Findi
     findings.into_iter().filter(|finding| finding.severity == Outcome::Damaged).collect()
 }
 
-/// What does not fit the flash of a JFFS2 with `len` bytes.
+/// Findings on a JFFS2 of `len` bytes, where it does not fit the flash.
 pub(crate) fn of_jffs2(own: &Jffs2Shape, len: u64, flash: &TargetFlash) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
         vec![Finding::new(Layer::Jffs2, severity, "image", what, consequence)]

@@ -52,10 +52,9 @@ impl Inventory {
         self.items.len() > 1
     }
 
-    /// True when files were restored here, and none of them there.
+    /// True when files were restored here, and none there. They may have other names there: a lost name is written anew.
     pub(crate) fn is_lost_in(&self, other: &Self) -> bool {
-        let mut files = self.items.keys().filter(|path| *path != "/").peekable();
-        files.peek().is_some() && files.all(|path| !other.items.contains_key(path))
+        self.has_files() && !other.has_files()
     }
 
     /// Files that are restored wholly here, and not there. What is `known` to be lost is left out.
