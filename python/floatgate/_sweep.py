@@ -166,6 +166,8 @@ def _pyarrow() -> Any:
 def _write_parquet(results: native.NativeSweep, path: str) -> None:
     """Write the rows to a Parquet file, page by page. A file of that name is replaced when all of them are written."""
     arrow = _pyarrow()
+    # Before the pages, which hold the results.
+    facts = results.facts()
 
     def table(page: Mapping[str, tuple[str, list[Any]]]) -> Any:
         return arrow.table({name: arrow.array(values, of) for name, (of, values) in page.items()})
@@ -180,7 +182,7 @@ def _write_parquet(results: native.NativeSweep, path: str) -> None:
                     nonlocal writer
                     rows = table(page)
                     if writer is None:
-                        schema = rows.schema.with_metadata({"floatgate": results.facts()})
+                        schema = rows.schema.with_metadata({"floatgate": facts})
                         writer = arrow.parquet.ParquetWriter(file, schema, compression="snappy")
                     writer.write_table(rows.cast(writer.schema))
 
