@@ -204,8 +204,8 @@ def test_designs_may_be_listed() -> None:
 
 
 def measures() -> Iterator[tuple[str, str, dict[str, Any], str]]:
-    yield "fs", "imx6-mx30lf2g18ac", {"set": {"partition.size": "8MiB"}, "tests": ["read 64 KiB"]}, "read 64 KiB KiB/s"
-    yield "age", "imx6-mx30lf2g18ac", {"set": {"partition.size": "8MiB"}, "years": 0.5}, "survived"
+    yield "fs", "imx6-mx30lf2g18ac", {"set": {"partition.size": "16MiB"}, "tests": ["read 64 KiB"]}, "read 64 KiB KiB/s"
+    yield "age", "imx6-mx30lf2g18ac", {"set": {"partition.size": "16MiB"}, "years": 0.5}, "survived"
     yield "endurance", "mt29f2g08aad", {}, "median cycles"
     yield "powercut", "imx6-mx30lf2g18ac", {"cuts": 3, "steps": 10, "size_bytes": 8 << 20}, "failing runs"
     yield "card", "kingston-class-10", {"requests": 20, "sizes": [4096]}, "used random write 4096 B MB/s"
