@@ -20,7 +20,7 @@ use super::{Corrected, CorrectedRegion, Image, ImageError, RegionOutcome, Select
 use crate::help::strip_command;
 use crate::words::count;
 
-/// What a description of an image leaves out.
+/// Remark on the parts of an image that a description leaves out.
 const NOT_READ: &str = "names and data of files were not read: `floatgate image check` reads them";
 
 /// Contents of a file: images, volumes and filesystems.
