@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["target", "from", "write", "restore", "set", "raw", "plot", "printed", "noise", "minutes", "registers"])]
     forget: Option<PathBuf>,
 
-    /// Write the data saved by an interrupted probe back to the same device, without measuring. Another device is refused
+    /// File with the contents that an interrupted probe has overwritten: they are written back to the same device and nothing is measured. Another device is refused
     #[arg(long, value_name = "FILE", group = "writing", conflicts_with_all = ["write", "set", "raw", "plot", "printed", "noise"])]
     restore: Option<PathBuf>,
 

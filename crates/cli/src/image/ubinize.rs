@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate image ubinize volumes.ini -o new.ubi --part mt29f2g08aad
-  floatgate image ubinize volumes.ini -o new.ubi -p 128KiB -m 2048 -s 512 -O 2048 -Q 1234
+  floatgate image ubinize volumes.ini -o new.ubi -p 128KiB -m 2048 -s 512 -Q 1234
 
 A section of the ini file is a volume:
   [rootfs]

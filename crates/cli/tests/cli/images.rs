@@ -1,7 +1,7 @@
 //! Images as a user has them, made by floatgate's own UBI and UBIFS in memory.
 
 use floatgate_media::ubifs::ROOT_INODE;
-use floatgate_mtd::{Geometry, RamFlash};
+use floatgate_mtd::{FlashKind, Geometry, RamFlash};
 use floatgate_stack::fs::{DeviceNumber, NewFile, NewKind, SetXattr, Timestamp};
 use floatgate_stack::ubi::{self, AttachOptions, NewVolume, Ubi, UbiVolume};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, Ubifs};
@@ -12,7 +12,7 @@ type Device = Ubi<RamFlash>;
 type Live = Ubifs<UbiVolume<RamFlash>>;
 
 /// `rootfs.ubi`, a clean image of one volume; `two-volumes.ubi`, with one more, `data`; `dump.bin`, a dump of the device in
-/// use: the last file is in the journal. And what to build new ones from, `devices.txt`, `volumes.ini`, and to put into them.
+/// use: the last file is in the journal; `flash.nand`, an empty UBI on large pages with their OOB. And what to build new ones from, `devices.txt`, `volumes.ini`, and to put into them.
 pub(crate) fn write(folder: &Path) {
     for (name, text) in [
         ("hostname", "board-7"),
@@ -25,7 +25,7 @@ pub(crate) fn write(folder: &Path) {
         std::fs::write(path, text).unwrap();
     }
     let volumes = |names: &[&str]| {
-        let mut device = formatted();
+        let mut device = formatted(Geometry::nand_2048(64));
         for name in names {
             device.create_volume(&NewVolume::dynamic(*name, 24)).unwrap();
         }
@@ -45,6 +45,17 @@ pub(crate) fn write(folder: &Path) {
     add(&mut live, ROOT_INODE, "lately", NewKind::Regular, b"written after the last commit\n");
     live.sync().unwrap();
     file("dump.bin", live.abandon().into_ubi());
+    std::fs::write(
+        folder.join("flash.nand"),
+        with_oob(&bytes(formatted(Geometry::plain(FlashKind::SlcNand, 16 << 19, 1 << 19, 4096))), 4096, 224),
+    )
+    .unwrap();
+}
+
+/// Pages with erased OOB behind each, as a programmer reads them from a chip whose controller keeps its ECC elsewhere.
+fn with_oob(data: &[u8], page: usize, oob: usize) -> Vec<u8> {
+    let pages = data.chunks(page);
+    pages.flat_map(|page| page.iter().copied().chain(std::iter::repeat_n(0xFF, oob))).collect()
 }
 
 /// `damaged.ubi`: `rootfs.ubi` with a wrong byte in the contents of `/etc/fstab`.
@@ -56,10 +67,9 @@ pub(crate) fn damage(folder: &Path) {
     std::fs::write(folder.join("damaged.ubi"), bytes).unwrap();
 }
 
-fn formatted() -> Device {
+fn formatted(geometry: Geometry) -> Device {
     let options = ubi::FormatOptions { image_seq: 1, ..ubi::FormatOptions::default() };
-    let (flash, _) =
-        Ubi::format(RamFlash::new(Geometry::nand_2048(64)), &options).map_err(|(error, _)| error).unwrap();
+    let (flash, _) = Ubi::format(RamFlash::new(geometry), &options).map_err(|(error, _)| error).unwrap();
     Ubi::attach(flash, &AttachOptions::default()).map_err(|error| error.fault).unwrap()
 }
 
