@@ -25,8 +25,8 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         The UBI volume, by name or number.
     offset : int, optional
         Byte at which the image begins in the file.
-    peb_size : int, optional
-        Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
+    peb_size, page_size, oob_size, block_pages : int, optional
+        Sizes of the flash, as of `floatgate.Image`.
 
     Examples
     --------
@@ -42,10 +42,14 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
         volume: Optional[str] = None,
         offset: Optional[int] = None,
         peb_size: Optional[int] = None,
+        page_size: Optional[int] = None,
+        oob_size: Optional[int] = None,
+        block_pages: Optional[int] = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._image = Image(image, volume=volume, offset=offset, peb_size=peb_size)
+        sizes = {"peb_size": peb_size, "page_size": page_size, "oob_size": oob_size, "block_pages": block_pages}
+        self._image = Image(image, volume=volume, offset=offset, **sizes)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:

@@ -224,6 +224,8 @@ class Image:
         Byte at which the image begins, where the file holds several.
     peb_size : int, optional
         Bytes of an eraseblock of the flash; a small JFFS2 does not tell it.
+    page_size, oob_size, block_pages : int, optional
+        Of a NAND dump with OOB: data bytes and OOB bytes of a page, and pages of a block, where they are not found out.
 
     Examples
     --------
@@ -238,10 +240,20 @@ class Image:
         volume: Optional[str] = None,
         offset: Optional[int] = None,
         peb_size: Optional[int] = None,
+        page_size: Optional[int] = None,
+        oob_size: Optional[int] = None,
+        block_pages: Optional[int] = None,
     ) -> None:
         self.path = fspath("path", path)
-        self._selection = (volume, offset, peb_size)
-        self._native = native.NativeImage(self.path, *self._selection)
+        self._which = {
+            "volume": volume,
+            "offset": offset,
+            "peb_size": peb_size,
+            "page_size": page_size,
+            "oob_size": oob_size,
+            "block_pages": block_pages,
+        }
+        self._native = native.NativeImage(self.path, self._which)
 
     @classmethod
     def build(
@@ -323,21 +335,13 @@ class Image:
         return Edit(self, {"output": None if output is None else fspath("output", output), "recover": recover, "grow": grow})
 
     def _change(self, options: dict[str, Any], changes: list[dict[str, Any]]) -> ImageInfo:
-        volume, offset, peb_size = self._selection
-        image = {
-            "path": self.path,
-            "volume": volume,
-            "offset": offset,
-            "peb_size": peb_size,
-            "time_ns": time.time_ns(),
-            **options,
-        }
+        image = {"path": self.path, "which": self._which, "time_ns": time.time_ns(), **options}
         # An image that somebody reads is not changed, and what was mounted before is another filesystem.
         del self._native
         try:
             data = json.loads(native.edit_image(image, changes))
         finally:
-            self._native = native.NativeImage(self.path, *self._selection)
+            self._native = native.NativeImage(self.path, self._which)
         return ImageInfo(data, data["losses"])
 
     def __repr__(self) -> str:

@@ -1,6 +1,6 @@
 //! Files in images and dumps.
 
-use crate::arguments::take;
+use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use floatgate_image::check::check;
@@ -11,7 +11,7 @@ use floatgate_image::help::Help;
 use floatgate_image::info::selected_info;
 use floatgate_image::list::{Listed, list};
 use floatgate_image::output::{Output, OutputError};
-use floatgate_image::{Access, FileRow, Image, ImageError, ImageFs, Selection};
+use floatgate_image::{Access, FileRow, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_stack::fs::{self, FileSystem};
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;
@@ -19,6 +19,26 @@ use pyo3::types::PyBytes;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+
+arguments! {
+    /// What is meant in a file.
+    pub(crate) struct Which {
+        volume: Option<String>,
+        offset: Option<u64>,
+        peb_size: Option<u32>,
+        page_size: Option<u32>,
+        oob_size: Option<u32>,
+        block_pages: Option<u32>,
+    }
+}
+
+impl From<Which> for Selection {
+    fn from(which: Which) -> Self {
+        let Which { volume, offset, peb_size, page_size, oob_size, block_pages } = which;
+        let pages = PageSizes { page_bytes: page_size, oob_bytes: oob_size, pages_per_block: block_pages };
+        Self { offset, volume, peb_bytes: peb_size, pages, ..Self::default() }
+    }
+}
 
 /// An opened image and, from the first use of a file on, its mounted filesystem.
 #[pyclass(frozen)]
@@ -75,16 +95,9 @@ impl NativeImage {
 #[pymethods]
 impl NativeImage {
     #[new]
-    fn open<'py>(
-        py: Python<'py>,
-        path: PathBuf,
-        volume: &Bound<'py, PyAny>,
-        offset: &Bound<'py, PyAny>,
-        peb_size: &Bound<'py, PyAny>,
-    ) -> PyResult<Self> {
-        take!(volume: Option<String>, offset: Option<u64>, peb_size: Option<u32>);
-        let selection = Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() };
-        let image = py.detach(|| Image::open_sized(&path, Access::Read, peb_size));
+    fn open(py: Python<'_>, path: PathBuf, which: Which) -> PyResult<Self> {
+        let selection = Selection::from(which);
+        let image = py.detach(|| Image::open_sized(&path, Access::Read, FlashSizes::from(&selection)));
         let image = image.map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
     }

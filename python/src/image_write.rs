@@ -3,8 +3,8 @@
 use crate::arguments::arguments;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
+use crate::image::Which;
 use crate::library;
-use floatgate_image::Selection;
 use floatgate_image::build::{
     BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
@@ -178,9 +178,7 @@ arguments! {
     /// An image to change, and where the result goes.
     pub(crate) struct Changed {
         path: PathBuf,
-        volume: Option<String>,
-        offset: Option<u64>,
-        peb_size: Option<u32>,
+        which: Which,
         output: Option<PathBuf>,
         recover: bool,
         grow: bool,
@@ -193,10 +191,10 @@ arguments! {
 #[pyfunction]
 pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -> PyResult<String> {
     interruptible(py, move |_| {
-        let Changed { path, volume, offset, peb_size, output, recover, grow, time_ns } = image;
+        let Changed { path, which, output, recover, grow, time_ns } = image;
         let nanoseconds = u32::try_from(time_ns.rem_euclid(1_000_000_000)).unwrap_or(0);
         let options = EditOptions {
-            selection: Selection { offset, volume, peb_bytes: peb_size, ..Selection::default() },
+            selection: which.into(),
             recover,
             time: Timestamp { seconds: time_ns.div_euclid(1_000_000_000), nanoseconds },
             output,

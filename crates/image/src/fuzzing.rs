@@ -16,39 +16,13 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
 use super::extract::{
-    Contents, DamagedUbifs, Entry, ExtractLimits, Extraction, Extractions, FileSystemSource, Target, extract,
+    DamagedUbifs, ExtractLimits, Extraction, Extractions, FileSystemSource, Nowhere, extract,
 };
 use super::history::{At, history};
 use super::{Access, Image, Selection};
 
 /// Work that one input may cause at most.
 const LIMITS: ExtractLimits = ExtractLimits { bytes: 64 << 20, entries: 20_000, depth: 32 };
-
-/// Reads all, and keeps nothing.
-struct Nowhere;
-
-impl Target for Nowhere {
-    fn enter(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
-    fn leave(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
-    fn file(&mut self, _: &Entry<'_>, contents: &mut dyn Contents) -> io::Result<Vec<String>> {
-        while contents.next_piece().is_some() {}
-        Ok(Vec::new())
-    }
-
-    fn special(&mut self, _: &Entry<'_>) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-
-    fn link(&mut self, _: &Entry<'_>, _: &[Vec<u8>]) -> io::Result<Vec<String>> {
-        Ok(Vec::new())
-    }
-}
 
 /// Bytes of the largest node that is mended.
 const NODE_MAX: usize = 8 << 10;

@@ -452,6 +452,9 @@ impl Help for MountError {
     fn help(&self) -> String {
         match self {
             Self::Image(error) => error.help(),
+            Self::TooSmall(_) => {
+                "--lebs N lets the volume grow; without --rw it can be read as it is".to_owned()
+            }
             Self::NotEmpty(_) => "name an empty folder".to_owned(),
             Self::MountPoint(directory) | Self::Dead(directory) => {
                 let folder = directory.display();

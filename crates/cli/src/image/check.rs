@@ -4,7 +4,7 @@ use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_image::check::{CheckReport, Outcome as Found, check};
+use floatgate_image::check::{CheckReport, Finding, Outcome as Found, PAGE, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, Selection};
 use std::path::{Path, PathBuf};
@@ -116,6 +116,17 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     text + &untold.unwrap_or_default()
 }
 
+/// A mount makes good what is wrong, but for pages whose ECC code is unknown.
+fn recovered_by(report: &CheckReport) -> String {
+    let is_page = |finding: &&Finding| finding.severity == Found::Recoverable && finding.structure == PAGE;
+    let (pages, all) = (report.findings.iter().filter(is_page).count(), report.count(Found::Recoverable));
+    match all - pages {
+        _ if pages == 0 => "that the next mount makes good".to_owned(),
+        0 => "of pages that could not be corrected".to_owned(),
+        rest => format!("of which the next mount makes {rest} good"),
+    }
+}
+
 fn text(report: &CheckReport) -> String {
     let mut text: String = report.images.iter().map(ToString::to_string).collect();
     if !text.ends_with('\n') {
@@ -136,7 +147,7 @@ fn text(report: &CheckReport) -> String {
     text += &match report.outcome {
         Found::Clean if untold.is_some() => "clean as far as its nodes tell".to_owned(),
         Found::Clean => "clean".to_owned(),
-        Found::Recoverable => format!("recoverable: {recoverable} that the next mount makes good"),
+        Found::Recoverable => format!("recoverable: {recoverable} {}", recovered_by(report)),
         Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),
     };
     text + &untold.map_or_else(String::new, |untold| format!("; {untold}"))

@@ -23,6 +23,9 @@ use super::format::ubifs::check as files;
 use super::open::{Selection, choose_filesystem};
 use super::{Corrected, Image, ImageError};
 
+/// Structure of findings about the pages of a dump with OOB.
+pub const PAGE: &str = "page";
+
 /// Checks all that is in a file, or what is chosen.
 ///
 /// # Errors
@@ -200,11 +203,11 @@ fn note_ecc(corrected: Option<&Corrected>, found: &Found, report: &mut CheckRepo
     let without_code = corrected.notes_without_code(found);
     for note in &without_code {
         let consequence = "wrong bits are seen only where a checksum covers them, and the dump is neither repaired nor changed";
-        report.add(Finding::new(layer, severity, "page", note.clone(), consequence));
+        report.add(Finding::new(layer, severity, PAGE, note.clone(), consequence));
     }
     for note in corrected.notes(found).into_iter().filter(|note| !without_code.contains(note)) {
         let consequence = "what these bits hold is damaged; where that matters, more findings follow";
-        report.add(Finding::new(layer, Severity::Recoverable, "page", note, consequence));
+        report.add(Finding::new(layer, Severity::Recoverable, PAGE, note, consequence));
     }
 }
 

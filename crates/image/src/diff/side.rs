@@ -8,7 +8,7 @@ use std::path::Path;
 use floatgate_stack::ubifs::Behaviour;
 
 use super::super::build::{BuildError, Files, Source, files};
-use super::super::extract::Loss;
+use super::super::extract::{ExtractLimits, Extractions, Loss, Nowhere};
 use super::super::open::{Access, Selection, is_stream};
 use super::super::{Image, ImageError, ImageFs};
 use super::{DiffError, DiffOptions, DiffReport, compare};
@@ -62,6 +62,17 @@ impl Side {
         }
     }
 
+    /// What an extraction of the image would list as lost: a mount alone does not see names that are gone.
+    fn missing(&self, number: u32) -> Vec<Loss> {
+        let Self::Image(image, selection) = self else { return Vec::new() };
+        // An image without a filesystem says why when it is mounted.
+        let Ok(parts) = Extractions::open(image, selection) else { return Vec::new() };
+        let extracted = parts.run(&mut Nowhere, &ExtractLimits::default(), &|_| ());
+        let losses = extracted.map(|extracted| extracted.losses).unwrap_or_default();
+        let of_image = |loss: Loss| Loss { what: format!("image {number}: {}", loss.what), ..loss };
+        losses.into_iter().map(of_image).collect()
+    }
+
     fn mount(self) -> Result<Mounted, ImageError> {
         Ok(match self {
             Self::Image(image, selection) => Mounted {
@@ -91,6 +102,7 @@ fn is_tar(path: &Path) -> bool {
 /// An image cannot be mounted.
 pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport, DiffError> {
     let not_compared: BTreeSet<String> = sides.iter().flat_map(Side::other_volumes).collect();
+    let missing: Vec<Loss> = sides.iter().zip(1..).flat_map(|(side, number)| side.missing(number)).collect();
     let [first, second] = sides.map(Side::mount);
     let (mut first, mut second) = (first.map_err(DiffError::First)?, second.map_err(DiffError::Second)?);
     let options = DiffOptions {
@@ -100,6 +112,8 @@ pub fn diff_sides(sides: [Side; 2], options: &DiffOptions) -> Result<DiffReport,
     };
     let mut report = compare(&mut *first.fs, &mut *second.fs, &options);
     report.not_compared = not_compared.into_iter().collect();
-    report.trouble.extend(first.losses.into_iter().chain(second.losses));
+    let is_new = |loss: &Loss| loss.path == "/" || report.trouble.iter().all(|told| told.path != loss.path);
+    let missing: Vec<Loss> = missing.into_iter().filter(is_new).collect();
+    report.trouble.extend(first.losses.into_iter().chain(second.losses).chain(missing));
     Ok(report)
 }

@@ -29,7 +29,7 @@ pub use permissions::Permissions;
 pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
-use floatgate_media::{MediaError, Reason};
+use floatgate_media::Reason;
 use floatgate_stack::{fs, jffs2, ubifs};
 use serde::Serialize;
 
@@ -131,11 +131,12 @@ pub enum TooSmall {
 }
 
 impl TooSmall {
-    /// The reason that a refused field of the superblock is, if it is one.
-    fn of_superblock(field: &str, value: u64) -> Option<Self> {
-        match field {
-            "LEBs" => Some(Self::Lebs(value)),
-            "journal size" => Some(Self::Journal(value)),
+    /// The reason that the failure of a mount for writing is, if it is one.
+    pub(crate) fn of_mount(error: &ImageError) -> Option<Self> {
+        let ImageError::Ubifs(ubifs::Error::Node { lnum: 0, source, .. }) = error else { return None };
+        match source.reason {
+            Reason::OutOfRange { field: "LEBs", value } => Some(Self::Lebs(value)),
+            Reason::OutOfRange { field: "journal size", value } => Some(Self::Journal(value)),
             _ => None,
         }
     }
@@ -200,15 +201,7 @@ impl EditError {
 
     /// The failure of a mount for writing.
     fn of_mount(error: ImageError) -> Self {
-        let why = match &error {
-            ImageError::Ubifs(ubifs::Error::Node {
-                lnum: 0,
-                source: MediaError { reason: Reason::OutOfRange { field, value }, .. },
-                ..
-            }) => TooSmall::of_superblock(field, *value),
-            _ => None,
-        };
-        match why {
+        match TooSmall::of_mount(&error) {
             Some(why) => Self::TooSmall { why, growth: None },
             None => Self::Image(error),
         }

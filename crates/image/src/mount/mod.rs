@@ -31,7 +31,7 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
-use super::edit::Paths;
+use super::edit::{Paths, TooSmall};
 use super::extract::Loss;
 use super::open::Growth;
 use super::{Access, Image, ImageError, ImageFs, Lock, Selection};
@@ -63,6 +63,9 @@ pub enum MountError {
     /// The image.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The filesystem has too few LEBs to be mounted for writing.
+    #[error(transparent)]
+    TooSmall(TooSmall),
     /// The folder is a mount point. To end two mounts on one folder may end the wrong one.
     #[error("{} is a mount point already", .0.display())]
     MountPoint(PathBuf),
@@ -199,7 +202,7 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
 }
 
 /// Opens the image and mounts the filesystem; with what its recovery has given up.
-fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), ImageError> {
+fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), MountError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
     let lock = Lock::new(path, access)?;
     let lebs = lebs(path, setup)?;
@@ -207,7 +210,11 @@ fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), Im
     let recover = setup.recover || !setup.writable;
     let behaviour = Behaviour { effort: Effort::Fast, ..Behaviour::default() };
     let paths = Paths::before(&image, &image.choose(&setup.selection)?, recover && setup.writable)?;
-    let mut fs: ImageFs = image.mount(&setup.selection, recover, behaviour)?;
+    let mounted = image.mount(&setup.selection, recover, behaviour);
+    let mut fs: ImageFs = mounted.map_err(|error| match TooSmall::of_mount(&error) {
+        Some(why) => MountError::TooSmall(why),
+        None => error.into(),
+    })?;
     let losses = paths.missing_in(&mut *fs);
     Ok((Handler::new(fs, setup.clock), lock, losses))
 }
