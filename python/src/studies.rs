@@ -79,7 +79,7 @@ pub(crate) fn compare_papers<'py>(
                 vec![paper]
             }
         };
-        Ok(serde_json::to_string(&papers::compare_seeded(library(), &papers, seed)?)?)
+        Ok(serde_json::to_string(&papers::compare_seeded(library(), &papers, seed, &|_, _| ())?)?)
     })
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 /// Does something while a bar shows how far it is.
 fn with_progress<T>(work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T) -> T {
-    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}");
+    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}, {eta} left");
     let result = work(&|news| match news {
         Progress::Tests(tests) => bar.set_length(tests),
         Progress::Done => bar.inc(1),

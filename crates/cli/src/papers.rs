@@ -1,6 +1,7 @@
 //! `floatgate papers`.
 
 use crate::common::{self, Failure, Outcome};
+use crate::fs::progress_bar;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::config::{Library, Source};
@@ -51,7 +52,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.refit {
         return refit(&papers, args.format);
     }
-    let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed)?;
+    let bar = progress_bar("{wide_bar} {pos} of {len} runs, {eta} left");
+    let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed, &|over, all| {
+        bar.set_length(all as u64);
+        bar.set_position(over as u64);
+    });
+    bar.finish_and_clear();
+    let report = report?;
     if let Some(path) = &args.plot {
         common::write_picture(path, &papers::picture(&papers, &report))?;
     }
@@ -151,14 +158,18 @@ fn kind(kind: RowKind) -> &'static str {
     match kind {
         RowKind::Fitted => "fitted",
         RowKind::Predicted => "predicted",
+        RowKind::Direction => "direction",
+        RowKind::ByConstruction => "by construction",
         RowKind::Exception => "exception",
     }
 }
 
-/// The published figure, or the ends of its range.
+/// The published figure, the ends of its range, or the one end of a direction.
 fn published(row: &ReportRow) -> String {
     match (row.published_min, row.published_max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
+        (Some(min), None) => format!("at least {min}"),
+        (None, Some(max)) => format!("at most {max}"),
         _ => row.published.to_string(),
     }
 }
@@ -183,7 +194,7 @@ fn summary(s: &Summary) -> String {
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
          {} within the resolution of the tool that printed them, {} within the tolerance, {} missed\n\
-         {}, of which {} missed\n\
+         {}, {} missed; {}, {} missed; {} that the model cannot miss\n\
          residuals: median {} (predicted {}, fitted without the row {}), worst {}\n\
          every residual as stated: {verdict}",
         common::count(s.figures, "figure"),
@@ -196,6 +207,9 @@ fn summary(s: &Summary) -> String {
         s.missed,
         common::count(s.ranges, "range"),
         s.ranges_missed,
+        common::count(s.directions, "direction"),
+        s.directions_missed,
+        common::count(s.by_construction, "row"),
         size(s.median),
         size(s.median_predicted),
         size(s.median_left_out),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// Times that a named pipe is asked whether somebody writes to it, and the time between.
-const TRIES: u32 = 20;
+/// Times that a named pipe is asked whether another process has opened it, and the time between.
+const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens a regular file or a block device.
@@ -25,17 +25,20 @@ pub(crate) fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a device or a pipe to write to it. A named pipe has to have a reader.
+/// Opens a device or a pipe to write to it. A named pipe has to have a reader, or to get one soon.
 ///
 /// # Errors
 /// Nothing reads from the pipe; the host refuses.
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
-    match open(path, false, true) {
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing reads from this named pipe"))
+    for _ in 0..TRIES {
+        match open(path, false, true) {
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
         }
-        file => file,
     }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "nothing reads from this named pipe"))
 }
 
 /// The bytes of a pipe. A named one has to have a writer, or to get one soon.

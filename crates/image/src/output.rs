@@ -649,14 +649,13 @@ mod tests {
         let path = pipe(folder.path());
         let reader = std::thread::spawn({
             let path = path.clone();
-            move || std::fs::read(path).unwrap()
-        });
-        let mut output = loop {
-            match Output::stream(&path, &[]) {
-                Ok(output) => break output,
-                Err(_) => std::thread::yield_now(),
+            // It comes late.
+            move || {
+                std::thread::sleep(std::time::Duration::from_millis(100));
+                std::fs::read(path).unwrap()
             }
-        };
+        });
+        let mut output = Output::stream(&path, &[]).unwrap();
         output.write_all(&[7; 200_000]).unwrap();
         output.finish().unwrap();
         assert_eq!(reader.join().unwrap().len(), 200_000);

@@ -1,4 +1,4 @@
-//! The Cryptech keystore test (papers.md P2): a microcontroller that drives a SPI NOR through a polling HAL, with and
+//! The Cryptech keystore test: a microcontroller that drives a SPI NOR through a polling HAL, with and
 //! without delays between the calls.
 //!
 //! The firmware's transactions are few: each is one or two HAL calls between CS# low and high. The driver of 2016 put a

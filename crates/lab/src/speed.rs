@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn prints_as_flash_speed_does() {
-        // papers.md P0: 2560 KiB in 239.x ms print 10711.
+        // Raynal (2025): 2560 KiB in 239.x ms print 10711.
         assert_eq!(printed_kib_s(2560, Nanos::from_ns(239_999_999)), 10711);
         assert_eq!(printed_kib_s(2560, Nanos::from_us(900)), 0);
     }

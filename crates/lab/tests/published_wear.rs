@@ -13,7 +13,7 @@ fn p3() -> Vec<Paper> {
 }
 
 fn outside(library: &Library, seed: u64) -> Vec<String> {
-    let report = papers::compare_seeded(library, &p3(), seed).unwrap();
+    let report = papers::compare_seeded(library, &p3(), seed, &|_, _| ()).unwrap();
     let outside = report.rows.iter().filter(|row| row.is_changed());
     outside.map(|row| format!("{}/{}: {}", row.table, row.row, row.simulated)).collect()
 }
@@ -29,7 +29,7 @@ fn the_claims_hold_for_a_hundred_seeds() {
 #[test]
 fn seeds_are_other_blocks() {
     let simulated = |seed| {
-        let report = papers::compare_seeded(&Library::built_in(), &p3(), seed).unwrap();
+        let report = papers::compare_seeded(&Library::built_in(), &p3(), seed, &|_, _| ()).unwrap();
         report.rows.iter().filter(|row| row.table == "life").map(|row| row.simulated).collect::<Vec<_>>()
     };
     let (a, b) = (simulated(1), simulated(2));

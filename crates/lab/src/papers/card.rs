@@ -1,7 +1,7 @@
 //! Measurements of the rows on cards, on the card of the catalogue that stands where other rows name their setup.
 //!
 //! A measure names its run and, behind a colon, what is wanted of it: `card probe: open AUs`. Rows that want something of the same run
-//! share it.
+//! share it; a run of traces is that of one workload.
 
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
@@ -44,7 +44,17 @@ pub(super) enum Outcome {
     Traces { own: Vec<Cell>, other: Vec<Cell> },
 }
 
-/// Runs what is called `what` (without the prefix, up to the colon).
+/// The run that a measure names: up to the colon, and of traces with the workload behind it.
+pub(super) fn run_of(measure: &str) -> String {
+    let (run, what) = measure.split_once(": ").unwrap_or((measure, ""));
+    let is_of_traces = run.strip_prefix(PREFIX).is_some_and(|run| run.starts_with(TRACES));
+    match what.rsplit_once(", ").filter(|_| is_of_traces) {
+        Some((_, workload)) => format!("{run}: {workload}"),
+        None => run.to_owned(),
+    }
+}
+
+/// Runs what is called `what`, as [`run_of`] names it, without the prefix.
 ///
 /// # Errors
 /// An unknown run or card; a card that fails.
@@ -56,11 +66,14 @@ pub(super) fn measure(
     seed: u64,
 ) -> Result<Outcome, Error> {
     let card = load(library, name, sets)?;
+    let (run, workload) = what.split_once(": ").map_or((what, None), |(run, workload)| (run, Some(workload)));
     let played = |card: &LoadedCard, state| {
         let named = NamedCard { name: name.to_owned(), card: card.clone() };
-        compare(&[named], &traces(), state, seed).map(|matrix| matrix.cells)
+        let wanted: Vec<_> =
+            traces().into_iter().filter(|trace| workload.is_none_or(|name| name == trace.workload)).collect();
+        compare(&[named], &wanted, state, seed).map(|matrix| matrix.cells)
     };
-    Ok(match what {
+    Ok(match run {
         PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),
         ALIGNMENT => Outcome::Alignment(alignments(&card, seed)?),
         NAND => Outcome::Nand(Box::new(card.spec)),
@@ -71,7 +84,7 @@ pub(super) fn measure(
             Outcome::Traces { own: own?, other: other? }
         }
         _ => {
-            let other = what.strip_prefix(TRACES_OVER).ok_or_else(|| unknown(what))?;
+            let other = run.strip_prefix(TRACES_OVER).ok_or_else(|| unknown(run))?;
             let other = load(library, other, &[])?;
             let [own, other] = [&card, &other].map(|card| played(card, CardState::Empty));
             Outcome::Traces { own: own?, other: other? }

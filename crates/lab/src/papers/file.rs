@@ -6,14 +6,18 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Use of a row: fitted, predicted or an exception.
+/// Use of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum RowKind {
     /// A parameter was fitted to it.
     Fitted,
-    /// Nothing was.
+    /// Nothing was fitted to it, and the model can miss it.
     Predicted,
+    /// The document says which of two is larger, and no figure: the row has one end of a range. Nothing was fitted to it.
+    Direction,
+    /// The model cannot miss it, as it has no mechanism for a difference; the reason is given.
+    ByConstruction,
     /// The model does not explain it; the reason is given.
     Exception,
 }
@@ -90,7 +94,7 @@ pub struct Row {
     /// The figure.
     #[serde(default)]
     pub published: Option<f64>,
-    /// The lower end of a range; stands with the upper one, in place of a figure.
+    /// The lower end of a range. It stands with the upper one in place of a figure; of a direction one of the two stands alone.
     #[serde(default)]
     pub published_min: Option<f64>,
     /// The upper end.
@@ -127,6 +131,10 @@ pub enum Published {
     Figure(f64),
     /// That it lies between these two.
     Range(f64, f64),
+    /// That it is at least this.
+    AtLeast(f64),
+    /// That it is at most this.
+    AtMost(f64),
 }
 
 impl Published {
@@ -134,6 +142,8 @@ impl Published {
     pub fn interval(self, table: &Table, kib: Option<f64>) -> (f64, f64) {
         let figure = match self {
             Self::Range(min, max) => return (min, max),
+            Self::AtLeast(min) => return (min, f64::INFINITY),
+            Self::AtMost(max) => return (0.0, max),
             Self::Figure(figure) => figure,
         };
         match (table.cut_to, table.rounded_to, kib) {
@@ -171,6 +181,8 @@ impl Row {
         match (self.published, self.published_min, self.published_max) {
             (Some(figure), None, None) => Some(Published::Figure(figure)),
             (None, Some(min), Some(max)) => Some(Published::Range(min, max)),
+            (None, Some(min), None) => Some(Published::AtLeast(min)),
+            (None, None, Some(max)) => Some(Published::AtMost(max)),
             _ => None,
         }
     }
@@ -267,6 +279,15 @@ fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
     let tolerance = row.tolerance.unwrap_or(table.tolerance);
     match row.says() {
         None => Some("needs a published figure, or published_min and published_max"),
+        Some(Published::AtLeast(_) | Published::AtMost(_)) if row.kind != RowKind::Direction => {
+            Some("has one end of a range, and is no direction")
+        }
+        Some(Published::Figure(_) | Published::Range(..)) if row.kind == RowKind::Direction => {
+            Some("is called a direction, and needs either published_min or published_max")
+        }
+        Some(Published::AtLeast(end) | Published::AtMost(end)) if end.is_nan() || end <= 0.0 => {
+            Some("has a published end that is not above 0")
+        }
         Some(Published::Figure(figure)) if figure.is_nan() || figure <= 0.0 => {
             Some("has a published figure that is not above 0")
         }
@@ -283,8 +304,12 @@ fn doubt(table: &Table, row: &Row) -> Option<&'static str> {
 fn dishonesty(kind: RowKind, row: &Row, has_fit: bool) -> Option<&'static str> {
     match kind {
         RowKind::Fitted if !has_fit => Some("is called fitted, but no [[fit]] names it"),
-        RowKind::Predicted if has_fit => Some("is called predicted, but a [[fit]] uses it"),
-        RowKind::Exception if row.reason.is_none() => Some("is an exception without a reason"),
+        RowKind::Predicted | RowKind::Direction if has_fit => {
+            Some("is called predicted, but a [[fit]] uses it")
+        }
+        RowKind::Exception | RowKind::ByConstruction if row.reason.is_none() => {
+            Some("needs a reason: why it is an exception, or why the model cannot miss it")
+        }
         _ => None,
     }
 }

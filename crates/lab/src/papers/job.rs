@@ -44,7 +44,7 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
     Job {
         setup: row.setup.clone().unwrap_or_else(|| table.setup.clone()),
         set: row.set.clone(),
-        measure: run_of(&row.measure).to_owned(),
+        measure: run_of(&row.measure),
         blocks: table.blocks,
         secondary_block: row.secondary_block,
     }
@@ -52,9 +52,12 @@ pub(super) fn job(table: &Table, row: &Row) -> Job {
 
 /// The part of a measure that says what is run: rows of `floatgate fs` whose names go on after a colon come from the run of the one that
 /// does not; rows on cards say after a colon what they want of their run.
-fn run_of(measure: &str) -> &str {
-    let is_shared = [FS, card::PREFIX].iter().any(|prefix| measure.starts_with(prefix));
-    if is_shared { measure.split(':').next().unwrap_or(measure) } else { measure }
+fn run_of(measure: &str) -> String {
+    if measure.starts_with(card::PREFIX) {
+        return card::run_of(measure);
+    }
+    let run = measure.split_once(':').filter(|_| measure.starts_with(FS)).map_or(measure, |(run, _)| run);
+    run.to_owned()
 }
 
 pub(super) fn prediction_job(prediction: &Prediction) -> Job {

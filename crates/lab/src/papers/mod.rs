@@ -34,6 +34,7 @@ use job::{Job, Outcome, job, prediction_job, run, setup_text};
 use rayon::prelude::*;
 use report::summarise;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../papers");
 
@@ -79,14 +80,19 @@ pub fn select(papers: Vec<Paper>, filter: &str) -> Result<Vec<Paper>, Error> {
 /// # Errors
 /// When a setup cannot be wired, a measure is unknown, or an operation fails.
 pub fn compare(library: &Library, papers: &[Paper]) -> Result<Report, Error> {
-    compare_seeded(library, papers, 0)
+    compare_seeded(library, papers, 0, &|_, _| ())
 }
 
-/// As [`compare`], with other chips and blocks in the rows on endurance.
+/// As [`compare`], with other chips and blocks in the rows on endurance. `progress` is called with the number of runs that are over, and of all.
 ///
 /// # Errors
 /// As [`compare`].
-pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<Report, Error> {
+pub fn compare_seeded(
+    library: &Library,
+    papers: &[Paper],
+    seed: u64,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Report, Error> {
     let mut jobs = BTreeSet::new();
     for paper in papers {
         for (table, row) in rows(paper) {
@@ -97,7 +103,13 @@ pub fn compare_seeded(library: &Library, papers: &[Paper], seed: u64) -> Result<
         }
     }
     let jobs: Vec<Job> = jobs.into_iter().collect();
-    let outcomes: Vec<Result<Outcome, Error>> = jobs.par_iter().map(|job| run(library, job, seed)).collect();
+    let over = AtomicUsize::new(0);
+    let outcome = |job| {
+        let outcome = run(library, job, seed);
+        progress(over.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+        outcome
+    };
+    let outcomes: Vec<Result<Outcome, Error>> = jobs.par_iter().map(outcome).collect();
     let mut done = BTreeMap::new();
     // In the jobs' order, so that of several errors always the same is reported.
     for (job, outcome) in jobs.into_iter().zip(outcomes) {
@@ -172,7 +184,7 @@ fn report_row(
         published_min: min,
         published_max: max,
         interval_min: interval.0,
-        interval_max: interval.1,
+        interval_max: interval.1.is_finite().then_some(interval.1),
         simulated: table.rounded_to.map_or(simulated.printed, |unit| rounded(simulated.exact, unit)),
         residual: beyond(simulated.exact, interval),
         residual_stated: row.residual_percent / 100.0,
@@ -257,6 +269,24 @@ mod tests {
         for wrong in ["both", "half", "descending", "zero"] {
             assert!(says(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn directions_have_one_end() {
+        let says = |kind, min, max| {
+            let file = paper("predicted", "");
+            let row = file.tables[0].rows[0].clone();
+            let row = Row { published: None, published_min: min, published_max: max, kind, ..row };
+            let table = Table { rows: vec![row], ..file.tables[0].clone() };
+            check(&Paper { tables: vec![table], ..file })
+        };
+        assert!(says(RowKind::Direction, Some(1.01), None).is_ok());
+        assert!(says(RowKind::Direction, None, Some(30.0)).is_ok());
+        assert!(says(RowKind::Direction, Some(1.0), Some(2.0)).is_err());
+        assert!(says(RowKind::Direction, Some(0.0), None).is_err());
+        assert!(says(RowKind::Predicted, Some(1.01), None).is_err());
+        let above = Published::AtLeast(2.0).interval(&paper("predicted", "").tables[0], None);
+        assert_eq!([1.0, 2.0, 1e9].map(|x| beyond(x, above)), [-0.5, 0.0, 0.0]);
     }
 
     /// 2560 KiB in 239 ms print 10711 KiB/s; so does everything up to 240 ms.

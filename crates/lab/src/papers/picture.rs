@@ -25,6 +25,7 @@ pub fn picture(papers: &[Paper], report: &Report) -> String {
 fn compared(row: &ReportRow) -> Compared {
     let published = match (row.published_min, row.published_max) {
         (Some(min), Some(max)) => Published::Range(min, max),
+        (Some(end), None) | (None, Some(end)) => Published::Figure(end),
         _ => Published::Figure(row.published),
     };
     let tenths = (row.residual * 1000.0).round() / 10.0;

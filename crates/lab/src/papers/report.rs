@@ -15,18 +15,19 @@ pub struct ReportRow {
     pub row: String,
     /// Unit of both figures.
     pub unit: String,
-    /// The published figure; of a range what is nearest to the simulated figure.
+    /// The published figure; of a range or a direction what is nearest to the simulated figure.
     pub published: f64,
-    /// The lower end of a published range.
+    /// The lower end of a published range, or what the document says is the least.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_min: Option<f64>,
-    /// Upper end of the range.
+    /// Upper end of the range, or what the document says is the most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published_max: Option<f64>,
     /// Smallest exact figure for which the tool would have printed the published one; of a range its lower end.
     pub interval_min: f64,
-    /// Largest such figure.
-    pub interval_max: f64,
+    /// Largest such figure; absent where a direction has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval_max: Option<f64>,
     /// The simulated figure, rounded as the published one was.
     pub simulated: f64,
     /// Distance of the exact simulated figure from the interval of values that the tool prints as the published figure, as a
@@ -67,8 +68,8 @@ impl ReportRow {
     }
 
     /// True when the document gives a range and no figure.
-    pub fn is_range(&self) -> bool {
-        self.published_min.is_some()
+    pub const fn is_range(&self) -> bool {
+        self.published_min.is_some() && self.published_max.is_some()
     }
 }
 
@@ -130,6 +131,12 @@ pub struct Summary {
     pub ranges: usize,
     /// Ranges that the simulated figure lies outside of, by more than the tolerance.
     pub ranges_missed: usize,
+    /// Directions compared: which of two is larger, as the document says it without a figure.
+    pub directions: usize,
+    /// Directions that the simulated figure does not have.
+    pub directions_missed: usize,
+    /// Rows that the model cannot miss. They are in none of the other counts.
+    pub by_construction: usize,
     /// Parameters that were fitted to these figures.
     pub parameters: usize,
     /// Median of the residuals' sizes; nothing where there are no such rows, as below.
@@ -154,7 +161,12 @@ impl Summary {
 }
 
 pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
-    let (ranges, figures): (Vec<&ReportRow>, Vec<&ReportRow>) = rows.iter().partition(|r| r.is_range());
+    let (directions, others): (Vec<&ReportRow>, Vec<&ReportRow>) =
+        rows.iter().partition(|r| r.kind == RowKind::Direction);
+    let (free, others): (Vec<&ReportRow>, Vec<&ReportRow>) =
+        others.into_iter().partition(|r| r.kind == RowKind::ByConstruction);
+    let (ranges, figures): (Vec<&ReportRow>, Vec<&ReportRow>) =
+        others.into_iter().partition(|r| r.is_range());
     let count = |kind| figures.iter().filter(|r| r.kind == kind).count();
     let counted = || figures.iter().filter(|r| r.kind != RowKind::Exception);
     let sizes = |keep: &dyn Fn(&ReportRow) -> bool| -> Vec<f64> {
@@ -171,6 +183,9 @@ pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
         exceptions: count(RowKind::Exception),
         ranges: ranges.len(),
         ranges_missed: ranges.iter().filter(|r| r.is_missed()).count(),
+        directions: directions.len(),
+        directions_missed: directions.iter().filter(|r| r.is_missed()).count(),
+        by_construction: free.len(),
         parameters,
         median: median(sizes(&|_| true)),
         median_predicted: median(sizes(&|r| r.kind == RowKind::Predicted)),
