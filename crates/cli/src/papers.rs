@@ -193,7 +193,7 @@ fn summary(s: &Summary) -> String {
     let verdict = if s.holds() { "yes" } else { "no" };
     format!(
         "{}: {} predicted, {} fitted by {}, {}\n\
-         {} within the resolution of the tool that printed them, {} within the tolerance, {} missed\n\
+         {} within the resolution of the tool that printed them, {} within the tolerance, {} missed, {} of them predicted\n\
          {}, {} missed; {}, {} missed; {} that the model cannot miss\n\
          residuals: median {} (predicted {}, fitted without the row {}), worst {}\n\
          every residual as stated: {verdict}",
@@ -205,6 +205,7 @@ fn summary(s: &Summary) -> String {
         s.within,
         s.tolerated,
         s.missed,
+        s.predicted_missed,
         common::count(s.ranges, "range"),
         s.ranges_missed,
         common::count(s.directions, "direction"),

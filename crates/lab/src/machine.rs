@@ -12,6 +12,7 @@ use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Compression, FileSystem};
 use floatgate_stack::jffs2::{self, Jffs2};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, PebState, Ubi, UbiVolume};
+use floatgate_stack::ubifs::compress::Effort;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -371,6 +372,8 @@ impl Filesystem {
                 sync: self.sync,
                 bulk_read: self.bulk_read,
                 empty_is_total: self.empty_is_total,
+                // The kernel's LZO is the fast one.
+                effort: Effort::Fast,
                 ..Behaviour::default()
             },
             second_volume: false,

@@ -121,6 +121,8 @@ pub struct Summary {
     pub tolerated: usize,
     /// Figures that missed: beyond their tolerance.
     pub missed: usize,
+    /// Predicted figures among those that missed.
+    pub predicted_missed: usize,
     /// Figures that parameters were fitted to.
     pub fitted: usize,
     /// Figures that were predicted.
@@ -178,6 +180,7 @@ pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
         within: counted().filter(|r| r.residual == 0.0).count(),
         tolerated: counted().filter(|r| r.residual != 0.0 && !r.is_missed()).count(),
         missed: figures.iter().filter(|r| r.is_missed()).count(),
+        predicted_missed: figures.iter().filter(|r| r.is_missed() && r.kind == RowKind::Predicted).count(),
         fitted: count(RowKind::Fitted),
         predicted: count(RowKind::Predicted),
         exceptions: count(RowKind::Exception),
