@@ -395,6 +395,7 @@ impl Filesystem {
         let (summaries, ignores_summaries) = (self.summaries, !self.summaries);
         Ok(jffs2::MountOptions {
             compressors,
+            effort: Effort::Fast,
             summaries,
             ignores_summaries,
             marks_obsolete: self.marks_obsolete,

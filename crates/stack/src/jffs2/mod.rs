@@ -39,6 +39,7 @@ pub use damage::{Damage, Fault, MountError};
 pub use files::{NAME_MAX, TARGET_MAX};
 
 use crate::fs;
+use crate::ubifs::compress::Effort;
 use blocks::{Blocks, State};
 use collect::Collector;
 use file::File;
@@ -62,6 +63,8 @@ pub struct MountOptions {
     pub read_only: bool,
     /// Compressors in the order in which they are tried; the first that makes the data shorter is used (Linux: mode "priority").
     pub compressors: Vec<Compressor>,
+    /// Trade-off of compression between size and speed.
+    pub effort: Effort,
     /// Eraseblocks end with a summary, so that the next mount is faster. In a file ([`stable`](Self::stable)) one has it at least when the mount ends: it
     /// states the size of eraseblocks.
     pub summaries: bool,
@@ -86,6 +89,7 @@ impl Default for MountOptions {
             endian: None,
             read_only: false,
             compressors: vec![Compressor::Zlib, Compressor::Rtime],
+            effort: Effort::Smallest,
             summaries: false,
             ignores_summaries: false,
             is_earlier: false,
@@ -263,7 +267,7 @@ impl<M: Mtd + 'static> Jffs2<M> {
             open: BTreeMap::new(),
             pending: BTreeMap::new(),
             filling: BTreeMap::new(),
-            compressor: crate::ubifs::compress::Compressor::default(),
+            compressor: crate::ubifs::compress::Compressor::new(options.effort),
             failure: None,
             flash,
         }
