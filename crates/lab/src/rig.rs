@@ -340,8 +340,7 @@ fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigE
     if host.bch != BchCycles::NONE {
         check_hz(config, "host.bch.clock_hz", host.bch.clock_hz)?;
     }
-    if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && host.bch == BchCycles::NONE && !given
-    {
+    if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
         let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";
         let help = "set `host.instruction_ps=N`, or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";
         return Err(config.wrong("ecc.engine", message).help(help));
