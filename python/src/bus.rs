@@ -94,7 +94,7 @@ impl NativeSpiBus {
             0 => controller.exec(host, &op, Data::None),
             _ => controller.exec(host, &op.write(len), Data::Out(data)),
         };
-        Ok(done.map_err(|refused| Failure::new(refused, None))?)
+        Ok(done.map_err(|refused| Failure::new(refused, controller.offers(&op, &refused)))?)
     }
 
     /// Runs an operation that reads `read` bytes.
@@ -110,7 +110,7 @@ impl NativeSpiBus {
         let bytes = length(&**controller, read)?;
         PyBytes::new_with(py, read, |buffer| {
             let done = controller.exec(host, &op.read(bytes), Data::In(buffer));
-            done.map_err(|refused| Failure::new(refused, None).into())
+            done.map_err(|refused| Failure::new(refused, controller.offers(&op, &refused)).into())
         })
     }
 }

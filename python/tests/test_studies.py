@@ -244,7 +244,7 @@ def test_a_wrong_type_is_said_by_the_name_of_the_argument(call: Callable[[], obj
         (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(256), "opcode: 256 is out of range", "give 0 to 255"),
         (lambda: floatgate.fs("am62a-w35n01jw", fill_percent=100), "fill_percent is out of range", "give 1 to 95"),
         (lambda: floatgate.powercut("am62a-w35n01jw", cuts=0), "cuts is out of range", "give 1 or more"),
-        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(0x9F), "the chip refuses: command 0x9f with lanes, address bytes, dummy cycles or data that", None),
+        (lambda: floatgate.SpiBus("stm32-n25q128a").xfer(0x9F), "the chip refuses: command 0x9f with lanes, address bytes, dummy cycles or data that", "the chip takes 0x9f as 1S-1S-1S with 0 address bytes, 0 dummy cycles and data from the chip"),
         (lambda: floatgate.Image.build(".", "x", part="mx30lf2g18ac", sizes=(1, 2)), "the sizes of the flash are given twice", "give one of"),
     ],
 )

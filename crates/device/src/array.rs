@@ -1,8 +1,9 @@
 //! The memory array: pages in erase blocks, copy-on-write, allocated only when written.
 //!
-//! Cloning an array copies one pointer per block. Erased pages take no memory. In timing-only mode nothing is stored
-//! and reads leave the buffer as it was.
+//! Cloning an array copies one pointer per block. Erased pages take no memory. In timing-only mode no data is stored
+//! and reads leave the buffer as it was; of NAND, two bytes per page tell what was programmed since the erase.
 
+use crate::violation::Violation;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,10 +19,82 @@ pub struct Array {
     stores: bool,
     /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
     flips: BTreeMap<u32, Vec<u32>>,
+    /// Limits on the programs of a page between two erases, on NAND.
+    sub_pages: Option<SubPages>,
+    /// Programs since the erase in timing-only mode; empty otherwise.
+    marks: Vec<Option<Arc<[Mark]>>>,
     /// The steps of an ECC engine in the chip.
     steps: Option<Steps>,
     /// A step was spoiled at some time.
     spoils: bool,
+}
+
+/// How a NAND chip lets a page be programmed in parts between two erases: NOP times at most, and each sub-page and each OOB byte
+/// once. Bytes FFh clear no bit: a part that is loaded with nothing else is left unprogrammed, although the program counts
+/// (drivers fill the rest of a page with FFh).
+#[derive(Clone, Copy, Debug)]
+pub struct SubPages {
+    /// Data bytes of one.
+    bytes: usize,
+    /// Data bytes of the page; the OOB follows.
+    data_bytes: usize,
+    /// Programs of a page between two erases.
+    nop: u8,
+}
+
+/// Most sub-pages of a page: bits of a mask.
+const SUB_PAGES_MAX: u32 = 8;
+
+impl SubPages {
+    /// The sub-pages of a chip whose pages may be programmed `nop` times: as many as can be programmed one by one, rounded down to
+    /// a power of two.
+    pub fn new(data_bytes: u32, nop: u8) -> Self {
+        let parts = (1 << nop.max(1).ilog2()).min(SUB_PAGES_MAX);
+        Self { bytes: (data_bytes / parts).max(1) as usize, data_bytes: data_bytes as usize, nop }
+    }
+
+    /// The part of `bytes`, which begin at `column`, that lies in the data; with the sub-page that each piece of it is in.
+    fn pieces(self, column: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+        let data = &bytes[..self.data_bytes.saturating_sub(column).min(bytes.len())];
+        let first = (self.bytes - column % self.bytes).min(data.len());
+        let (head, rest) = data.split_at(first);
+        let pieces = std::iter::once(head).chain(rest.chunks(self.bytes));
+        (column / self.bytes..).zip(pieces)
+    }
+
+    /// Mask of the sub-pages in which `bytes`, from `column` on, have a zero bit.
+    pub fn written(self, column: usize, bytes: &[u8]) -> u8 {
+        let written = self.pieces(column, bytes).filter(|(_, piece)| is_written(piece));
+        written.fold(0, |mask, (index, _)| mask | 1 << index.min(SUB_PAGES_MAX as usize - 1))
+    }
+
+    /// True when `new`, from `column` on, programs a sub-page or an OOB byte that `old`, the page, has programmed.
+    fn overlap(self, old: &[u8], column: usize, new: &[u8]) -> bool {
+        let oob = self.data_bytes.saturating_sub(column).min(new.len());
+        let old_oob = &old[(column + oob).min(old.len())..];
+        let both = |(old, new): (&u8, &u8)| *old != 0xFF && *new != 0xFF;
+        self.written(0, old) & self.written(column, new) != 0 || old_oob.iter().zip(&new[oob..]).any(both)
+    }
+}
+
+/// Bytes in a page register that are about to be programmed.
+#[derive(Clone, Copy, Debug)]
+pub struct Loaded<'a> {
+    /// First column.
+    pub column: usize,
+    /// The bytes; none in timing-only mode.
+    pub bytes: &'a [u8],
+    /// The sub-pages in which they have a zero bit, for timing-only mode ([`SubPages::written`]).
+    pub sub_pages: u8,
+}
+
+/// What timing-only mode knows of a page.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// Programs since the last erase.
+    programs: u8,
+    /// Mask of the sub-pages that were programmed.
+    sub_pages: u8,
 }
 
 /// Division of a page by an ECC engine in the chip: the data from column 0 on, in steps.
@@ -81,7 +154,10 @@ struct Block {
 
 /// Content of a block at some time.
 #[derive(Clone, Debug)]
-pub(crate) struct BlockContent(Option<Arc<Block>>);
+pub(crate) struct BlockContent {
+    block: Option<Arc<Block>>,
+    marks: Option<Arc<[Mark]>>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Page {
@@ -100,8 +176,25 @@ impl Array {
     pub fn new(page_bytes: usize, pages_per_block: usize, blocks: usize, stores: bool) -> Self {
         let page_shift = pages_per_block.is_power_of_two().then(|| pages_per_block.trailing_zeros() as u8);
         let blocks = vec![None; blocks];
-        let (flips, steps) = (BTreeMap::new(), None);
-        Self { page_bytes, pages_per_block, page_shift, blocks, stores, flips, steps, spoils: false }
+        Self {
+            page_bytes,
+            pages_per_block,
+            page_shift,
+            blocks,
+            stores,
+            flips: BTreeMap::new(),
+            sub_pages: None,
+            marks: Vec::new(),
+            steps: None,
+            spoils: false,
+        }
+    }
+
+    /// The array of a NAND chip, which limits the programs of a page between two erases.
+    #[must_use]
+    pub fn with_sub_pages(self, sub_pages: SubPages) -> Self {
+        let marks = if self.stores { Vec::new() } else { vec![None; self.blocks.len()] };
+        Self { sub_pages: Some(sub_pages), marks, ..self }
     }
 
     /// The array behind an ECC engine in the chip, which divides `data_bytes` of a page into steps.
@@ -143,9 +236,58 @@ impl Array {
         Some(&self.blocks[block].as_ref()?.pages[page])
     }
 
-    /// Number of times that the page was programmed since its block was erased. Always 0 in timing-only mode.
+    /// Number of times that the page was programmed since its block was erased. In timing-only mode only NAND counts them.
     pub fn programs(&self, row: usize) -> u8 {
-        self.page(row).map_or(0, |p| p.programs)
+        self.page(row).map_or(self.mark(row).programs, |p| p.programs)
+    }
+
+    /// What timing-only mode knows of a page.
+    #[inline]
+    fn mark(&self, row: usize) -> Mark {
+        let (block, page) = self.split(row);
+        self.marks.get(block).and_then(Option::as_ref).map_or(Mark::default(), |marks| marks[page])
+    }
+
+    /// Checks the limits on programs of a page between two erases ([`SubPages`]).
+    ///
+    /// # Errors
+    /// [`Violation::TooManyPrograms`] and [`Violation::NotErased`].
+    #[inline]
+    pub fn check_program(&self, row: usize, loaded: Loaded<'_>) -> Result<(), Violation> {
+        let Some(sub_pages) = self.sub_pages else { return Ok(()) };
+        match self.programs(row) {
+            // After an erase that failed, too, the page may be programmed.
+            0 => Ok(()),
+            programs if programs >= sub_pages.nop => Err(Violation::TooManyPrograms),
+            _ if self.is_programmed_in(row, sub_pages, loaded) => Err(Violation::NotErased),
+            _ => Ok(()),
+        }
+    }
+
+    /// True when a sub-page or an OOB byte that is loaded was programmed already.
+    fn is_programmed_in(&self, row: usize, sub_pages: SubPages, loaded: Loaded<'_>) -> bool {
+        match self.stored(row) {
+            Some(old) => sub_pages.overlap(old, loaded.column, loaded.bytes),
+            None => self.mark(row).sub_pages & loaded.sub_pages != 0,
+        }
+    }
+
+    /// Notes a program in timing-only mode.
+    pub fn mark_programmed(&mut self, row: usize, sub_pages: u8) {
+        let (block, page) = self.split(row);
+        let per_block = self.pages_per_block;
+        let Some(marks) = self.marks.get_mut(block) else { return };
+        let marks = marks.get_or_insert_with(|| vec![Mark::default(); per_block].into());
+        let mark = &mut Arc::make_mut(marks)[page];
+        mark.programs = mark.programs.saturating_add(1);
+        mark.sub_pages |= sub_pages;
+    }
+
+    /// Forgets the programs of a block in timing-only mode.
+    fn unmark(&mut self, block: usize) {
+        if let Some(marks) = self.marks.get_mut(block) {
+            *marks = None;
+        }
     }
 
     /// True when the page holds the bytes of a single program, unchanged. `false` in timing-only mode.
@@ -294,6 +436,7 @@ impl Array {
     /// Erases a block: its memory is given back, its injected errors are gone.
     pub fn erase(&mut self, block: usize) {
         self.blocks[block] = None;
+        self.unmark(block);
         if !self.flips.is_empty() {
             let first = (block * self.pages_per_block) as u32;
             let after = first + self.pages_per_block as u32;
@@ -307,16 +450,23 @@ impl Array {
         if let Some(block) = &mut self.blocks[block] {
             Arc::make_mut(block).pages[page] = Page::default();
         }
+        if let Some(Some(marks)) = self.marks.get_mut(block) {
+            Arc::make_mut(marks)[page] = Mark::default();
+        }
     }
 
     /// Content of a block without injected errors. Nothing is copied.
     pub(crate) fn content(&self, block: usize) -> BlockContent {
-        BlockContent(self.blocks[block].clone())
+        let marks = self.marks.get(block).cloned().flatten();
+        BlockContent { block: self.blocks[block].clone(), marks }
     }
 
     /// The block holds this again.
     pub(crate) fn restore(&mut self, block: usize, content: BlockContent) {
-        self.blocks[block] = content.0;
+        self.blocks[block] = content.block;
+        if let Some(marks) = self.marks.get_mut(block) {
+            *marks = content.marks;
+        }
     }
 
     /// Rows of a block.
@@ -339,6 +489,7 @@ impl Array {
         if let Some(block) = &mut self.blocks[block] {
             Arc::make_mut(block).pages.iter_mut().for_each(|page| page.programs = 0);
         }
+        self.unmark(block);
     }
 
     /// Injects a bit error: bit `bit` (byte * 8 + bit number) of the page reads inverted until the block is erased.
@@ -437,6 +588,50 @@ mod tests {
         assert_eq!(out[1], 0xFD);
         a.erase(0);
         assert!(a.flips(1).is_empty());
+    }
+
+    /// Loads `value` into `len` bytes from a column on.
+    fn try_program(a: &mut Array, column: usize, len: usize, value: u8) -> Result<(), Violation> {
+        let bytes = vec![value; len];
+        let sub_pages = a.sub_pages.unwrap().written(column, &bytes);
+        a.check_program(0, Loaded { column, bytes: &bytes, sub_pages })?;
+        a.program(0, column, &bytes);
+        a.mark_programmed(0, sub_pages);
+        Ok(())
+    }
+
+    #[test]
+    fn sub_pages_are_programmed_once_and_pages_nop_times() {
+        for stores in [true, false] {
+            let mut a = Array::new(20, 2, 2, stores).with_sub_pages(SubPages::new(16, 5));
+            assert_eq!(try_program(&mut a, 0, 4, 0), Ok(()), "4 sub-pages");
+            assert_eq!(try_program(&mut a, 3, 2, 0), Err(Violation::NotErased), "a byte of the first one");
+            assert_eq!(try_program(&mut a, 0, 20, 0xFF), Ok(()), "it changes nothing");
+            assert_eq!(try_program(&mut a, 7, 2, 0), Ok(()), "parts of two");
+            assert_eq!(try_program(&mut a, 4, 1, 0), Err(Violation::NotErased), "a part that was left");
+            assert_eq!(try_program(&mut a, 12, 4, 0), Ok(()));
+            assert_eq!(try_program(&mut a, 16, 1, 0), Ok(()), "OOB");
+            assert_eq!(a.programs(0), 5);
+            assert_eq!(try_program(&mut a, 17, 1, 0), Err(Violation::TooManyPrograms));
+            let held = a.content(0);
+            a.erase(0);
+            assert_eq!(try_program(&mut a, 0, 20, 0), Ok(()));
+            assert_eq!(try_program(&mut a, 0, 1, 0), Err(Violation::NotErased));
+            a.fail_erase(0);
+            assert_eq!(try_program(&mut a, 0, 1, 0), Ok(()), "of an erase that failed nothing is known");
+            a.restore(0, held);
+            assert_eq!(try_program(&mut a, 0, 1, 0), Err(Violation::TooManyPrograms));
+        }
+    }
+
+    /// Clean markers, bad block markers and ECC bytes of later sub-pages go to OOB bytes of their own.
+    #[test]
+    fn each_oob_byte_is_programmed_once() {
+        let mut a = Array::new(20, 2, 2, true).with_sub_pages(SubPages::new(16, 4));
+        assert_eq!(try_program(&mut a, 18, 1, 0x19), Ok(()));
+        assert_eq!(try_program(&mut a, 18, 1, 0), Err(Violation::NotErased));
+        assert_eq!(try_program(&mut a, 12, 6, 0), Ok(()), "data, and OOB bytes before it");
+        assert_eq!(try_program(&mut a, 8, 9, 0), Err(Violation::NotErased), "both");
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub struct HostProfile {
     /// From the release of a lock until a thread that polls takes it again, in us: the moment in which another one may get it.
     #[serde(with = "units::us")]
     pub relock_us: Nanos,
-    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it, and what filesystems give the
-    /// CPU to do. 0 when unknown.
+    /// Mean time of one instruction in ECC code, in ps: what the software ECC engine costs follows from it (BCH only where `bch` is not
+    /// given), and what filesystems give the CPU to do. 0 when unknown.
     pub instruction_ps: u32,
     /// Time until a line of 32 bytes that is not in the data cache has come from memory, in ns: codecs with large tables are slow where it
     /// is long. 0 when unknown.
@@ -39,8 +39,36 @@ pub struct HostProfile {
     /// LZO compresses as it did before Linux 3.9: it looks for a match at each byte, also where it has found none for long, and it does not
     /// clear its table of 64 KiB. Random bytes take it four times as long as the one of today, zeros a little less.
     pub lzo_before_linux_3_9: bool,
+    /// CPU cycles that Linux's BCH encoder takes on this core.
+    pub bch: BchCycles,
     /// An ECC engine of the SoC beside its memory controllers.
     pub external_ecc: ExternalEcc,
+}
+
+/// CPU cycles of Linux's BCH encoder (lib/bch.c), counted for one core. It looks up four table rows for each 32 bits of data, and each row has
+/// as many words as the ECC bytes fill: the load unit of the core decides, which instructions per second (DMIPS) do not measure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BchCycles {
+    /// Clock of the CPU; 0 where nobody counted.
+    #[serde(with = "units::hz")]
+    pub clock_hz: u64,
+    /// Cycles for each 32 bits of data.
+    pub word: u32,
+    /// Cycles for each 32 bits of data and each 32-bit word that the ECC bytes of a step fill.
+    pub ecc_word: u32,
+}
+
+impl BchCycles {
+    /// Nobody counted.
+    pub const NONE: Self = Self { clock_hz: 0, word: 0, ecc_word: 0 };
+
+    /// Time of a KiB with that many words of ECC bytes a step, in ps; `None` where nobody counted.
+    pub fn ps_per_kib(&self, ecc_words: u32) -> Option<u64> {
+        let cycles = u128::from(self.word) + u128::from(self.ecc_word) * u128::from(ecc_words);
+        let ps = (cycles * (1024 / 4) * 1_000_000_000_000).checked_div(self.clock_hz.into())?;
+        Some(u64::try_from(ps).unwrap_or(u64::MAX))
+    }
 }
 
 /// An external ECC engine: each page passes through it by a transfer of its own.
@@ -78,6 +106,7 @@ impl HostProfile {
         copy_to_user_ns_per_kb: 0,
         copy_from_user_ns_per_kb: 0,
         lzo_before_linux_3_9: false,
+        bch: BchCycles::NONE,
         external_ecc: ExternalEcc::ASSUMED,
     };
 

@@ -31,9 +31,12 @@ pub enum Violation {
     /// Block protection bits or a lock cover the target.
     #[error("the target is write protected")]
     Protected,
-    /// The page was programmed too often since its block was erased.
-    #[error("page programmed more often than the chip allows between erases")]
+    /// A program of something that was programmed since the last erase: a sub-page or an OOB byte of NAND, a bit of NOR.
+    #[error("the target was programmed since its last erase")]
     NotErased,
+    /// The page was programmed as often as the chip allows between two erases (NOP).
+    #[error("page programmed more often than the chip allows between erases")]
+    TooManyPrograms,
     /// Pages of a block programmed out of order where the chip forbids it.
     #[error("pages of this block must be programmed in order")]
     OutOfOrder,
@@ -55,7 +58,7 @@ impl Violation {
     /// The rule, for [`ErrorKind::Refused`]; some have an error kind of their own.
     pub fn kind(self) -> ErrorKind {
         match self {
-            Self::NotErased => ErrorKind::NotErased,
+            Self::NotErased | Self::TooManyPrograms => ErrorKind::NotErased,
             Self::Protected => ErrorKind::WriteProtected,
             Self::NoPower => ErrorKind::PowerLost,
             Self::UnknownCommand(_) => ErrorKind::Refused("unknown command"),

@@ -6,7 +6,7 @@ use crate::partition;
 use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
-use floatgate_device::host::HostProfile;
+use floatgate_device::host::{BchCycles, HostProfile};
 use floatgate_device::parallel_nor::{self, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec};
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
@@ -245,6 +245,7 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
     }
     let host: HostProfile = config.extract_or_default("host")?;
     let profile = config.extract::<SpiProfile>("controller")?.on(&host);
+    check_lanes(config, bus.lanes, profile.lanes)?;
     let clocks = [
         ("bus.clock_hz", bus.clock_hz),
         ("controller.reference_hz", profile.reference_hz),
@@ -266,6 +267,16 @@ fn spi_parts(config: &Config) -> Result<(SpiProfile, SpiBus, HostProfile), Confi
         return Err(config.wrong("bus.clock_hz", message).help("raise bus.clock_hz"));
     }
     Ok((profile, bus, host))
+}
+
+/// Refuses lanes that the controller has not. Without `bus.lanes` the board has as many as the controller.
+fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> {
+    if lanes <= most || config.tree().get("bus.lanes").is_none() {
+        return Ok(());
+    }
+    let has = floatgate_image::words::count(most.into(), "lane");
+    let message = format!("{lanes} lanes, and the controller has {has}");
+    Err(config.wrong("bus.lanes", message).help(format!("set bus.lanes={most}, or another controller")))
 }
 
 /// No flash memory is clocked below this; what is, was meant in another unit.
@@ -326,6 +337,9 @@ fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigE
         return Err(config.wrong("ecc.strength", message).help(help));
     }
     let given = ecc.encode_ns_per_kb.is_some() || ecc.decode_ns_per_kb.is_some();
+    if host.bch != BchCycles::NONE {
+        check_hz(config, "host.bch.clock_hz", host.bch.clock_hz)?;
+    }
     if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
         let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";
         let help = "set `host.instruction_ps=N`, or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";

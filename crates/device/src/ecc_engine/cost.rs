@@ -1,7 +1,7 @@
 //! The cost of an engine: explicit figures of the setup, or those of the host.
 //!
-//! The software engine's costs are counts of instructions, times the host's time for one. The counts are of Linux's own code
-//! (lib/bch.c as bchlib 2.1.3, ecc-sw-hamming.c of 6.12; gcc -O2, cachegrind): docs/performance.md says how they were taken.
+//! The software engine's costs are counts of CPU cycles, where the host has them (BCH), and of instructions, times the host's time for
+//! one. The counts are of Linux's own code (lib/bch.c, ecc-sw-hamming.c of 6.12): docs/performance.md says how they were taken.
 
 use super::{EccProfile, EngineKind};
 use crate::host::HostProfile;
@@ -21,6 +21,11 @@ pub(super) struct Cost {
     pub(super) correct_bit: Nanos,
 }
 
+/// Words of 32 bits that the ECC bytes of a step fill: each word of data is reduced by as many.
+fn ecc_words(code: Code) -> u32 {
+    code.ecc_bytes().div_ceil(4)
+}
+
 /// Instructions of Linux's software engines for a code.
 struct Instructions {
     /// For each KiB. Decoding encodes what was read and compares, so that it costs the same without wrong bits.
@@ -36,24 +41,30 @@ impl Instructions {
                 Self { per_kib: 1_176 + 172 * 1024 / u64::from(step_bytes.max(1)), per_wrong_bit: 50 }
             }
             Code::Bch { .. } | Code::BchOver { .. } => {
-                // Each 32-bit word of data is reduced by as many words as the ECC bytes fill.
-                let words = u64::from(code.ecc_bytes().div_ceil(4));
                 let per_wrong_bit = 450 * u64::from(code.strength());
-                Self { per_kib: 7_234 + 2_328 * words, per_wrong_bit }
+                Self { per_kib: 7_234 + 2_328 * u64::from(ecc_words(code)), per_wrong_bit }
             }
         }
     }
 }
 
+/// Time in which the software engine encodes a byte, in ps.
+fn software_ps_per_byte(code: Code, host: &HostProfile) -> u64 {
+    let counted = match code {
+        Code::Bch { .. } | Code::BchOver { .. } => host.bch.ps_per_kib(ecc_words(code)),
+        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => None,
+    };
+    let per_kib = counted.unwrap_or_else(|| Instructions::of(code).per_kib * u64::from(host.instruction_ps));
+    (per_kib / 1024).min(u32::MAX.into())
+}
+
 impl Cost {
     /// The costs of `code`: those of the setup, or else those of the host.
     pub(super) fn of(profile: &EccProfile, code: Code, host: &HostProfile) -> Self {
-        let count = Instructions::of(code);
-        let time_ps = |instructions: u64| instructions * u64::from(host.instruction_ps);
         let (setup, ps_per_byte, correct_bit) = match profile.engine {
             EngineKind::Software => {
-                let correct = Nanos::from_ns(time_ps(count.per_wrong_bit) / 1000);
-                (Nanos::ZERO, time_ps(count.per_kib) / 1024, correct)
+                let ps = Instructions::of(code).per_wrong_bit * u64::from(host.instruction_ps);
+                (Nanos::ZERO, software_ps_per_byte(code, host), Nanos::from_ns(ps / 1000))
             }
             EngineKind::External => (
                 host.external_ecc.setup_us + host.wakeup_us,

@@ -2,6 +2,7 @@
 
 use super::mlc::MlcSpec;
 use super::timing::Modes;
+use crate::array::SubPages;
 use crate::cells::{ErrorSpec, WearSpec};
 use crate::ecc_engine::EccRequirement;
 use crate::nand::facts::{Marker, NandFacts, check_cells, product};
@@ -64,7 +65,8 @@ pub struct RawNandSpec {
     /// Read retry.
     #[serde(default)]
     pub read_retry: Option<ReadRetry>,
-    /// Times a page may be programmed between erases.
+    /// Times a page may be programmed between erases (NOP), each sub-page of it once: the page is divided by this number, rounded down to a
+    /// power of two.
     #[serde(default = "one")]
     pub nop: u8,
     /// True when pages of a block must be programmed in order. All chips with more than one bit a cell demand it.
@@ -530,6 +532,11 @@ impl RawNandSpec {
             .map_err(|(field, problem)| BadSpec::new(field, problem))?;
         self.read_retry.as_ref().map_or(Ok(()), ReadRetry::check)?;
         self.mlc.map_or(Ok(()), |mlc| mlc.check(g, &self.timing))
+    }
+
+    /// Limits of the chip on programs of a page between two erases.
+    pub fn sub_pages(&self) -> SubPages {
+        SubPages::new(self.geometry.page_bytes, self.nop)
     }
 
     /// Facts about the chip, whatever its bus.

@@ -2,7 +2,7 @@
 
 use super::SpiChip;
 use super::mem::{PollPlan, SpiError, SpiMem};
-use super::op::{Clock, Data, Direction, Mode, SpiOp, Width};
+use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
 use crate::oracle::PageTruth;
@@ -317,6 +317,10 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let listed = |modes: &Vec<Mode>| mode == Mode::SINGLE || modes.contains(&mode);
         let able = self.profile.modes.as_ref().is_none_or(listed) && (self.profile.mixed_rates || !mixed);
         wired && able && phases.into_iter().all(widest)
+    }
+
+    fn shapes(&self, opcode: u8) -> Vec<CommandShape> {
+        self.chip.shapes(opcode)
     }
 
     fn has_reset_pin(&self) -> bool {

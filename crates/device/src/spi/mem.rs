@@ -1,7 +1,7 @@
 //! The interface between a SPI memory controller and the driver of its chip.
 
 use super::Violation;
-use super::op::{Clock, Data, Direction, Mode, SpiOp};
+use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp};
 use super::phy::PhyState;
 use crate::oracle::PageTruth;
 use crate::timeline::Host;
@@ -54,6 +54,32 @@ pub struct PollPlan {
 pub trait SpiMem: PageTruth {
     /// True when controller and board can do operations of this mode.
     fn supports(&self, mode: Mode) -> bool;
+
+    /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
+    fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
+
+    /// What chip and controller offer in place of an operation that was refused, in words.
+    fn offers(&self, op: &SpiOp, refused: &SpiError) -> Option<String> {
+        let opcode = op.opcode;
+        let (who, shapes) = match refused {
+            SpiError::Chip(Violation::UnknownCommand(_)) => return self.opcodes(),
+            SpiError::Chip(Violation::WrongMode(_)) => ("the chip takes", self.shapes(opcode)),
+            SpiError::NotSupported => {
+                let both = self.shapes(opcode).into_iter().filter(|shape| self.supports(shape.mode));
+                ("chip and controller both take", both.collect())
+            }
+            _ => return None,
+        };
+        let names: Vec<String> = shapes.iter().map(CommandShape::to_string).collect();
+        (!names.is_empty()).then(|| format!("{who} {opcode:#04x} as {}", names.join("; or as ")))
+    }
+
+    /// The commands that the chip takes in its present bus mode, in words.
+    fn opcodes(&self) -> Option<String> {
+        let known = (0..=u8::MAX).filter(|opcode| !self.shapes(*opcode).is_empty());
+        let names: Vec<String> = known.map(|opcode| format!("{opcode:#04x}")).collect();
+        (!names.is_empty()).then(|| format!("the chip takes {} in this bus mode", names.join(", ")))
+    }
 
     /// True when the chip's reset pin is wired.
     fn has_reset_pin(&self) -> bool;

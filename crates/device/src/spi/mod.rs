@@ -8,7 +8,7 @@ pub mod profile;
 
 pub use controller::SpiController;
 pub use mem::{PollPlan, SpiError, SpiMem};
-pub use op::{Clock, CmdExt, Data, Direction, Mode, SpiOp, Variant, Width};
+pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};
 
@@ -56,6 +56,9 @@ pub trait SpiChip: PageTruth {
 
     /// Name of this work, for pictures: `tR`, `tPROG`, `tBERS`.
     fn busy_what(&self) -> &'static str;
+
+    /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
+    fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
 
     /// Name of an operation, for pictures: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;

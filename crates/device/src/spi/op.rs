@@ -233,6 +233,38 @@ impl SpiOp {
     }
 }
 
+/// The form in which a chip takes a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandShape {
+    /// Lanes and rates.
+    pub mode: Mode,
+    /// Address bytes.
+    pub addr_bytes: u8,
+    /// Dummy clock cycles.
+    pub dummy_cycles: u8,
+    /// Direction of the data phase.
+    pub dir: Direction,
+}
+
+impl fmt::Display for CommandShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let data = match self.dir {
+            Direction::None => "no data",
+            Direction::In => "data from the chip",
+            Direction::Out => "data to the chip",
+        };
+        let (bytes, cycles) = (self.addr_bytes, self.dummy_cycles);
+        let s = |count: u8| if count == 1 { "" } else { "s" };
+        write!(
+            f,
+            "{} with {bytes} address byte{}, {cycles} dummy cycle{} and {data}",
+            self.mode,
+            s(bytes),
+            s(cycles)
+        )
+    }
+}
+
 /// The bytes of an operation's data phase. Its length is the operation's `len`.
 #[derive(Debug)]
 pub enum Data<'a> {

@@ -3,6 +3,7 @@
 use super::super::command as c;
 use super::super::spec::{PLANES_MAX, RawNandSpec, RetryKind};
 use super::power::Operation;
+use crate::array::{Loaded, SubPages};
 use floatgate_mtd::Instant;
 
 /// Content of a page register.
@@ -40,25 +41,29 @@ pub(super) struct Load {
     /// Page and OOB; empty in timing-only mode.
     data: Vec<u8>,
     full: usize,
+    sub_pages: SubPages,
+    /// The sub-pages that were loaded with a zero bit, in timing-only mode.
+    written: u8,
 }
 
 impl Load {
-    fn new(full: usize, stores: bool) -> Self {
+    fn new(spec: &RawNandSpec, stores: bool) -> Self {
+        let (full, sub_pages) = (spec.geometry.full_page() as usize, spec.sub_pages());
         let data = if stores { vec![0xFF; full] } else { Vec::new() };
-        Self { target: Register::Empty, column: 0, start: 0, end: 0, data, full }
+        Self { target: Register::Empty, column: 0, start: 0, end: 0, data, full, sub_pages, written: 0 }
     }
 
     /// A new program of `target`: nothing loaded, all bits 1.
     pub(super) fn begin(&mut self, target: Register, column: usize) {
         self.target = target;
         self.column = column;
-        (self.start, self.end) = (0, 0);
+        (self.start, self.end, self.written) = (0, 0, 0);
     }
 
     /// Fills the register with a page read by copyback.
     pub(super) fn fill(&mut self, read: impl FnOnce(&mut [u8])) {
         read(&mut self.data);
-        (self.start, self.end) = (0, self.full);
+        (self.start, self.end, self.written) = (0, self.full, u8::MAX);
     }
 
     /// Loads bytes at the column; `false` when they reach beyond the page.
@@ -73,8 +78,9 @@ impl Load {
         if self.column < self.start || self.column > self.end {
             self.pad();
         }
-        if let Some(place) = self.data.get_mut(self.column..end) {
-            place.copy_from_slice(bytes);
+        match self.data.get_mut(self.column..end) {
+            Some(place) => place.copy_from_slice(bytes),
+            None => self.written |= self.sub_pages.written(self.column, bytes),
         }
         self.end = self.end.max(end);
         self.column = end;
@@ -90,9 +96,10 @@ impl Load {
         (self.start, self.end) = (0, self.full);
     }
 
-    /// The loaded stretch: first column and bytes (none in timing-only mode).
-    pub(super) fn loaded(&self) -> (usize, &[u8]) {
-        (self.start, self.data.get(self.start..self.end).unwrap_or(&[]))
+    /// The loaded stretch.
+    pub(super) fn loaded(&self) -> Loaded<'_> {
+        let bytes = self.data.get(self.start..self.end).unwrap_or(&[]);
+        Loaded { column: self.start, bytes, sub_pages: self.written }
     }
 }
 
@@ -169,7 +176,6 @@ pub(super) struct Lun {
 
 impl Lun {
     pub(super) fn new(spec: &RawNandSpec, stores: bool) -> Self {
-        let full = spec.geometry.full_page() as usize;
         Self {
             ready: Instant::ZERO,
             array_ready: Instant::ZERO,
@@ -184,7 +190,7 @@ impl Lun {
             behind: None,
             caching: false,
             copyback: None,
-            loads: (0..spec.geometry.planes).map(|_| Load::new(full, stores)).collect(),
+            loads: (0..spec.geometry.planes).map(|_| Load::new(spec, stores)).collect(),
             queue: Queue::None,
             queued: [None; PLANES_MAX as usize],
             features: Features::new(spec),

@@ -150,7 +150,8 @@ impl RawNand {
                 map.blocks() as usize,
                 stores,
             )
-            .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize),
+            .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize)
+            .with_sub_pages(spec.sub_pages()),
             cells: cells::new(spec, target, options),
             otp: Otp::new(spec, stores),
             luns: (0..g.luns).map(|_| Lun::new(spec, stores)).collect(),

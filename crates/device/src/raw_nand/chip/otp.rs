@@ -1,6 +1,6 @@
 //! One-time-programmable pages.
 
-use crate::array::Array;
+use crate::array::{Array, Loaded, SubPages};
 use crate::raw_nand::spec::{NandOtp, RawNandSpec};
 use crate::violation::Violation;
 
@@ -17,7 +17,8 @@ pub(super) struct Otp {
 impl Otp {
     pub(super) fn new(spec: &RawNandSpec, stores: bool) -> Self {
         let pages = spec.otp.map_or(1, |otp| otp.pages.max(1)) as usize;
-        let array = Array::new(spec.geometry.full_page() as usize, pages, 1, stores);
+        let array = Array::new(spec.geometry.full_page() as usize, pages, 1, stores)
+            .with_sub_pages(SubPages::new(spec.geometry.page_bytes, Self::NOP));
         Self { spec: spec.otp, array, mode: 0, locked: false }
     }
 
@@ -53,16 +54,17 @@ impl Otp {
 
     /// Checks the rules for a program of `row`.
     pub(super) fn check_program(&self, row: u32) -> Result<(), Violation> {
-        let page = self.page(row)?;
-        if self.locked {
-            return Err(Violation::Protected);
-        }
-        self.check_nop(page)
+        self.page(row)?;
+        if self.locked { Err(Violation::Protected) } else { Ok(()) }
     }
 
-    fn check_nop(&self, page: u32) -> Result<(), Violation> {
-        let used = (page as usize) < self.array.rows() && self.array.programs(page as usize) >= Self::NOP;
-        if used { Err(Violation::NotErased) } else { Ok(()) }
+    /// Checks that a page may take what is loaded.
+    pub(super) fn check_load(&self, page: u32, loaded: Loaded<'_>) -> Result<(), Violation> {
+        if (page as usize) < self.array.rows() {
+            self.array.check_program(page as usize, loaded)
+        } else {
+            Ok(())
+        }
     }
 
     /// Partial programs per OTP page: four, as SLC pages of the chips that have this area.
@@ -77,9 +79,10 @@ impl Otp {
     }
 
     /// Programs a page, or locks the area. Returns whether that failed.
-    pub(super) fn program(&mut self, page: u32, column: usize, bytes: &[u8]) -> bool {
+    pub(super) fn program(&mut self, page: u32, loaded: Loaded<'_>) -> bool {
         if (page as usize) < self.array.rows() {
-            self.array.program(page as usize, column, bytes);
+            self.array.program(page as usize, loaded.column, loaded.bytes);
+            self.array.mark_programmed(page as usize, loaded.sub_pages);
         } else {
             self.locked = true;
         }

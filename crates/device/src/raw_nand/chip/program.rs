@@ -52,11 +52,8 @@ impl RawNand {
         if self.all_locked() {
             return Err(Violation::Protected);
         }
-        if self.array.programs(self.map.index(row) as usize) >= self.spec.nop {
-            return Err(Violation::NotErased);
-        }
         let next = self.next_page.get(self.map.block_index(row) as usize).copied().unwrap_or(0);
-        // The same page again is NOP's business, an earlier one is out of order.
+        // Whether the same page may be programmed again follows from what is loaded; an earlier one is out of order.
         if row.page + 1 < u32::from(next) { Err(Violation::OutOfOrder) } else { Ok(()) }
     }
 
@@ -80,6 +77,9 @@ impl RawNand {
         timing: &BusTiming,
         opcode: u8,
     ) -> Result<(), Violation> {
+        if matches!(opcode, c::PROGRAM_CONFIRM | c::PROGRAM_CACHE | c::PROGRAM_QUEUE) {
+            self.check_loads()?;
+        }
         match opcode {
             c::PROGRAM_CONFIRM => self.program(at, timing, false),
             c::PROGRAM_CACHE if self.spec.program_cache && !self.otp.visible() => {
@@ -96,6 +96,16 @@ impl RawNand {
         }
         self.step = Step::Idle;
         Ok(())
+    }
+
+    /// Checks that the pages may take what is loaded for them.
+    #[inline]
+    fn check_loads(&self) -> Result<(), Violation> {
+        self.lun().loads.iter().try_for_each(|load| match load.target {
+            Register::Page(row) => self.array.check_program(row as usize, load.loaded()),
+            Register::Otp(page) => self.otp.check_load(page, load.loaded()),
+            Register::Empty => Ok(()),
+        })
     }
 
     /// 11h: this plane's page is programmed together with the next one's.
@@ -149,18 +159,19 @@ impl RawNand {
     fn program_plane(&mut self, plane: usize, begin: Instant) -> Outcome {
         let load = &mut self.luns[self.active].loads[plane];
         let target = std::mem::take(&mut load.target);
-        let (start, bytes) = load.loaded();
+        let loaded = load.loaded();
         match target {
             Register::Empty => Outcome { time: Nanos::ZERO, failed: false },
             Register::Otp(page) => {
-                let failed = self.otp.program(page, start, bytes);
+                let failed = self.otp.program(page, loaded);
                 Outcome { time: self.program_times.of(None, 0), failed }
             }
             Register::Page(row) => {
                 let block = row / self.spec.geometry.pages_per_block;
                 let broken = self.faults.of(block).program;
                 if !broken {
-                    self.array.program(row as usize, start, bytes);
+                    self.array.program(row as usize, loaded.column, loaded.bytes);
+                    self.array.mark_programmed(row as usize, loaded.sub_pages);
                 }
                 if let Some(next) = self.next_page.get_mut(block as usize) {
                     *next = (row % self.spec.geometry.pages_per_block) as u16 + 1;

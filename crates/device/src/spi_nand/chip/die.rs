@@ -6,7 +6,7 @@ use super::ChipOptions;
 use super::otp;
 use super::work::{ArrayWork, Erasing};
 use super::wrong::{EccResult, Leak};
-use crate::array::Array;
+use crate::array::{self, Array, SubPages};
 use crate::cells::{Cells, CellsGeometry};
 use floatgate_ecc::OobLayout;
 use floatgate_mtd::{Instant, Pairing};
@@ -24,15 +24,6 @@ pub(super) enum Loaded {
     Otp,
     /// Bytes of the host.
     Host,
-}
-
-/// Order of programs in one block, which is known in timing-only mode as well.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Order {
-    /// First page that was not programmed since the erase, nor any above it.
-    next: u16,
-    /// Programs of the page before it.
-    programs: u8,
 }
 
 /// Half of the data's bits are zero; the OOB, with the marker of bad blocks, is left erased.
@@ -66,7 +57,9 @@ pub(super) struct Die {
     pub(super) otp_locked: bool,
     /// One per plane.
     pub(super) caches: Vec<Cache>,
-    order: Vec<Order>,
+    /// First page of each block that was not programmed since the erase, nor any above it.
+    next_page: Vec<u16>,
+    sub_pages: SubPages,
     factory_bad: BTreeSet<u32>,
     pub(super) leaks: BTreeMap<usize, Leak>,
     /// Bits of the last page read that are still wrong.
@@ -109,13 +102,15 @@ impl Die {
         let cache = Cache { bytes: vec![0xFF; raw], loaded: Loaded::Nothing, lazy: false };
         Self {
             array: Array::new(raw, g.pages_per_block as usize, blocks, options.stores)
-                .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize),
+                .with_steps(spec.ecc.step_bytes as usize, g.page_bytes as usize)
+                .with_sub_pages(spec.sub_pages()),
             cells: cells(spec, options, index),
             usual_page: (!options.stores).then(|| usual_page(spec)),
             otp: otp::factory_pages(spec, options.seed, index),
             otp_locked: false,
             caches: vec![cache; g.planes as usize],
-            order: vec![Order::default(); blocks],
+            next_page: vec![0; blocks],
+            sub_pages: spec.sub_pages(),
             factory_bad: BTreeSet::new(),
             leaks: BTreeMap::new(),
             wrong: Vec::new(),
@@ -245,27 +240,26 @@ impl Die {
         cache.loaded = Loaded::Host;
     }
 
+    /// Bytes of a plane's cache, to be programmed.
+    pub(super) fn to_program(&self, plane: usize) -> array::Loaded<'_> {
+        let cache = &self.caches[plane];
+        // A page that was read is in the cache in name only while nothing is stored.
+        let known = self.array.stores() || !matches!(cache.loaded, Loaded::Row(_));
+        let sub_pages = if known { self.sub_pages.written(0, &cache.bytes) } else { u8::MAX };
+        array::Loaded { column: 0, bytes: &cache.bytes, sub_pages }
+    }
+
     /// Checks that a program of `page` in `block` keeps the rules of order and number.
-    pub(super) fn may_program(
-        &self,
+    pub(super) fn check_program(
+        &mut self,
         block: u32,
         page: u32,
         row: u32,
-        nop: u8,
+        plane: usize,
     ) -> Result<(), super::Violation> {
-        let order = self.order[block as usize];
-        let last = page + 1 == u32::from(order.next);
-        let programs = if self.array.stores() {
-            self.array.programs(row as usize)
-        } else if last {
-            order.programs
-        } else {
-            // Timing only: pages below the last programmed one count as programmed.
-            u8::from(page < u32::from(order.next)) * nop
-        };
-        if programs >= nop {
-            Err(super::Violation::NotErased)
-        } else if page < u32::from(order.next) && programs == 0 {
+        self.fill_lazy_caches();
+        self.array.check_program(row as usize, self.to_program(plane))?;
+        if page < u32::from(self.next_page[block as usize]) && self.array.programs(row as usize) == 0 {
             Err(super::Violation::OutOfOrder)
         } else {
             Ok(())
@@ -287,13 +281,11 @@ impl Die {
             Some(strength) => self.array.program_without_ecc(row as usize, bytes, strength),
             None => self.array.program(row as usize, 0, bytes),
         }
+        let written = self.to_program(plane).sub_pages;
+        self.array.mark_programmed(row as usize, written);
         self.leaks.remove(&(row as usize));
-        let order = &mut self.order[block as usize];
-        if page + 1 == u32::from(order.next) {
-            order.programs = order.programs.saturating_add(1);
-        } else if page >= u32::from(order.next) {
-            *order = Order { next: page as u16 + 1, programs: 1 };
-        }
+        let next = &mut self.next_page[block as usize];
+        *next = (*next).max(page as u16 + 1);
     }
 
     /// Overwrites the ECC bytes in the cache with what the on-die engine leaves there.
@@ -315,10 +307,10 @@ impl Die {
     pub(super) fn erase(&mut self, block: u32) {
         self.fill_lazy_caches();
         self.array.erase(block as usize);
-        self.order[block as usize] = Order::default();
+        self.next_page[block as usize] = 0;
         self.factory_bad.remove(&block);
         if !self.leaks.is_empty() {
-            let pages = self.array.rows() / self.order.len();
+            let pages = self.array.rows() / self.next_page.len();
             self.leaks.retain(|row, _| row / pages != block as usize);
         }
     }
@@ -326,6 +318,6 @@ impl Die {
     /// After a failed erase nobody knows what the block holds: order counts no more.
     pub(super) fn erase_undone(&mut self, block: u32) {
         self.array.fail_erase(block as usize);
-        self.order[block as usize] = Order::default();
+        self.next_page[block as usize] = 0;
     }
 }

@@ -247,6 +247,10 @@ impl SpiChip for SpiNand {
         self.execute(Call { start, end, hz, op }, data)
     }
 
+    fn shapes(&self, opcode: u8) -> Vec<crate::spi::CommandShape> {
+        self.command_shapes(opcode)
+    }
+
     #[inline]
     fn busy_until(&self) -> Instant {
         self.dies[self.active].work().end

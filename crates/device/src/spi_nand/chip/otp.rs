@@ -23,7 +23,7 @@ const PARAMETER_PAGE_COPIES: u8 = 3;
 pub(super) fn factory_pages(spec: &SpiNandSpec, seed: u64, die: u32) -> Array {
     let raw = spec.geometry.raw_page_bytes() as usize;
     let pages = spec.otp.as_ref().map_or(0, |otp| c::FIRST_USER_PAGE + otp.user_pages);
-    let mut otp = Array::new(raw, 1, pages as usize, true);
+    let mut otp = Array::new(raw, 1, pages as usize, true).with_sub_pages(spec.sub_pages());
     if pages > 0 {
         otp.program(c::UNIQUE_ID_PAGE as usize, 0, &unique_id_page(seed, die));
         let copy = onfi::emit(&parameter_page(spec));
@@ -96,7 +96,7 @@ impl SpiNand {
 
     /// With the lock bit set too, PROGRAM EXECUTE locks the user's pages for good.
     pub(super) fn otp_program(&mut self, call: Call<'_>) -> Result<(), Violation> {
-        let (page, pages, nop) = (call.op.addr, self.otp_pages()?, self.spec.nop);
+        let (page, pages) = (call.op.addr, self.otp_pages()?);
         let length = self.spec.timing.t_prog_us.typ;
         let die = self.die();
         if die.config & c::OTP_LOCK != 0 {
@@ -111,9 +111,7 @@ impl SpiNand {
             if die.loaded(0) != Loaded::Host {
                 return Err(Violation::Sequence("program execute of a cache that holds nothing"));
             }
-            if die.otp.programs(page as usize) >= nop {
-                return Err(Violation::NotErased);
-            }
+            die.otp.check_program(page as usize, die.to_program(0))?;
             die.program_otp(page);
         }
         (die.program_failed, die.write_enabled) = (false, false);

@@ -218,13 +218,13 @@ impl SpiNand {
         if self.die().loaded(plane) == Loaded::Nothing {
             return Err(Violation::Sequence("program execute of a cache that holds nothing"));
         }
-        let (nop, ecc_on) = (self.spec.nop, self.code().is_some());
+        let ecc_on = self.code().is_some();
         let unseen_by = self.code.filter(|_| !ecc_on).map(|code| code.strength());
-        self.die().may_program(place.block, place.page, place.row, nop)?;
         if ecc_on {
             let spec = std::sync::Arc::clone(&self.spec);
             self.die().blank_ecc_bytes(plane, &spec);
         }
+        self.die().check_program(place.block, place.page, place.row, plane)?;
         let broken = self.faults(place.block).program;
         let most = longest(self.spec.timing.t_prog_us);
         let die = self.die();

@@ -1,7 +1,7 @@
 //! Whether an operation has the shape that the chip's present bus mode asks for.
 
 use super::{Call, SpiNand};
-use crate::spi::{Direction, Mode, Variant};
+use crate::spi::{CommandShape, Direction, Mode, Variant};
 use crate::violation::Violation;
 use floatgate_mtd::Instant;
 
@@ -28,6 +28,42 @@ impl SpiNand {
     /// Violation for an opcode that cannot be executed as it was sent.
     pub(super) fn unknown(&self, opcode: u8) -> Violation {
         if self.knows(opcode) { Violation::WrongMode(opcode) } else { Violation::UnknownCommand(opcode) }
+    }
+
+    /// The forms of a command in the present bus mode.
+    pub(super) fn command_shapes(&self, opcode: u8) -> Vec<CommandShape> {
+        let reads = self.spec.reads.iter().map(|v| (*v, Direction::In));
+        let loads = self.spec.loads.iter().map(|v| (v.variant(), Direction::Out));
+        let usable = |v: &Variant| v.opcode == opcode && v.mode.is_stateful() == self.octal;
+        let mut shapes: Vec<CommandShape> = reads
+            .chain(loads)
+            .filter(|(v, _)| usable(v))
+            .map(|(v, dir)| CommandShape { mode: v.mode, addr_bytes: 2, dummy_cycles: v.dummy, dir })
+            .collect();
+        shapes.extend(self.fixed_shape(opcode));
+        shapes
+    }
+
+    /// The form of a command other than reads from cache and program loads.
+    fn fixed_shape(&self, opcode: u8) -> Option<CommandShape> {
+        use super::super::command as c;
+        use Direction::{In, None as Bare, Out};
+        let octal = self.spec.octal.as_ref().filter(|_| self.octal);
+        let (features, register_dummy) = octal.map_or((1, 0), |octal| (2, octal.register_dummy));
+        let quirks = &self.spec.quirks;
+        let (addr_bytes, dummy_cycles, dir) = match opcode {
+            c::RESET | c::WRITE_ENABLE | c::WRITE_DISABLE => (0, 0, Bare),
+            c::RESET_ENABLE | c::RESET_DEVICE if quirks.reset_66_99 => (0, 0, Bare),
+            c::READ_ID => (0, register_dummy, In),
+            c::GET_FEATURE => (features, register_dummy, In),
+            c::SET_FEATURE => (features, 0, Out),
+            c::PAGE_READ | c::PROGRAM_EXECUTE | c::BLOCK_ERASE => (octal.map_or(3, |o| o.row_bytes), 0, Bare),
+            c::WRITE_VCR if self.spec.octal.is_some() => (3, 0, Out),
+            c::DIE_SELECT if quirks.die_select => (0, 0, Out),
+            c::READ_ECC_STATUS if self.has_ecc_status_command() => (0, 8, In),
+            _ => return None,
+        };
+        Some(CommandShape { mode: self.register_mode(), addr_bytes, dummy_cycles, dir })
     }
 
     /// Lanes of commands other than reads from cache and program loads.

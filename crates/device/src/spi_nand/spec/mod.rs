@@ -7,6 +7,7 @@ pub use tables::{
     OobTable, ReadRetry, SpiNandGeometry, SpiNandOtp, SpiNandQuirks, SpiNandTiming,
 };
 
+use crate::array::SubPages;
 use crate::cells::{ErrorSpec, WearSpec};
 use crate::nand::facts::{Marker, NandFacts, check_cells, product};
 use crate::spec::BadSpec;
@@ -67,7 +68,8 @@ pub struct SpiNandSpec {
     pub protection_reset: u8,
     /// Configuration register after power-up.
     pub config_reset: u8,
-    /// Programs of one page between erases.
+    /// Programs of one page between erases (NOP), each sub-page of it once: the page is divided by this number, rounded down to a power of
+    /// two.
     #[serde(default = "four")]
     pub nop: u8,
     /// Erases per block.
@@ -149,6 +151,11 @@ impl SpiNandSpec {
             wear: self.wear,
             errors: self.errors,
         }
+    }
+
+    /// Limits of the chip on programs of a page between two erases.
+    pub fn sub_pages(&self) -> SubPages {
+        SubPages::new(self.geometry.page_bytes, self.nop)
     }
 
     /// Checks what deserialisation cannot.

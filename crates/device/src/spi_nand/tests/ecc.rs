@@ -22,6 +22,14 @@ fn read(d: &mut Driver, addr: u64, len: usize) -> (Result<(u32, u32), ErrorKind>
     (outcome.map(|done| (done.bitflips_max, done.bitflips)).map_err(|e| e.kind), buf)
 }
 
+/// An erase that fails: the chip takes programs of what is still there.
+pub(super) fn fail_erase(d: &mut Driver) {
+    let block = d.geometry().erase_bytes.into();
+    d.bus_mut().chip_mut().set_faults(0, Faults::ERASE);
+    assert_eq!(d.erase(d.ready_at(), 0, block).unwrap_err().kind, ErrorKind::EraseFailed);
+    d.bus_mut().chip_mut().set_faults(0, Faults::NONE);
+}
+
 #[test]
 fn on_die_ecc_corrects_up_to_its_strength_per_step() {
     let (mut d, data) = written(Rig::new("1S-1S-4S"), "mx35lf2ge4ad");
@@ -51,10 +59,12 @@ fn a_step_that_is_programmed_twice_cannot_be_corrected() {
         let mut second = vec![0xFF; page];
         second[512..1024].fill(0x33);
         d.write(d.ready_at(), 0, &first).unwrap();
+        fail_erase(&mut d);
         d.write(d.ready_at(), 0, &second).unwrap();
         let both: Vec<u8> = first.iter().zip(&second).map(|(a, b)| a & b).collect();
         assert_eq!(read(&mut d, 0, page), (Ok((0, 0)), both.clone()), "{name}: each step once");
         second[..512].fill(0x3C);
+        fail_erase(&mut d);
         d.write(d.ready_at(), 0, &second).unwrap();
         d.bus_mut().chip_mut().inject(0, 600 * 8);
         let both: Vec<u8> = both.iter().zip(&second).map(|(a, b)| a & b).collect();
@@ -89,6 +99,7 @@ fn data_that_are_written_raw_have_the_ecc_of_before() {
         let with_zeros = |zeros: usize| [vec![0x0E; zeros], vec![0x0F; page - zeros]].concat();
         let data = with_zeros(0);
         d.write(d.ready_at(), 0, &data).unwrap();
+        fail_erase(&mut d);
         write_raw(&mut d, 0, &with_zeros(1));
         assert_eq!(read(&mut d, 0, page), (Ok((1, 1)), data.clone()), "{name}");
         let mut raw = vec![0; page];
@@ -96,9 +107,11 @@ fn data_that_are_written_raw_have_the_ecc_of_before() {
         assert_eq!(raw[..8], with_zeros(1)[..8], "{name}: cells");
 
         d.write(d.ready_at(), page as u64, &data).unwrap();
+        fail_erase(&mut d);
         write_raw(&mut d, 1, &with_zeros(strength + 1));
         write_raw(&mut d, 2, &data);
         write_raw(&mut d, 3, &[vec![0x0F; 512], vec![0xFF; page - 512]].concat());
+        fail_erase(&mut d);
         d.write(d.ready_at(), 3 * page as u64, &[vec![0xFF; 512], vec![0x0F; page - 512]].concat()).unwrap();
         for row in 1..4 {
             assert!(is_lost(&mut d, row), "{name}: page {row}");
@@ -266,11 +279,20 @@ fn failures_of_the_array_are_reported() {
 #[test]
 fn a_page_is_not_written_twice() {
     let (mut d, _) = written(Rig::new("1S-8S-8S"), "w35n01jw");
-    for _ in 1..4 {
-        d.write(d.ready_at(), 8192, &[0; 4096]).unwrap();
+    for _ in 0..2 {
+        let error = d.write(d.ready_at(), 8192, &[0; 4096]).err().unwrap();
+        assert_eq!((error.kind, error.addr), (ErrorKind::NotErased, 8192));
+        let raw = d.write_oob(d.ready_at(), 8192, &[0; 4096], &[], OobMode::Raw).err().unwrap();
+        assert_eq!(raw.kind, ErrorKind::NotErased, "without the ECC");
     }
-    let error = d.write(d.ready_at(), 8192, &[0; 4096]).err().unwrap();
-    assert_eq!(error.kind, ErrorKind::NotErased, "NOP is 4");
+    for _ in 1..4 {
+        d.write(d.ready_at(), 8192, &[0xFF; 4096]).unwrap();
+    }
+    assert_eq!(
+        d.write(d.ready_at(), 8192, &[0xFF; 4096]).err().unwrap().kind,
+        ErrorKind::NotErased,
+        "NOP is 4"
+    );
 }
 
 #[test]
@@ -288,6 +310,8 @@ fn otp_is_written_then_locked_for_good() {
         let mut got = vec![0; page + 10];
         d.otp_read(d.ready_at(), OtpArea::User, size - page as u64 - 10, &mut got).unwrap();
         assert_eq!((&got[..10], &got[10..]), (&[0xFF; 10][..], &secret[..]), "{name}");
+        let again = d.otp_write(d.ready_at(), size - page as u64, &secret).err().unwrap();
+        assert_eq!(again.kind, ErrorKind::NotErased, "{name}: for good");
         d.otp_lock(d.ready_at(), 0, size).unwrap();
         assert!(info(&mut d, OtpArea::User).locked);
         let refused = d.otp_write(d.ready_at(), 0, &secret).err().unwrap();

@@ -205,6 +205,7 @@ fn raw_dumps_decode() {
 fn programming_a_page_twice_is_no_codeword() {
     let mut d = driver(EngineKind::Software);
     write(&mut d, 0, &noise(1, 2048));
+    super::ecc::fail_erase(&mut d);
     write(&mut d, 0, &noise(2, 2048));
     assert_eq!(read(&mut d, 0, 2048).0, Err(ErrorKind::Uncorrectable));
 }

@@ -271,16 +271,34 @@ fn pages_are_moved_inside_the_chip() {
 
 #[test]
 fn pages_go_in_order_and_not_too_often() {
-    let mut b = Bench::unlocked("w35n01jw");
-    b.program(5).unwrap();
-    assert_eq!(b.program(4), Err(Violation::OutOfOrder));
-    for _ in 1..4 {
+    for stores in [true, false] {
+        let mut b = Bench::unlocked("w35n01jw");
+        if !stores {
+            b.chip =
+                SpiNand::new(Arc::new(spec("w35n01jw")), ChipOptions { stores, ..ChipOptions::default() });
+            b.set(0xA0, 0).unwrap();
+        }
         b.program(5).unwrap();
+        assert_eq!(b.program(4), Err(Violation::OutOfOrder));
+        let mut part = |column, bytes: &[u8]| {
+            b.bare(0x06)?;
+            // A load, not a random one: the rest of the cache is ones.
+            let op = SpiOp::command(0x02).address(column, 2).write(bytes.len() as u32);
+            b.run(op, Data::Out(bytes))?;
+            b.row(0x10, 5)
+        };
+        for _ in 0..2 {
+            assert_eq!(part(1023, &[0; 2]), Err(Violation::NotErased), "a byte of the first sub-page");
+        }
+        part(1024, &[0; 1024]).unwrap();
+        assert_eq!(part(2047, &[0]), Err(Violation::NotErased));
+        part(0, &[0xFF; 16]).unwrap();
+        part(3000, &[0; 16]).unwrap();
+        assert_eq!(part(2048, &[0]), Err(Violation::TooManyPrograms));
+        b.bare(0x06).unwrap();
+        b.row(0xD8, 5).unwrap();
+        assert_eq!(b.program(4), Ok(()));
     }
-    assert_eq!(b.program(5), Err(Violation::NotErased));
-    b.bare(0x06).unwrap();
-    b.row(0xD8, 5).unwrap();
-    assert_eq!(b.program(4), Ok(()));
 }
 
 #[test]
@@ -401,4 +419,64 @@ fn a_stream_may_not_outrun_the_array() {
     assert!(matches!(b.at_once(next, Data::None), Err(Violation::Sequence(_))), "tRST has not passed");
     b.set(0xB0, 0x11).unwrap();
     assert_eq!(b.at_once(next, Data::None), Ok(()));
+}
+
+/// The bus says in which forms chip and controller take a command. Before, an error only said that this one was none.
+#[test]
+fn bus_errors_say_what_the_chip_offers() {
+    use super::rig::{board, controller};
+    use crate::spi::{SpiController, SpiMem};
+    use crate::timeline::Host;
+    let chip = Bench::unlocked("w25n02jw").chip;
+    let narrow = crate::spi::SpiProfile { lanes: 2, dtr: false, ..controller() };
+    let mut bus = SpiController::new(narrow, board(25_000_000, None), chip);
+    let mut offers = |op: SpiOp| {
+        let refused = bus.exec(&mut Host::default(), &op, Data::None).unwrap_err();
+        bus.offers(&op, &refused).unwrap()
+    };
+    let row = offers(SpiOp::command(0x13).address(0, 2));
+    assert_eq!(row, "the chip takes 0x13 as 1S-1S-1S with 3 address bytes, 0 dummy cycles and no data");
+    let unknown = offers(SpiOp::command(0x42));
+    assert!(unknown.starts_with("the chip takes 0x02, 0x03, ") && unknown.contains("0xd8"), "{unknown}");
+    let read = offers(SpiOp::command(0x3B).mode("1S-4S-4S".parse().unwrap()).address(0, 2));
+    assert!(
+        read.contains("both take 0x3b as 1S-1S-2S with 2 address bytes, 8 dummy cycles and data from"),
+        "{read}"
+    );
+}
+
+/// Whatever the table of forms says is taken, in both bus modes.
+#[test]
+fn forms_that_are_offered_are_taken() {
+    for octal in [false, true] {
+        let mut b = Bench::unlocked("w35n01jw");
+        if octal {
+            b.vcr(1, 8).unwrap();
+            b.vcr(0, 0xE7).unwrap();
+        }
+        let all: Vec<_> =
+            (0..=255).flat_map(|op| b.chip.shapes(op).into_iter().map(move |s| (op, s))).collect();
+        assert!(all.len() > 10);
+        for &(opcode, shape) in &all {
+            let op = SpiOp::command(opcode)
+                .mode(shape.mode)
+                .address(0, shape.addr_bytes)
+                .dummy(shape.dummy_cycles);
+            let mut chip = b.chip.clone();
+            let (mut buf, at) = ([0; 2], b.now);
+            let outcome = match shape.dir {
+                crate::spi::Direction::None => chip.exec(at, at, 1_000_000, &op, Data::None),
+                crate::spi::Direction::In => chip.exec(at, at, 1_000_000, &op.read(2), Data::In(&mut buf)),
+                crate::spi::Direction::Out => chip.exec(at, at, 1_000_000, &op.write(1), Data::Out(&[0])),
+            };
+            // Which number of dummy cycles is in force is a register's matter.
+            let flexible = all.iter().filter(|(o, s)| (*o, s.mode) == (opcode, shape.mode)).count() > 1;
+            let refused = match outcome {
+                Err(Violation::UnknownCommand(_)) => true,
+                Err(Violation::WrongMode(_)) => !flexible,
+                _ => false,
+            };
+            assert!(!refused, "{opcode:#04x} {shape}: {outcome:?}");
+        }
+    }
 }

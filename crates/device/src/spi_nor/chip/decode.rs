@@ -1,7 +1,7 @@
 //! Which command an operation is, and whether the chip takes it in this form.
 
 use super::SpiNor;
-use crate::spi::{Direction, Mode, SpiOp, Variant};
+use crate::spi::{CommandShape, Direction, Mode, SpiOp, Variant};
 use crate::spi_nor::command::{self as c, macronix, micron, spansion, winbond};
 use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID_DUMMY};
 use crate::violation::Violation;
@@ -375,30 +375,56 @@ impl SpiNor {
     }
 
     fn check_shape(&self, cmd: Cmd, op: &SpiOp, hz: u32) -> Result<Cmd, Violation> {
-        let wrong = Violation::WrongMode(op.opcode);
-        let (dir, mut address, mut dummy) = self.commands.shape(cmd, op.opcode);
+        let wanted = self.fixed_shape(cmd, op.opcode);
         self.check_command_phase(op)?;
-        if cmd.is_vcr_access(self.spec.registers) {
-            address = AddressBytes::Current;
-        }
-        if self.regs.octal {
-            (address, dummy) = self.octal_shape(cmd, dir, address);
-        } else if cmd == Cmd::Otp(OtpCmd::UniqueId) && self.regs.addr_4b {
-            dummy += 8;
-        }
-        if self.address_bytes(address) != op.addr_bytes || dummy != op.dummy_cycles {
-            return Err(wrong);
-        }
-        if op.mode != if self.regs.octal { Mode::OCTAL_DTR } else { Mode::SINGLE } {
-            return Err(wrong);
+        let header = (op.mode, op.addr_bytes, op.dummy_cycles);
+        if header != (wanted.mode, wanted.addr_bytes, wanted.dummy_cycles) {
+            return Err(Violation::WrongMode(op.opcode));
         }
         if self.regs.octal && op.len & 1 != 0 {
             return Err(Violation::Sequence("odd address or length in 8D-8D-8D"));
         }
-        check_direction(op, dir)?;
+        check_direction(op, wanted.dir)?;
         let limit = if self.regs.octal { self.commands.max_dtr_hz } else { self.commands.max_sdr_hz };
         check_clock(hz, limit)?;
         Ok(cmd)
+    }
+
+    /// The form of a command that has one form only in the present bus mode.
+    fn fixed_shape(&self, cmd: Cmd, opcode: u8) -> CommandShape {
+        let (dir, mut address, mut dummy_cycles) = self.commands.shape(cmd, opcode);
+        if cmd.is_vcr_access(self.spec.registers) {
+            address = AddressBytes::Current;
+        }
+        if self.regs.octal {
+            (address, dummy_cycles) = self.octal_shape(cmd, dir, address);
+        } else if cmd == Cmd::Otp(OtpCmd::UniqueId) && self.regs.addr_4b {
+            dummy_cycles += 8;
+        }
+        let mode = if self.regs.octal { Mode::OCTAL_DTR } else { Mode::SINGLE };
+        CommandShape { mode, addr_bytes: self.address_bytes(address), dummy_cycles, dir }
+    }
+
+    /// The forms of a command in the present bus mode.
+    pub(super) fn command_shapes(&self, opcode: u8) -> Vec<CommandShape> {
+        let cmd = self.commands.table[usize::from(opcode)];
+        let dir = match cmd {
+            Cmd::Unknown => return Vec::new(),
+            Cmd::Read => Direction::In,
+            Cmd::Program => Direction::Out,
+            _ => return vec![self.fixed_shape(cmd, opcode)],
+        };
+        let forms = self.commands.forms.iter().filter(|form| form.opcode == opcode);
+        let usable = forms.filter(|form| {
+            form.mode.is_stateful() == self.regs.octal && (!form.configured || form.dummy == self.regs.dummy)
+        });
+        let shape = |form: &Form| CommandShape {
+            mode: form.mode,
+            addr_bytes: self.address_bytes(form.address),
+            dummy_cycles: form.dummy,
+            dir,
+        };
+        usable.map(shape).collect()
     }
 
     /// In 8D-8D-8D every address has four bytes, and reads of registers and of SFDP need dummy cycles.

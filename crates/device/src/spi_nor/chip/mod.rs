@@ -183,6 +183,10 @@ impl SpiChip for SpiNor {
         }
     }
 
+    fn shapes(&self, opcode: u8) -> Vec<crate::spi::CommandShape> {
+        self.command_shapes(opcode)
+    }
+
     #[inline]
     fn busy_until(&self) -> Instant {
         self.work.end

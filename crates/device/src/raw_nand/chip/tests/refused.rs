@@ -180,17 +180,50 @@ fn programs_keep_to_nop_order_and_protection() {
     for column in 0..4 {
         bench.program(column * 512, 0, &[0]).unwrap();
     }
-    assert_eq!(bench.program(2048, 0, &[0]), Err(Violation::NotErased));
+    assert_eq!(bench.program(2048, 0, &[0]), Err(Violation::TooManyPrograms));
     bench.set_feature(0xA0, 0x38).unwrap();
     assert_eq!(bench.program(0, 1, &[0]), Err(Violation::Protected));
     assert_eq!(bench.erase(0), Err(Violation::Protected));
     let mut bench = Bench::new(&nv_ddr());
     bench.program(0, 3, &[0]).unwrap();
     assert_eq!(bench.program(0, 2, &[0]), Err(Violation::OutOfOrder));
-    assert_eq!(bench.program(0, 3, &[0]), Err(Violation::NotErased));
+    assert_eq!(bench.program(0, 3, &[0]), Err(Violation::TooManyPrograms));
     bench.program(0, 4, &[0]).unwrap();
     bench.erase(0).unwrap();
     bench.program(0, 2, &[0]).unwrap();
+}
+
+/// Before, the first three programs of the same bytes went by in silence.
+#[test]
+fn a_sub_page_is_programmed_once_by_every_way_in() {
+    for stores in [true, false] {
+        let mut bench = Bench::new(&mx30lf2g18ac());
+        if !stores {
+            bench.chip = RawNand::package(&mx30lf2g18ac(), ChipOptions::timing_only()).unwrap().remove(0);
+            bench.cmd(0xFF).unwrap();
+            bench.wait();
+        }
+        bench.program(0, 2, &[0xF0; 512]).unwrap();
+        let ways: [&[Do]; 6] = [
+            &[Cmd(0x80), At(0, 2), Put(1), Cmd(0x10)],
+            &[Cmd(0x80), At(511, 2), Put(2), Cmd(0x10)],
+            &[Cmd(0x80), At(0, 2), Put(1), Cmd(0x15)],
+            &[Cmd(0x80), At(0, 2), Put(1), Cmd(0x11)],
+            &[Cmd(0x80), At(600, 2), Put(1), Cmd(0x85), Bytes(&[0, 0]), Put(1), Cmd(0x10)],
+            &[Cmd(0x00), At(0, 130), Cmd(0x35), Wait, Cmd(0x85), At(0, 2), Put(1), Cmd(0x10)],
+        ];
+        for _ in 0..2 {
+            for steps in ways {
+                assert_eq!(run(&mut bench, steps), Err(Violation::NotErased), "{stores} {steps:?}");
+                bench.wait();
+            }
+        }
+        // Ones change nothing, and the other parts are free.
+        bench.program(0, 2, &[0xFF; 2112]).unwrap();
+        bench.program(512, 2, &[0; 1536]).unwrap();
+        bench.program(2050, 2, &[0x85, 0x19]).unwrap();
+        assert_eq!(bench.program(2052, 2, &[0]), Err(Violation::TooManyPrograms));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::cells::ErrorSpec;
 use crate::ecc_engine::{EccProfile, EngineKind};
-use crate::oracle::Oracle;
+use crate::oracle::{Faults, Oracle};
 use crate::raw_nand::spec::RawNandSpec;
 use crate::raw_nand::testing::Rig;
 use crate::raw_nand::testing::{Driver, driver, mx30lf2g18ac, nand128w3a2bn, nv_ddr, rig};
@@ -20,6 +20,14 @@ fn with_strength(strength: u32) -> Rig {
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
     (0..len as u64).map(|i| (crate::cells::random::mix(seed << 32 | i) >> 20) as u8).collect()
+}
+
+/// An erase that fails: the chip takes programs of what is still there.
+pub(super) fn fail_erase(device: &mut Driver) {
+    let block = device.geometry().erase_bytes.into();
+    device.bus_mut().chip_mut(0).unwrap().set_faults(0, Faults::ERASE);
+    assert_eq!(device.erase(NOW, 0, block).unwrap_err().kind, ErrorKind::EraseFailed);
+    device.bus_mut().chip_mut(0).unwrap().set_faults(0, Faults::NONE);
 }
 
 /// Whatever way a page takes, on flash it has its codeword's bytes.
@@ -88,9 +96,11 @@ fn programming_a_page_twice_is_no_codeword() {
     let mut device = driver(&mx30lf2g18ac(), rig()).unwrap();
     let page = |seed| noise(seed, 2048);
     device.write(NOW, 0, &page(1)).unwrap();
+    fail_erase(&mut device);
     device.write(NOW, 0, &page(2)).unwrap();
     assert_eq!(device.read(NOW, 0, &mut [0; 2048]).unwrap_err().kind, ErrorKind::Uncorrectable);
     // Nor when this driver does not know of the first time.
+    fail_erase(&mut device);
     let chip = device.bus().chip(0).unwrap().clone();
     let mut next = super::bad_blocks::probe_again(chip, rig());
     next.write(NOW, 0, &page(3)).unwrap();

@@ -95,8 +95,10 @@ fn on_die_ecc_fails_where_a_step_was_programmed_twice() {
     let mut device = driver(&spec, rig).unwrap();
     let mut back = [0; 2048];
     device.write(NOW, 0, &[0xC3; 2048]).unwrap();
+    super::ecc::fail_erase(&mut device);
     device.write(NOW, 0, &[0xC3; 2048]).unwrap();
     assert!(device.read(NOW, 0, &mut back).is_ok(), "the same bytes");
+    super::ecc::fail_erase(&mut device);
     device.write(NOW, 0, &[0x66; 2048]).unwrap();
     assert_eq!(device.read(NOW, 0, &mut back).unwrap_err().kind, ErrorKind::Uncorrectable);
     assert_eq!(back, [0x42; 2048]);
@@ -160,10 +162,14 @@ fn protection_shows_as_write_protected() {
 #[test]
 fn rules_of_the_chip_reach_the_caller() {
     let mut device = driver(&nand128w3a2bn(), rig()).unwrap();
-    for _ in 0..3 {
-        device.write(NOW, 0, &[0; 512]).unwrap();
+    device.write(NOW, 0, &[0; 512]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(device.write(NOW, 0, &[0; 512]).unwrap_err().kind, ErrorKind::NotErased);
     }
-    assert_eq!(device.write(NOW, 0, &[0; 512]).unwrap_err().kind, ErrorKind::NotErased);
+    for _ in 1..3 {
+        device.write(NOW, 0, &[0xFF; 512]).unwrap();
+    }
+    assert_eq!(device.write(NOW, 0, &[0xFF; 512]).unwrap_err().kind, ErrorKind::NotErased, "NOP is 3");
     device.read(NOW, 0, &mut [0; 4]).unwrap();
     assert!(matches!(device.write(NOW, 3, &[0; 512]).unwrap_err().kind, ErrorKind::Misaligned { unit: 512 }));
     assert!(device.read(NOW, 16 << 20, &mut [0]).is_err());
