@@ -39,6 +39,8 @@ pub struct HostProfile {
     /// LZO compresses as it did before Linux 3.9: it looks for a match at each byte, also where it has found none for long, and it does not
     /// clear its table of 64 KiB. Random bytes take it four times as long as the one of today, zeros a little less.
     pub lzo_before_linux_3_9: bool,
+    /// The host runs firmware of its own, without Linux: it has neither UBI, UBIFS nor JFFS2.
+    pub firmware: bool,
     /// An ECC engine of the SoC beside its memory controllers.
     pub external_ecc: ExternalEcc,
 }
@@ -78,6 +80,7 @@ impl HostProfile {
         copy_to_user_ns_per_kb: 0,
         copy_from_user_ns_per_kb: 0,
         lzo_before_linux_3_9: false,
+        firmware: false,
         external_ecc: ExternalEcc::ASSUMED,
     };
 
