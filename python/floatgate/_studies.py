@@ -414,8 +414,10 @@ class Age(Plotted[Life]):
         return int(self._run["survived"])
 
     @property
-    def probability(self) -> tuple[float, float]:
-        """Interval in which the probability of survival is, at 95 % confidence."""
+    def probability(self) -> tuple[float, float] | None:
+        """Interval in which the probability of survival is, at 95 % confidence; None of NOR, whose cells are not simulated."""
+        if self._run["probability"] is None:
+            return None
         low, high = self._run["probability"]
         return float(low), float(high)
 

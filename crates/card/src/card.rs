@@ -177,6 +177,12 @@ impl Card {
         }
     }
 
+    /// Bytes that the host can write before the card must clean a block for them, as long as it is neither idle nor discards anything: what is left of the
+    /// SLC cache and of the blocks that were never written or are free.
+    pub fn unused_bytes(&self) -> u64 {
+        self.ftl.unused_slots() * self.unit_sectors * SECTOR_BYTES as u64
+    }
+
     /// Number of blocks that are bad: from the factory, or since they failed.
     pub fn failed_blocks(&self) -> usize {
         self.ftl.nand.blocks.iter().filter(|block| block.state == State::Bad).count()

@@ -131,6 +131,23 @@ impl Ftl {
         self.discards.units()
     }
 
+    /// Slots that the host's writes fill before a block must be cleaned for them: of the SLC cache, and of the stream behind it. An allocation unit that is
+    /// written past any stream is cleaned when another is opened.
+    pub(crate) fn unused_slots(&self) -> u64 {
+        let of = |kind: Kind| {
+            let (stream, slots) = (&self.streams[kind as usize], self.nand.slots_of(kind));
+            let begun = stream.frontier.map_or(0, |block| slots - self.nand.blocks[block as usize].next);
+            u64::from(stream.limit.saturating_sub(stream.blocks)) * u64::from(slots) + u64::from(begun)
+        };
+        let cache = if self.slc_blocks > 0 { of(Kind::Slc) } else { 0 };
+        cache
+            + match self.mapping {
+                Mapping::Page => of(Kind::Main),
+                Mapping::Hybrid => of(Kind::Log),
+                Mapping::Block => 0,
+            }
+    }
+
     /// Slot of a logical unit, `None` when it was never written or is discarded.
     #[inline]
     pub(crate) fn slot(&self, unit: u32) -> Option<u32> {

@@ -3,8 +3,10 @@
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_lab::age::{self, Life, Options, Report};
+use floatgate_image::words::measure;
+use floatgate_lab::age::{self, Life, Options, Report, WearOut};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::life::YEARS_MAX;
 use floatgate_lab::machine::FilesystemKind;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -15,10 +17,11 @@ use std::process::ExitCode;
   floatgate age imx6-mx30lf2g18ac --set partition.size=16MiB --years 10 --temperature 55
   floatgate age imx6-mx30lf2g18ac --set partition.size=8MiB --scrub-days 30,never --chips 2
   floatgate age am62a-w35n01jw --set partition.size=16MiB --fs jffs2 --years 5 --chips 2 --json
+  floatgate age sama5d2-mx25l25635e --fs jffs2 --years 10
 
 Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that \
-UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it. Cells of NOR are not simulated: its chips \
-are refused.")]
+UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it. Cells of NOR are not simulated: its blocks last \
+for the cycles and its data for the years that the part promises.")]
 pub(crate) struct Args {
     /// A setup's name (see `floatgate setups`), or the path of a TOML file
     setup: PathBuf,
@@ -44,7 +47,7 @@ pub(crate) struct Args {
     write_per_day: u64,
 
     /// Percent of the free space that files take which stay, at most 64 MiB of them
-    #[arg(long, value_name = "PERCENT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=80))]
+    #[arg(long, value_name = "PERCENT", default_value_t = age::FILL_PERCENT, value_parser = clap::value_parser!(u32).range(1..=80))]
     fill: u32,
 
     /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91; of JFFS2 never]
@@ -141,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         runs.push(age::run(&library, &config, &options, &|| bar.inc(1)).map_err(Failure::from)?);
     }
     bar.finish_and_clear();
-    let all_well = runs.iter().any(|run| run.survived == args.chips);
+    let all_well = runs.iter().any(is_enough);
     if args.format.csv {
         let lines: Vec<Line<'_>> = runs
             .iter()
@@ -153,6 +156,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         args.format.finish(&reports, "runs", || text(&reports.runs, args))?;
     }
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// True when no chip of a run failed.
+fn is_enough(run: &Report) -> bool {
+    run.survived as usize == run.lives.len()
 }
 
 fn text(runs: &[Report], args: &Args) -> String {
@@ -169,57 +177,94 @@ fn text(runs: &[Report], args: &Args) -> String {
         args.temperature,
         crate::common::size(args.write_per_day)
     );
+    text += &format!("{}\n", wear(first, args.write_per_day));
     for run in runs {
-        let scrub = run.scrub_days.map_or_else(
-            || match args.fs {
-                FilesystemKind::Ubifs => "without ubihealthd".to_owned(),
-                FilesystemKind::Jffs2 => "nothing is moved for bit errors".to_owned(),
-            },
-            |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
-        );
-        let [low, high] = run.probability;
-        text += &format!(
-            "\n{scrub}: {} of {} survive; probability {:.0} to {:.0} % (95 %)\n",
-            run.survived,
-            crate::common::count(args.chips as usize, "chip"),
-            low * 100.0,
-            high * 100.0
-        );
-        let mut table = Table::new([
-            "seed",
-            "fails after",
-            "LEBs moved",
-            "new bad blocks",
-            "cycles least",
-            "mean",
-            "most",
-            "what fails",
-        ])
-        .numbers(0..7);
-        for life in &run.lives {
-            let after =
-                life.failed_after_years.map_or_else(|| "-".to_owned(), |years| format!("{years:.1} years"));
-            table.row([
-                life.seed.to_string(),
-                after,
-                life.moved.to_string(),
-                life.bad_blocks.to_string(),
-                life.cycles.least.to_string(),
-                life.cycles.mean.to_string(),
-                life.cycles.most.to_string(),
-                life.failure.clone().unwrap_or_default(),
-            ]);
-        }
-        text += &format!("{table}\n");
+        text += &match run.probability {
+            Some(probability) => simulated(run, probability, args),
+            None => promised(run),
+        };
     }
     text + &advice(runs)
 }
 
+/// Wear of the most worn block.
+fn wear(run: &Report, write_per_day: u64) -> String {
+    let WearOut { cycles, reason, cycles_at_end, worn_out_after_years } = &run.wear;
+    let end = match worn_out_after_years {
+        _ if write_per_day == 0 => "nothing wears".to_owned(),
+        Some(years) => format!("it has them all after {years:.1} years"),
+        None => format!("it takes more than {YEARS_MAX} years to have them all: wear is not the limit"),
+    };
+    format!(
+        "the most worn block has {cycles_at_end} cycles after {}, of {cycles} {reason}; {end}",
+        measure(run.years, "year")
+    )
+}
+
+/// A NOR by what its part promises.
+fn promised(run: &Report) -> String {
+    let retention = run.promised_retention_years.map_or_else(
+        || "the part promises no retention".to_owned(),
+        |years| format!("the part promises {years} years of retention"),
+    );
+    let failure = run.lives.iter().find_map(|life| Some((life.failed_after_years?, life.failure.clone()?)));
+    let end = failure.map_or_else(
+        || "nothing fails".to_owned(),
+        |(years, why)| format!("fails after {years:.1} years: {why}"),
+    );
+    format!("\ncells of NOR are not simulated; {retention}\nby what the part promises, {end}\n")
+}
+
+/// Lives of simulated chips.
+fn simulated(run: &Report, [low, high]: [f64; 2], args: &Args) -> String {
+    let scrub = run.scrub_days.map_or_else(
+        || match args.fs {
+            FilesystemKind::Ubifs => "without ubihealthd".to_owned(),
+            FilesystemKind::Jffs2 => "nothing is moved for bit errors".to_owned(),
+        },
+        |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
+    );
+    let mut table = Table::new([
+        "seed",
+        "fails after",
+        "LEBs moved",
+        "new bad blocks",
+        "cycles least",
+        "mean",
+        "most",
+        "what fails",
+    ])
+    .numbers(0..7);
+    for life in &run.lives {
+        let after =
+            life.failed_after_years.map_or_else(|| "-".to_owned(), |years| format!("{years:.1} years"));
+        table.row([
+            life.seed.to_string(),
+            after,
+            life.moved.to_string(),
+            life.bad_blocks.to_string(),
+            life.cycles.least.to_string(),
+            life.cycles.mean.to_string(),
+            life.cycles.most.to_string(),
+            life.failure.clone().unwrap_or_default(),
+        ]);
+    }
+    format!(
+        "\n{scrub}: {} of {} survive; probability {:.0} to {:.0} % (95 %)\n{table}\n",
+        run.survived,
+        crate::common::count(args.chips as usize, "chip"),
+        low * 100.0,
+        high * 100.0
+    )
+}
+
 /// The longest period that was enough, or what would be.
 fn advice(runs: &[Report]) -> String {
-    let enough = runs.iter().filter(|run| run.survived as usize == run.lives.len());
+    let enough = runs.iter().filter(|run| is_enough(run));
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
+    let is_nor = runs.iter().any(|run| run.probability.is_none());
     let advice = match longest.map(|run| (run.filesystem, run.scrub_days)) {
+        _ if is_nor => return String::new(),
         Some((FilesystemKind::Jffs2, _)) => {
             "these years are survived: charge is lost too slowly to matter".to_owned()
         }

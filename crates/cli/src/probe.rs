@@ -90,7 +90,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Folder with the registers of the card: the files cid, csd, scr and ssr as sysfs has them. That of a block device is found
+    /// Folder with the registers of the card: the files cid, csd, scr, ssr, life_time and pre_eol_info as sysfs has them, and ext_csd. That of a block device is found
     #[arg(long, value_name = "DIR")]
     registers: Option<PathBuf>,
 
@@ -601,6 +601,7 @@ fn summary(args: &Args, target: String, measured: &Measured) -> Result<Report, F
     let mut report = Report::new(target, samples, answers.clone(), trouble.is_none());
     report.registers = stated(args)?;
     if let Some(registers) = &report.registers {
+        registers.answer(&mut report.answers);
         report.disagreements = registers.disagreements(report.capacity_bytes, answers);
     }
     let mut promised = measured.stated.clone();
@@ -758,6 +759,7 @@ fn statements(report: &Report) -> String {
     words.extend(status.video_class.map(|class| format!("V{class}")));
     words.extend(status.app_class.map(|class| format!("A{class}")));
     words.extend(status.au_bytes.map(|bytes| format!("AU {}", size(bytes))));
+    words.extend(stated.life.and_then(|life| life.words()));
     let mut text = format!("\nthe card states: {}\n", words.join(", "));
     for disagreement in &report.disagreements {
         text += &format!("disagreement: {disagreement}\n");

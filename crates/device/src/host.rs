@@ -41,6 +41,8 @@ pub struct HostProfile {
     pub lzo_before_linux_3_9: bool,
     /// CPU cycles that Linux's BCH encoder takes on this core.
     pub bch: BchCycles,
+    /// The host runs firmware of its own, without Linux: it has neither UBI, UBIFS nor JFFS2.
+    pub firmware: bool,
     /// An ECC engine of the SoC beside its memory controllers.
     pub external_ecc: ExternalEcc,
 }
@@ -107,6 +109,7 @@ impl HostProfile {
         copy_from_user_ns_per_kb: 0,
         lzo_before_linux_3_9: false,
         bch: BchCycles::NONE,
+        firmware: false,
         external_ecc: ExternalEcc::ASSUMED,
     };
 

@@ -126,6 +126,28 @@ impl ChipSpec {
         }
     }
 
+    /// Erase cycles of a block that the maker promises.
+    pub fn promised_cycles(&self) -> Option<u64> {
+        let cycles = match self {
+            Self::SpiNand(spec) => spec.endurance_cycles.into(),
+            Self::RawNand(spec) => spec.endurance_cycles,
+            Self::SpiNor(spec) => spec.endurance_cycles,
+            Self::ParallelNor(spec) => spec.endurance_cycles.unwrap_or(0).into(),
+        };
+        Some(cycles).filter(|cycles| *cycles > 0)
+    }
+
+    /// Years that the maker promises to keep data.
+    pub fn promised_retention_years(&self) -> Option<u32> {
+        let years = match self {
+            Self::SpiNand(spec) => spec.retention_years,
+            Self::RawNand(spec) => spec.retention_years,
+            Self::SpiNor(spec) => spec.retention_years,
+            Self::ParallelNor(spec) => spec.retention_years.unwrap_or(0),
+        };
+        Some(years).filter(|years| *years > 0)
+    }
+
     /// Checks what the types cannot.
     ///
     /// # Errors

@@ -2,13 +2,17 @@
 //!
 //! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to the next, and cells lose the charge of
 //! the days between: every 91 days and at the end what was written in them; every so often a pass of **ubihealthd**, which reads all PEBs so that UBI moves
-//! what has bit errors; and after each a look at the files that stayed. Of what is written, so much is really written as shows how many erasures it costs; the rest only wears the blocks it would be
-//! written to: those that hold nothing that stays, and all of them once wear levelling moves that, too
-//! (Linux: `UBI_WL_THRESHOLD`). Retention is [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a page depend on.
+//! what has bit errors; and after each a look at the files that stayed. A little of what is written is really written; the rest only wears the blocks
+//! by [`crate::life::Wear`]: those that hold nothing that stays, and all of them once wear levelling moves that, too (Linux: `UBI_WL_THRESHOLD`). Retention
+//! is [`Cells::bake`](floatgate_device::cells::Cells::bake): no read or erasure is skipped that the bits of a page depend on.
+//!
+//! Cells of NOR are not simulated: its blocks last as long as the part promises, and so do its data.
 
+use crate::advise::ecc::Use;
 use crate::config::{Config, Library};
 use crate::error::Error;
 use crate::interval::wilson;
+use crate::life::{self, DAYS_PER_YEAR, Endurance, FlashLife, Wear};
 use crate::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
 use crate::rig::{self, Device, RigOptions};
 use crate::speed::pattern;
@@ -20,6 +24,9 @@ use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::ops::Range;
+
+/// Percent of the free space that files take which stay, where nothing else is asked for.
+pub const FILL_PERCENT: u32 = 50;
 
 /// Years to simulate.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,15 +96,43 @@ pub struct Report {
     pub cycles_before: u32,
     /// Erase cycles that the part promises; none where it says nothing.
     pub rated_cycles: Option<u64>,
+    /// Wear of the most worn block.
+    pub wear: WearOut,
+    /// Years of retention that the part promises, of NOR, whose cells are not simulated.
+    pub promised_retention_years: Option<u32>,
     /// Chips on which nothing failed.
     pub survived: u32,
-    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %).
-    pub probability: [f64; 2],
+    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none of NOR, whose chips differ by nothing that is simulated.
+    pub probability: Option<[f64; 2]>,
     /// The lives.
     pub lives: Vec<Life>,
 }
 
-const DAYS_PER_YEAR: f64 = 365.25;
+/// Wear of the most worn block of a partition.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WearOut {
+    /// Erase cycles for which a block is good: those that the part promises, or fewer where the ECC corrects no more.
+    pub cycles: u64,
+    /// Origin of these cycles.
+    pub reason: String,
+    /// Erase cycles of the most worn block at the end of the years.
+    pub cycles_at_end: u64,
+    /// Years until it has all its cycles; none beyond a hundred, where wear is not the limit.
+    pub worn_out_after_years: Option<f64>,
+}
+
+impl WearOut {
+    fn of_life(life: &FlashLife, options: &Options) -> Self {
+        let Endurance { cycles, reason, .. } = life.endurance.clone();
+        Self {
+            cycles,
+            reason,
+            cycles_at_end: life.cycles_after(options.years, options.write_bytes_per_day),
+            worn_out_after_years: life.years(options.write_bytes_per_day),
+        }
+    }
+}
+
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
 /// Days between two moments at which what was written in them is written, and files are looked at.
@@ -107,47 +142,54 @@ const WRITE_DAYS: f64 = 91.0;
 const FILE: u64 = 1 << 20;
 const FILES_MAX: u64 = 64;
 
-/// Most bytes of the file that is written over, which takes at most an eighth of what is left: old and new content and what waits for
-/// garbage collection have room.
-const HOT: u64 = 256 << 10;
-const HOT_PART: u64 = 8;
-
 /// Bytes of a page of the page cache: files are whole pages.
 const PAGE: u64 = 4096;
 
-/// Difference of erase cycles from which UBI moves what stays (Linux: `UBI_WL_THRESHOLD`).
-const WEAR_THRESHOLD: f64 = 4096.0;
+/// Life of the flash of a setup under what a filesystem of this kind writes.
+///
+/// # Errors
+/// The setup is wrong, or the filesystem cannot be made on it.
+pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Result<FlashLife, Error> {
+    let wired = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
+    let use_ = Use { years: options.years, temperature_c: options.temperature_c, ..Use::default() };
+    Ok(FlashLife {
+        endurance: Endurance::of_config(config, wired.device.geometry(), use_)?,
+        wear: Wear::measure(library, config, options.kind, options.fill_percent)?,
+    })
+}
 
 /// Lives of chips of a setup; `progress` hears of each that is over.
 ///
 /// # Errors
-/// The setup is wrong, has no NAND, or the filesystem cannot be made on it.
+/// The setup is wrong, or the filesystem cannot be made on it.
 pub fn run(
     library: &Library,
     config: &Config,
     options: &Options,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Report, Error> {
-    if !config.chip()?.kind().is_nand() {
-        return Err(Error::asked(
-            "cells of NOR are not simulated: nothing ages",
-            "name a setup with a NAND, or set another chip",
-        ));
-    }
-    let filesystem = Filesystem { kind: options.kind, ..Filesystem::of_setup(config)? };
-    let layers = filesystem.layers()?;
-    let lives: Result<Vec<Life>, Error> = (0..options.chips)
-        .into_par_iter()
-        .map(|number| {
-            let life = life(library, config, &layers, options, options.seed.wrapping_add(u64::from(number)));
-            progress();
-            life
-        })
-        .collect();
-    let lives = lives?;
+    let flash = flash_life(library, config, options)?;
+    run_with(library, config, options, &flash, progress)
+}
+
+/// As [`run`], on flash with a known life: that of the partition of which `config` has a sample.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn run_with(
+    library: &Library,
+    config: &Config,
+    options: &Options,
+    flash: &FlashLife,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report, Error> {
+    let chip = config.chip()?;
+    let is_nand = chip.kind().is_nand();
+    let lives = match is_nand {
+        true => lives(library, config, options, flash.wear, progress)?,
+        false => vec![promised_life(flash, chip.promised_retention_years(), options)],
+    };
     let survived = lives.iter().filter(|life| life.failure.is_none()).count() as u32;
-    let facts = config.chip()?.facts();
-    let rated_cycles = facts.nand.map(|nand| nand.endurance_cycles).filter(|&cycles| cycles > 0);
     Ok(Report {
         title: speed_run::title(config),
         chip: format!("{} {}", config.part().maker, config.part().name),
@@ -155,11 +197,64 @@ pub fn run(
         scrub_days: options.scrub_days,
         years: options.years,
         cycles_before: lives.first().map_or(0, |life| life.cycles_before),
-        rated_cycles,
+        rated_cycles: chip.promised_cycles(),
+        wear: WearOut::of_life(flash, options),
+        promised_retention_years: chip.promised_retention_years().filter(|_| !is_nand),
         survived,
-        probability: wilson(survived.into(), options.chips.into()),
+        probability: is_nand.then(|| wilson(survived.into(), options.chips.into())),
         lives,
     })
+}
+
+fn lives(
+    library: &Library,
+    config: &Config,
+    options: &Options,
+    wear: Wear,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Life>, Error> {
+    let layers = Filesystem { kind: options.kind, ..Filesystem::of_setup(config)? }.layers()?;
+    (0..options.chips)
+        .into_par_iter()
+        .map(|number| {
+            let seed = options.seed.wrapping_add(u64::from(number));
+            let life = life(library, config, (&layers, wear), options, seed);
+            progress();
+            life
+        })
+        .collect()
+}
+
+/// The life of a NOR by what its part promises: cycles, and years of retention for the files that stay.
+fn promised_life(flash: &FlashLife, retention_years: Option<u32>, options: &Options) -> Life {
+    let per_day = options.write_bytes_per_day;
+    let worn = flash.years(per_day).filter(|years| *years <= options.years).map(|years| {
+        (
+            years,
+            format!("the most worn block has {} cycles: {}", flash.endurance.cycles, flash.endurance.reason),
+        )
+    });
+    let faded = retention_years.map(f64::from).filter(|years| *years < options.years).map(|years| {
+        (
+            years,
+            format!("files that stay are older than the {years} years of retention that the part promises"),
+        )
+    });
+    let first = worn.into_iter().chain(faded).min_by(|a, b| a.0.total_cmp(&b.0));
+    let lived = first.as_ref().map_or(options.years, |(years, _)| *years);
+    let bytes = lived * DAYS_PER_YEAR * per_day as f64;
+    let mean = bytes * flash.wear.erasures_per_byte / f64::from(flash.wear.blocks);
+    let most = flash.cycles_after(lived, per_day) as u32;
+    let least = most.saturating_sub(life::WEAR_THRESHOLD as u32);
+    Life {
+        seed: options.seed,
+        failed_after_years: first.as_ref().map(|(years, _)| *years),
+        failure: first.map(|(_, why)| why),
+        moved: 0,
+        bad_blocks: 0,
+        cycles: Cycles { least, mean: mean as u32, most },
+        cycles_before: 0,
+    }
 }
 
 /// A filesystem under way through the years.
@@ -174,11 +269,9 @@ struct Aging {
     first_block: u32,
     /// Erasures of each eraseblock when the files had been written.
     filled: Vec<u32>,
-    /// Bytes that were really written over, and erasures they cost.
-    sample: (u64, u64),
-    /// Erasures that were only counted, and what of them is too little for each block.
-    counted: f64,
-    rest: f64,
+    wear: Wear,
+    /// Bytes that were not really written, but only wore the blocks.
+    counted_bytes: f64,
     moved: u64,
 }
 
@@ -199,7 +292,7 @@ fn in_words(what: &str) -> impl Fn(FsError) -> String {
 fn life(
     library: &Library,
     config: &Config,
-    layers: &Layers,
+    (layers, wear): (&Layers, Wear),
     options: &Options,
     seed: u64,
 ) -> Result<Life, Error> {
@@ -217,12 +310,11 @@ fn life(
         files: Vec::new(),
         content: pattern(2 * FILE as usize),
         file_bytes: FILE,
-        hot_bytes: HOT,
+        hot_bytes: life::HOT,
         first_block: u32::try_from(offset / erase_bytes).unwrap_or(0),
         filled: Vec::new(),
-        sample: (0, 0),
-        counted: 0.0,
-        rest: 0.0,
+        wear,
+        counted_bytes: 0.0,
         moved: 0,
     };
     let (bad_before, cycles_before) = (aging.fs.census().bad, aging.cycles().least);
@@ -252,7 +344,7 @@ impl Aging {
         let bytes = available / 100 * u64::from(percent);
         let root = self.fs.root();
         self.file_bytes = (bytes / PAGE * PAGE).clamp(PAGE, FILE);
-        self.hot_bytes = ((available - bytes) / HOT_PART / PAGE * PAGE).clamp(PAGE, HOT);
+        self.hot_bytes = life::hot_bytes(available, bytes);
         for number in 0..(bytes / FILE).clamp(1, FILES_MAX) {
             let name = format!("stays {number}");
             let inode = self.fs.create(root, name.as_bytes(), &REGULAR).map_err(in_words("filling"))?;
@@ -327,19 +419,14 @@ impl Aging {
     fn write_over(&mut self, bytes: u64) -> Result<(), String> {
         let really = bytes.min(2 * self.hot_bytes);
         self.write_really(really)?;
-        // Until enough was written to see, an erasure for each eraseblock's worth.
-        let erase_bytes = u64::from(self.fs.device().geometry().erase_bytes);
-        let per_byte = match self.sample {
-            (bytes, erases) if erases >= 16 => erases as f64 / bytes as f64,
-            _ => 1.0 / erase_bytes as f64,
-        };
-        self.wear_by((bytes - really) as f64 * per_byte);
+        let before = self.wear.cycles(self.counted_bytes);
+        self.counted_bytes += (bytes - really) as f64;
+        self.wear_blocks(before, self.wear.cycles(self.counted_bytes));
         Ok(())
     }
 
     /// Writes the file that changes over, as often as so many bytes take.
     fn write_really(&mut self, really: u64) -> Result<(), String> {
-        let before = self.fs.device().operations().erases;
         let root = self.fs.root();
         let inode = self.fs.lookup(root, b"changes").map_err(in_words("writing"))?;
         let mut written = 0;
@@ -351,22 +438,17 @@ impl Aging {
         }
         self.fs.sync().map_err(in_words("writing"))?;
         self.fs.wait_until(self.fs.now() + Nanos::from_ms(1000));
-        self.sample.0 += written;
-        self.sample.1 += self.fs.device().operations().erases - before;
         Ok(())
     }
 
-    /// Blocks wear by so many erasures.
-    fn wear_by(&mut self, erasures: f64) {
-        self.counted += erasures;
+    /// Blocks that change wear from so many cycles to so many; all of them once wear levelling moves what stays.
+    fn wear_blocks(&mut self, before: f64, after: f64) {
         let flash = self.fs.device();
         let (all, erased) = (flash.geometry().blocks(), flash.erased());
         let stays = |block: usize| flash.is_written(block) && erased[block] == self.filled[block];
-        let changing: Vec<u32> = (0..all).filter(|&block| !stays(block as usize)).collect();
-        let is_levelled = self.counted / changing.len().max(1) as f64 > WEAR_THRESHOLD;
-        let worn = if is_levelled { (0..all).collect() } else { changing };
-        let each = self.rest + erasures / worn.len().max(1) as f64;
-        self.rest = each.fract();
+        let is_worn = |block: &u32| Wear::is_levelled(after) || !stays(*block as usize);
+        let worn: Vec<u32> = (0..all).filter(is_worn).collect();
+        let each = after.floor() - before.floor();
         let first = self.first_block;
         let oracle = self.fs.device_mut().inner_mut().oracle();
         for block in worn {

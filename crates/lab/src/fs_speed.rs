@@ -1,28 +1,29 @@
 //! The speed of a filesystem on the flash of a setup: files written and read in pieces, mounted, created and removed, in virtual
-//! time. What the flash and its driver take is counted; the time that the CPU needs for compression and checksums is not.
+//! time. Programs see the filesystem through [`crate::vfs`], and files are written and read as [`crate::fs_compare`] does it: each on a copy of the empty
+//! filesystem, so that both have the same figures.
 
+use crate::config::Config;
+use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::machine::{self, Layers, OnDevice, failed};
+use crate::fs_compare::{RANDOM, data, file_bytes, read_file, write_file};
+use crate::machine::{self, Layers, failed};
+use crate::page_cache::PageCacheProfile;
 use crate::rig::{Device, Rig};
-use crate::speed::{Corrections, Measured, pattern, printed_kib_s};
+use crate::speed::{Corrections, Measured, printed_kib_s};
+use crate::vfs::{Flash, Vfs};
 use floatgate_device::Span;
+use floatgate_device::host::HostProfile;
 use floatgate_media::ubifs::ROOT_INODE;
-use floatgate_mtd::{Breakdown, Instant, Mtd};
-use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Result as FsResult};
+use floatgate_mtd::{Breakdown, Counted, Instant, Mtd};
+use floatgate_stack::fs::Result as FsResult;
 use serde::Serialize;
 
-/// A filesystem on the simulated flash.
-type Fs = Box<dyn OnDevice<Box<dyn Device>>>;
-
 /// Sizes of the pieces in which files are written and read, bytes.
-const PIECES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
+const PIECES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 
 /// Files that are created and removed, and bytes in each.
 const SMALL_FILES: u64 = 100;
 const SMALL_BYTES: usize = 2048;
-
-/// Most bytes of a file: a part of the blocks asked for that fits.
-const SHARE_OF_FREE: u64 = 4;
 
 /// An operation of a filesystem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,18 +85,14 @@ pub(crate) fn tests() -> Vec<(String, bool)> {
 ///
 /// # Errors
 /// There can be no filesystem; the flash or the filesystem fails.
-pub fn run(rig: Rig, filesystem: machine::Filesystem, file_bytes: u64) -> Result<Tested, Error> {
-    let layers = filesystem.layers()?;
-    let fs = machine::make(rig, &layers)?;
-    let free_bytes = fs.space().available_blocks * 4096;
-    let fitting = free_bytes / SHARE_OF_FREE / PIECES[2] as u64 * PIECES[2] as u64;
-    let file_bytes = file_bytes.min(fitting.max(PIECES[1] as u64));
-    let (lebs, leb_bytes) = fs.eraseblocks();
-    let report = FilesystemReport { kind: filesystem.kind, lebs, leb_bytes, free_bytes, file_bytes };
-    let mut bench = Bench::new(fs, layers, file_bytes);
-    bench.all()?;
-    let fs = bench.fs.take().ok_or_else(gone)?;
-    Ok(Tested { device: fs.abandon(), report, tests: bench.tests })
+pub fn run(rig: Rig, config: &Config, kind: machine::FilesystemKind, asked: u64) -> Result<Tested, Error> {
+    let (mut bench, empty) = Bench::new(rig, config, kind)?;
+    let free_bytes = empty.space().available_blocks * 4096;
+    let file_bytes = file_bytes(&empty, asked);
+    let (lebs, leb_bytes) = empty.eraseblocks();
+    let report = FilesystemReport { kind, lebs, leb_bytes, free_bytes, file_bytes };
+    let fs = bench.all(&empty, file_bytes)?;
+    Ok(Tested { device: fs.into_fs().abandon().into_inner(), report, tests: bench.tests })
 }
 
 /// Runs one operation on a new filesystem; returns what it took, its start and what every resource did meanwhile.
@@ -104,37 +101,35 @@ pub fn run(rig: Rig, filesystem: machine::Filesystem, file_bytes: u64) -> Result
 /// As [`run`].
 pub fn trace(
     rig: Rig,
-    filesystem: machine::Filesystem,
+    config: &Config,
+    kind: machine::FilesystemKind,
     operation: FileOperation,
 ) -> Result<(Measured, Instant, Vec<Span>), Error> {
-    let layers = filesystem.layers()?;
-    let mut fs = machine::make(rig, &layers)?;
-    let file_bytes = PIECES[1] as u64;
-    let data = pattern(PIECES[1]);
+    let (mut bench, mut fs) = Bench::new(rig, config, kind)?;
+    let (bytes, random) = (PIECES[1], data(RANDOM));
     if operation != FileOperation::Write {
-        write_file(&mut *fs, b"file", file_bytes, &data).map_err(failed("write"))?;
+        write_file(&mut fs, b"file", bytes, &random, bytes).map_err(failed("write"))?;
     }
-    let mut bench = Bench::new(fs, layers, file_bytes);
     bench.is_recorded = true;
     match operation {
-        FileOperation::Attach | FileOperation::Mount => bench.mount_again()?,
-        FileOperation::Create => bench.test("create-file", 0, |fs| {
-            fs.create(ROOT_INODE, b"new", &FILE)?;
+        FileOperation::Attach | FileOperation::Mount => drop(bench.mount_again(fs)?),
+        FileOperation::Create => bench.test(&mut fs, "create-file", 0, |fs| {
+            fs.create(ROOT_INODE, b"new")?;
             fs.sync().map(|()| 1)
         })?,
-        FileOperation::Write => {
-            bench.test("write-file", file_bytes, |fs| write_file(fs, b"file", file_bytes, &data))?;
-        }
+        FileOperation::Write => bench.test(&mut fs, "write-file", bytes, |fs| {
+            write_file(fs, b"file", bytes, &random, bytes).map(|_| 1)
+        })?,
         FileOperation::Read => {
-            bench.mount_again()?;
-            bench.test("read-file", file_bytes, |fs| read_file(fs, b"file", PIECES[1]))?;
+            let mut fs = bench.mount_again(fs)?;
+            bench.test(&mut fs, "read-file", bytes, |fs| read_file(fs, b"file", bytes as usize))?;
         }
-        FileOperation::Remove => bench.test("remove-file", 0, |fs| {
+        FileOperation::Remove => bench.test(&mut fs, "remove-file", 0, |fs| {
             fs.unlink(ROOT_INODE, b"file")?;
             fs.sync().map(|()| 1)
         })?,
     }
-    if operation == FileOperation::Attach && filesystem.kind != machine::FilesystemKind::Ubifs {
+    if operation == FileOperation::Attach && kind != machine::FilesystemKind::Ubifs {
         return Err(Error::asked("nothing is attached below this filesystem", "trace `mount` instead"));
     }
     // Attaching and mounting are one behind the other.
@@ -145,10 +140,9 @@ pub fn trace(
 }
 
 struct Bench {
-    /// Away only while it is mounted anew.
-    fs: Option<Fs>,
     layers: Layers,
-    file_bytes: u64,
+    cpu: Cpu,
+    page_cache: PageCacheProfile,
     tests: Vec<Measured>,
     /// True when each test is recorded.
     is_recorded: bool,
@@ -156,93 +150,130 @@ struct Bench {
     records: Vec<(Instant, Vec<Span>)>,
 }
 
-fn gone() -> Error {
-    Error::asked("the filesystem did not come back", "this is a fault of floatgate: please report it")
-}
-
-/// Name of the file that is written in pieces of this size.
-fn name_of(piece: usize) -> String {
+/// Name of the tests with pieces of this size.
+fn name_of(piece: u64) -> String {
     if piece >= 1 << 20 { format!("{} MiB", piece >> 20) } else { format!("{} KiB", piece >> 10) }
 }
 
 impl Bench {
-    const fn new(fs: Fs, layers: Layers, file_bytes: u64) -> Self {
-        Self { fs: Some(fs), layers, file_bytes, tests: Vec::new(), is_recorded: false, records: Vec::new() }
+    /// With a new filesystem.
+    fn new(rig: Rig, config: &Config, kind: machine::FilesystemKind) -> Result<(Self, Vfs), Error> {
+        let Rig { mut device, chip, .. } = rig;
+        let now = device.host().now();
+        let layers = machine::Filesystem { kind, ..machine::Filesystem::of_setup(config)? }.layers()?;
+        let fs = machine::make_on(&chip, Counted::new(device), now, &layers)?;
+        let bench = Self {
+            layers,
+            cpu: Cpu::of(&config.extract_or_default::<HostProfile>("host")?),
+            page_cache: config.extract_or_default("page_cache")?,
+            tests: Vec::new(),
+            is_recorded: false,
+            records: Vec::new(),
+        };
+        let fs = Vfs::on_new(fs, bench.cpu, bench.page_cache).map_err(failed("sync"))?;
+        Ok((bench, fs))
     }
 
     /// Starts to record what the device does.
-    fn begin(&self, device: &mut dyn Device) {
-        device.host().record(self.is_recorded);
+    fn begin(&self, flash: &mut Flash) {
+        flash.inner_mut().host().record(self.is_recorded);
     }
 
     /// A test has ended.
-    fn end(&mut self, device: &mut dyn Device, start: Instant, test: Measured) {
+    fn end(&mut self, flash: &mut Flash, start: Instant, test: Measured) {
         if self.is_recorded {
-            self.records.push((start, device.host().take_spans()));
-            device.host().record(false);
+            let host = flash.inner_mut().host();
+            self.records.push((start, host.take_spans()));
+            host.record(false);
         }
         self.tests.push(test);
     }
 
-    fn all(&mut self) -> Result<(), Error> {
-        let random = pattern(PIECES[2]);
-        for piece in PIECES {
-            let (name, bytes) = (name_of(piece), self.file_bytes);
-            let random = &random[..piece];
-            self.test(&format!("write {name}"), bytes, |fs| write_file(fs, name.as_bytes(), bytes, random))?;
+    /// All tests; the filesystem of the last one.
+    fn all(&mut self, empty: &Vfs, bytes: u64) -> Result<Vfs, Error> {
+        let (random, zeros) = (data(RANDOM), data("zeros"));
+        let cases = PIECES.map(|piece| (format!("write {}", name_of(piece)), piece, &random));
+        for (name, piece, content) in cases.into_iter().chain([("write zeros".to_owned(), PIECES[1], &zeros)])
+        {
+            self.test(&mut empty.clone(), &name, bytes, |fs| {
+                write_file(fs, b"file", bytes, content, piece).map(|_| bytes.div_ceil(piece))
+            })?;
         }
-        let bytes = self.file_bytes;
-        self.test("write zeros", bytes, |fs| write_file(fs, b"zeros", bytes, &vec![0; PIECES[1]]))?;
-        self.test("create files", SMALL_FILES * SMALL_BYTES as u64, |fs| create_files(fs, &random))?;
-        self.mount_again()?;
+        let mut small = empty.clone();
+        self.test(&mut small, "create files", SMALL_FILES * SMALL_BYTES as u64, |fs| {
+            create_files(fs, &random)
+        })?;
+        let mut small = self.mount_again(small)?;
+        let mut large = empty.clone();
+        write_file(&mut large, b"file", bytes, &random, PIECES[1])
+            .map_err(failed("writing the file to read"))?;
+        let mut large = self.mounted_again(large, &mut |_, _, _| ())?;
+        // A JFFS2 reads what it has not checked twice.
+        large.settle().map_err(failed("checking after the mount"))?;
         for piece in PIECES {
-            let name = name_of(piece);
-            self.test(&format!("read {name}"), bytes, |fs| read_file(fs, name.as_bytes(), piece))?;
+            self.test(&mut large.clone(), &format!("read {}", name_of(piece)), bytes, |fs| {
+                read_file(fs, b"file", piece as usize)
+            })?;
         }
-        self.test("list files", 0, list_files)?;
-        self.test("remove files", 0, remove_files)
+        self.test(&mut small, "list files", 0, list_files)?;
+        self.test(&mut small, "remove files", 0, remove_files)?;
+        Ok(small)
     }
 
     /// Times something. `bytes` are those of the files; the calls are counted by `work`.
     fn test(
         &mut self,
+        fs: &mut Vfs,
         name: &str,
         bytes: u64,
-        work: impl FnOnce(&mut dyn FileSystem) -> FsResult<u64>,
+        work: impl FnOnce(&mut Vfs) -> FsResult<u64>,
     ) -> Result<(), Error> {
-        let mut fs = self.fs.take().ok_or_else(gone)?;
-        let before = Clock::of(&mut fs);
-        self.begin(fs.device_mut().as_mut());
-        let calls = work(&mut *fs).map_err(failed(name))?;
-        let test = before.measured(name, bytes, calls, &Clock::of(&mut fs));
-        self.end(fs.device_mut().as_mut(), before.now, test);
-        self.fs = Some(fs);
+        let before = Clock::of(fs);
+        self.begin(fs.flash_mut());
+        let calls = work(fs).map_err(failed(name))?;
+        let test = before.measured(name, bytes, calls, &Clock::of(fs));
+        self.end(fs.flash_mut(), before.now, test);
         Ok(())
     }
 
     /// Unmounts, attaches and mounts: two tests.
-    fn mount_again(&mut self) -> Result<(), Error> {
+    fn mount_again(&mut self, fs: Vfs) -> Result<Vfs, Error> {
+        let mut start = None;
+        let mut fs = self.mounted_again(fs, &mut |bench, flash, now| {
+            let clock = Clock::at(now, flash);
+            if let Some(before) = start.replace(clock) {
+                let test = before.measured("attach", 0, 1, &clock);
+                bench.end(flash, before.now, test);
+            }
+            bench.begin(flash);
+        })?;
+        if let Some(before) = start {
+            let test = before.measured("mount", 0, 1, &Clock::of(&mut fs));
+            self.end(fs.flash_mut(), before.now, test);
+        }
+        Ok(fs)
+    }
+
+    /// Unmounts, attaches and mounts; `step` is called before, and when UBI is attached.
+    fn mounted_again(
+        &mut self,
+        mut fs: Vfs,
+        step: &mut dyn FnMut(&mut Self, &mut Flash, Instant),
+    ) -> Result<Vfs, Error> {
         let in_words = |why: String| Error::asked(why, "this is a fault of floatgate: please report it");
-        let fs = self.fs.take().ok_or_else(gone)?;
-        let (mut device, now) = fs.give_back().map_err(|(why, _)| in_words(why))?;
-        let mut start = Clock::at(now, device.as_mut());
-        self.begin(device.as_mut());
+        fs.sync().map_err(failed("sync"))?;
+        let (mut flash, now) = fs.into_fs().give_back().map_err(|(why, _)| in_words(why))?;
+        let before = flash.operations();
+        step(self, &mut flash, now);
         let layers = self.layers.clone();
-        let mounted = layers.mount(device, now, &mut |device, now| {
-            let attached = Clock::at(now, device.as_mut());
-            self.end(device.as_mut(), start.now, start.measured("attach", 0, 1, &attached));
-            self.begin(device.as_mut());
-            start = attached;
-        });
-        let mut fs = mounted.map_err(|(why, _)| in_words(why))?;
-        let test = start.measured("mount", 0, 1, &Clock::of(&mut fs));
-        self.end(fs.device_mut().as_mut(), start.now, test);
-        self.fs = Some(fs);
-        Ok(())
+        let mounted = layers.mount(flash, now, &mut |flash, now| step(self, flash, now));
+        let fs = mounted.map_err(|(why, _)| in_words(why))?;
+        Ok(Vfs::new(fs, self.cpu, self.page_cache, before))
     }
 }
 
 /// A moment, where the time went up to it, and what was corrected.
+#[derive(Clone, Copy)]
 struct Clock {
     now: Instant,
     spent: Breakdown,
@@ -250,12 +281,13 @@ struct Clock {
 }
 
 impl Clock {
-    fn of(fs: &mut Fs) -> Self {
-        Self::at(fs.now(), fs.device_mut().as_mut())
+    fn of(fs: &mut Vfs) -> Self {
+        let now = fs.moment().now;
+        Self::at(now, fs.flash_mut())
     }
 
-    fn at(now: Instant, device: &mut dyn Device) -> Self {
-        Self { now, spent: device.breakdown(), corrected: device.host().corrections() }
+    fn at(now: Instant, flash: &mut Flash) -> Self {
+        Self { now, spent: flash.breakdown(), corrected: flash.inner_mut().host().corrections() }
     }
 
     fn measured(&self, name: &str, bytes: u64, calls: u64, end: &Self) -> Measured {
@@ -273,40 +305,14 @@ impl Clock {
     }
 }
 
-const FILE: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
-
-/// Writes a file in pieces and brings it to flash (`dd conv=fsync`).
-fn write_file(fs: &mut dyn FileSystem, name: &[u8], bytes: u64, piece: &[u8]) -> FsResult<u64> {
-    let inode = fs.create(ROOT_INODE, name, &FILE)?;
-    let (mut at, mut calls) = (0, 0);
-    while at < bytes {
-        let piece = &piece[..piece.len().min((bytes - at) as usize)];
-        fs.write(inode, at, piece)?;
-        (at, calls) = (at + piece.len() as u64, calls + 1);
-    }
-    fs.fsync(inode)?;
-    Ok(calls)
-}
-
-fn read_file(fs: &mut dyn FileSystem, name: &[u8], piece: usize) -> FsResult<u64> {
-    let inode = fs.lookup(ROOT_INODE, name)?;
-    let (mut buffer, mut at, mut calls) = (vec![0; piece], 0, 0);
-    loop {
-        match fs.read(inode, at, &mut buffer)? {
-            0 => return Ok(calls),
-            read => (at, calls) = (at + read as u64, calls + 1),
-        }
-    }
-}
-
 fn small_name(number: u64) -> Vec<u8> {
     format!("small {number}").into_bytes()
 }
 
 /// Small files in one directory, brought to flash at the end (`sync`).
-fn create_files(fs: &mut dyn FileSystem, data: &[u8]) -> FsResult<u64> {
+fn create_files(fs: &mut Vfs, data: &[u8]) -> FsResult<u64> {
     for number in 0..SMALL_FILES {
-        let inode = fs.create(ROOT_INODE, &small_name(number), &FILE)?;
+        let inode = fs.create(ROOT_INODE, &small_name(number))?;
         fs.write(inode, 0, &data[..SMALL_BYTES])?;
     }
     fs.sync()?;
@@ -314,15 +320,15 @@ fn create_files(fs: &mut dyn FileSystem, data: &[u8]) -> FsResult<u64> {
 }
 
 /// `ls -l`.
-fn list_files(fs: &mut dyn FileSystem) -> FsResult<u64> {
-    let entries = fs.read_dir(ROOT_INODE, None, usize::MAX)?;
+fn list_files(fs: &mut Vfs) -> FsResult<u64> {
+    let entries = fs.call(|fs| fs.read_dir(ROOT_INODE, None, usize::MAX))?;
     for entry in &entries {
-        fs.attributes(entry.inode)?;
+        fs.call(|fs| fs.attributes(entry.inode))?;
     }
     Ok(entries.len() as u64)
 }
 
-fn remove_files(fs: &mut dyn FileSystem) -> FsResult<u64> {
+fn remove_files(fs: &mut Vfs) -> FsResult<u64> {
     for number in 0..SMALL_FILES {
         fs.unlink(ROOT_INODE, &small_name(number))?;
     }

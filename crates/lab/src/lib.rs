@@ -57,6 +57,7 @@ pub mod fs_speed;
 mod interval;
 mod kernel_memory;
 pub mod keystore;
+pub mod life;
 pub mod machine;
 pub mod mtdblock;
 pub mod otp;

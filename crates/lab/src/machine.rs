@@ -72,6 +72,11 @@ pub trait OnDevice<D>: FileSystem + fmt::Debug + Sync {
         None
     }
 
+    /// Number of times that an eraseblock was put into use. Each has to be erased before it can be used again, so in the long run these are the erasures.
+    fn eraseblocks_used(&self) -> u64 {
+        0
+    }
+
     /// State of the device's eraseblocks.
     fn census(&self) -> Census {
         Census::default()
@@ -163,6 +168,11 @@ impl<D: Below> OnDevice<D> for OnUbi<D> {
         }))
     }
 
+    /// Each VID header that is written takes the next sequence number.
+    fn eraseblocks_used(&self) -> u64 {
+        self.volume().ubi().info().sqnum
+    }
+
     fn census(&self) -> Census {
         let ubi = self.volume().ubi();
         let mut census = Census { bad: ubi.info().bad_pebs, ..Census::default() };
@@ -231,6 +241,10 @@ impl<D: Below> OnDevice<D> for Jffs2<D> {
     fn kernel_memory(&self) -> Option<u64> {
         let page = self.mtd().geometry().write_bytes;
         Some(kernel_memory::jffs2(self.nodes_by_eraseblock(), self.inode_count(), page.into()))
+    }
+
+    fn eraseblocks_used(&self) -> u64 {
+        self.opened_eraseblocks()
     }
 
     fn census(&self) -> Census {
@@ -539,7 +553,21 @@ impl UbifsLayers {
 /// Reason why there can be none.
 pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device>>>, Error> {
     let Rig { mut device, chip, .. } = rig;
-    let (now, bytes) = (device.host().now(), device.geometry().erase_bytes);
+    let now = device.host().now();
+    make_on(&chip, device, now, layers)
+}
+
+/// As [`make`], on a device with the chip of this name.
+///
+/// # Errors
+/// As [`make`].
+pub(crate) fn make_on<D: Below>(
+    chip: &str,
+    device: D,
+    now: Instant,
+    layers: &Layers,
+) -> Result<Box<dyn OnDevice<D>>, Error> {
+    let bytes = device.geometry().erase_bytes;
     if bytes < MIN_LEB_BYTES && matches!(layers, Layers::Ubifs(_)) {
         let message =
             format!("{chip}: eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");

@@ -5,7 +5,7 @@ use crate::config::{Combination, Config, Library, Override, Problem, Setup};
 use crate::corner::Corner;
 use crate::error::Error;
 use crate::fs_speed::{self, Tested};
-use crate::machine::{Filesystem, FilesystemKind};
+use crate::machine::FilesystemKind;
 use crate::plot;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
@@ -114,11 +114,10 @@ fn measure_filesystem(
     kind: FilesystemKind,
     tests: &SpeedOptions,
 ) -> Result<SpeedRun, Error> {
-    let filesystem = Filesystem { kind, ..Filesystem::of_setup(config)? };
     let chip = format!("{} {}", rig.maker, rig.chip).trim().to_owned();
     let block = rig.device.geometry().erase_bytes;
     let file_bytes = u64::from(tests.blocks) * u64::from(block);
-    let Tested { device, report, tests } = fs_speed::run(rig, filesystem, file_bytes)?;
+    let Tested { device, report, tests } = fs_speed::run(rig, config, kind, file_bytes)?;
     Ok(SpeedRun {
         title: title(config),
         chip,

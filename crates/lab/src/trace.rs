@@ -180,9 +180,9 @@ fn trace_file(
     name: &'static str,
     operation: FileOperation,
 ) -> Result<Traced, Error> {
-    let filesystem = Filesystem::of_setup(config)?;
+    let kind = Filesystem::of_setup(config)?.kind;
     let (chip, link) = (format!("{} {}", rig.maker, rig.chip).trim().to_owned(), rig.device.link());
-    let (test, start, mut spans) = fs_speed::trace(rig, filesystem, operation)?;
+    let (test, start, mut spans) = fs_speed::trace(rig, config, kind, operation)?;
     since(&mut spans, start);
     Ok(Traced {
         title: crate::speed_run::title(config),

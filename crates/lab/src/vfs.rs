@@ -60,6 +60,18 @@ impl Vfs {
         vfs
     }
 
+    /// A filesystem that was just made, after an hour in which its background work is done: as after `flash_erase -j`, a JFFS2 erases what has no clean marker.
+    ///
+    /// # Errors
+    /// Those of the filesystem.
+    pub(crate) fn on_new(mut fs: Mounted, cpu: Cpu, profile: PageCacheProfile) -> Result<Self> {
+        fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
+        let before = fs.device().operations();
+        let mut vfs = Self::new(fs, cpu, profile, before);
+        vfs.sync()?;
+        Ok(vfs)
+    }
+
     /// This moment.
     pub fn moment(&self) -> Moment {
         Moment::of(self.fs.device(), self.fs.now())
@@ -73,6 +85,16 @@ impl Vfs {
     /// The flash.
     pub fn flash(&self) -> &Flash {
         self.fs.device()
+    }
+
+    /// The flash, for its host.
+    pub(crate) fn flash_mut(&mut self) -> &mut Flash {
+        self.fs.device_mut()
+    }
+
+    /// Eraseblocks that the filesystem has for itself, and bytes of each.
+    pub(crate) fn eraseblocks(&self) -> (u32, u32) {
+        self.fs.eraseblocks()
     }
 
     /// Unmounts without anything else.
@@ -157,13 +179,21 @@ impl Vfs {
         self.spend(self.cpu.call(), "system call");
         let size = self.fs.attributes(inode)?.size;
         let len = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
-        let mut page_bytes = [0; PAGE as usize];
-        for page in pages(offset, len as u64) {
-            if !self.cache.has(inode, page) {
-                self.fs.read(inode, page * PAGE, &mut page_bytes)?;
-                self.cache.insert(inode, page);
-                self.book();
+        let mut missing = pages(offset, len as u64).filter(|page| !self.cache.has(inode, *page)).peekable();
+        let mut runs: Vec<std::ops::Range<u64>> = Vec::new();
+        while let Some(first) = missing.next() {
+            let mut end = first + 1;
+            while missing.next_if_eq(&end).is_some() {
+                end += 1;
             }
+            runs.push(first..end);
+        }
+        for run in runs {
+            // As one, so that UBIFS can read several nodes at once where it is mounted with `bulk_read`.
+            let mut bytes = vec![0; ((run.end - run.start) * PAGE) as usize];
+            self.fs.read(inode, run.start * PAGE, &mut bytes)?;
+            run.for_each(|page| self.cache.insert(inode, page));
+            self.book();
         }
         self.spend(self.cpu.copy_to_user(len as u64), "copy");
         Ok(len)

@@ -46,7 +46,8 @@ fn moved(report: &Report) -> u64 {
 fn a_new_chip_lives_on() {
     let report = aged(&[], &OPTIONS);
     assert_eq!(report.survived, 2, "{:?}", report.lives);
-    assert!(report.probability[0] < 0.5 && report.probability[1] > 0.99, "{:?}", report.probability);
+    let [low, high] = report.probability.unwrap();
+    assert!(low < 0.5 && high > 0.99, "{low} {high}");
     assert_eq!(report, aged(&[], &OPTIONS), "the same every time");
     for life in &report.lives {
         assert!(life.failed_after_years.is_none() && life.failure.is_none());
@@ -90,12 +91,37 @@ fn what_is_written_wears() {
     assert!(report.lives[0].failure.is_some() && report.lives[0].failed_after_years.unwrap() < 10.1);
 }
 
+/// Cells of NOR are not simulated: the part's promises of cycles and retention end its life.
 #[test]
-fn nor_does_not_age() {
+fn nor_lasts_as_long_as_its_part_promises() {
     let library = Library::built_in();
-    let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
-    let refused = run(&library, &config, &OPTIONS, &|| ()).unwrap_err();
-    assert!(refused.to_string().contains("NOR"), "{refused}");
+    let sets = Override::parse_all(&["partition.size=1MiB", "driver.erase_bytes=64KiB"]).unwrap();
+    let config = library.resolve(&library.setup("sama5d2-mx25l25635e").unwrap(), &sets).unwrap();
+    let nor = Options { kind: FilesystemKind::Jffs2, years: 10.0, scrub_days: None, ..OPTIONS };
+    let aged = |options: &Options| run(&library, &config, options, &|| ()).unwrap();
+    let little = aged(&nor);
+    assert_eq!((little.survived, little.probability, little.lives.len()), (1, None, 1), "{little:?}");
+    assert_eq!((little.wear.cycles, little.promised_retention_years), (100_000, Some(20)));
+    let failure = |options: &Options| {
+        let life = aged(options).lives.remove(0);
+        (life.failed_after_years.unwrap(), life.failure.unwrap())
+    };
+    let (years, worn) = failure(&Options { write_bytes_per_day: 256 << 20, ..nor });
+    assert!(years < 10.0 && worn.contains("100000 cycles"), "{years} {worn}");
+    let (years, faded) = failure(&Options { years: 25.0, write_bytes_per_day: 4096, ..nor });
+    assert!(years == 20.0 && faded.contains("retention"), "{years} {faded}");
+}
+
+/// A weak ECC ends a life before the cycles that the part promises, and wear of the blocks follows what is stated.
+#[test]
+fn wear_is_stated_as_it_is_simulated() {
+    let options = Options { write_bytes_per_day: 20 << 20, chips: 1, ..OPTIONS };
+    let report = on(BCH, &[], &options);
+    let (stated, most) = (report.wear.cycles_at_end, u64::from(report.lives[0].cycles.most));
+    assert!(stated.abs_diff(most) <= stated / 20, "{stated} stated, {most} simulated");
+    let weak = on(BCH, &["ecc.strength=1"], &options).wear;
+    assert!(weak.cycles < report.wear.cycles && weak.reason.contains("the setup's own hamming"), "{weak:?}");
+    assert!(weak.worn_out_after_years < report.wear.worn_out_after_years.or(Some(f64::INFINITY)), "{weak:?}");
 }
 
 #[test]

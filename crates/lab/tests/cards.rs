@@ -80,6 +80,47 @@ fn every_block_mapped_card_collapses_beyond_its_open_allocation_units() {
     }
 }
 
+/// Random writes of a card with a cache, as full as it can be, go on until the cache and the free blocks are used up: they are not faster than writes in
+/// order. An empty card cannot reach that state in a test, and says so.
+#[test]
+fn random_writes_of_a_full_card_are_steady() {
+    let small = ["card.capacity_bytes='512 MiB'", "card.spare_blocks=24", "card.slc.blocks=4"];
+    let report = speed(&card("a1-32g", &small), 200);
+    let test = |state, operation, access| {
+        let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
+            (test.state, test.operation, test.access, test.request_bytes) == (state, operation, access, 4096)
+        };
+        report.tests.iter().find(is_it).unwrap()
+    };
+    let full = |access| test(CardState::Full, "write", access);
+    let (random, in_order) = (full("random"), full("sequential"));
+    assert!(random.is_steady && in_order.is_steady, "{random:?} {in_order:?}");
+    assert!(random.mb_s <= 1.1 * in_order.mb_s, "{} {}", random.mb_s, in_order.mb_s);
+    assert!(random.requests > 200, "the first window alone is no steady state");
+    assert!(!test(CardState::Empty, "write", "random").is_steady);
+    assert!(test(CardState::Full, "read", "random").is_steady);
+}
+
+/// NILFS2 without its cleaner has less to do than in use: it is measured, and not ranked beside others.
+#[test]
+fn nilfs2_without_its_cleaner_is_not_ranked() {
+    use floatgate_lab::card::compare::{NamedCard, compare};
+    use floatgate_lab::card::shipped::traces;
+    let loaded = card("samsung-evo-16g", &[]);
+    let named = [NamedCard { name: "card".to_owned(), card: loaded }];
+    let of = |filesystems: &[&str]| {
+        let mut chosen = traces();
+        chosen.retain(|t| t.workload == "create" && filesystems.contains(&t.filesystem));
+        compare(&named, &chosen, CardState::Empty, 0).unwrap()
+    };
+    let both = of(&["ext4", "nilfs2"]);
+    let nilfs2 = both.cells.iter().find(|cell| cell.filesystem == "nilfs2").unwrap();
+    assert!(!nilfs2.is_ranked && nilfs2.time_us > 0.0, "{nilfs2:?}");
+    assert_eq!(both.cards[0].filesystems.len(), 1, "{:?}", both.cards);
+    assert!(both.remarks.iter().any(|remark| remark.contains("NILFS2 is not ranked")), "{:?}", both.remarks);
+    assert_eq!(of(&["nilfs2"]).cards[0].filesystems[0].filesystem, "nilfs2", "nothing else was asked for");
+}
+
 #[test]
 fn overrides_reach_the_card_and_wrong_ones_are_refused_where_they_stand() {
     let set = card("sandisk-extreme", &["card.open_aus=4", "card.capacity_bytes='1 GiB'", "card.bus=spi"]);

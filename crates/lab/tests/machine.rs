@@ -49,6 +49,31 @@ fn tests_of_a_filesystem_count_what_the_ecc_corrects() {
     assert!(0 < worn && worn < more, "{worn} {more}");
 }
 
+/// `speed --fs` and `fs` write and read files the same way.
+#[test]
+fn both_benchmarks_of_filesystems_have_the_same_figures() {
+    use floatgate_lab::fs_compare::{Options, Subject, Test, compare};
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup(SETUP).unwrap(), &[]).unwrap();
+    let options = Options {
+        subjects: vec![Subject::Ubifs],
+        tests: vec![Test::Write, Test::Read],
+        bytes: 8 * (128 << 10),
+        ..Options::default()
+    };
+    let compared = compare(&library, &config, RigOptions::default(), &options, &|_| ()).unwrap();
+    let speed = times(&[]);
+    for (test, row) in [
+        ("write 4 KiB", "write random 4 KiB"),
+        ("write 1 MiB", "write random 1 MiB"),
+        ("write zeros", "write zeros 64 KiB"),
+        ("read 64 KiB", "read first"),
+    ] {
+        let found = compared.rows.iter().find(|found| found.name == row).unwrap();
+        assert_eq!(speed[test], found.ns, "{test}");
+    }
+}
+
 #[test]
 fn each_choice_moves_the_figures_the_right_way() {
     let plain = times(&[]);

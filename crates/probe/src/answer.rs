@@ -80,6 +80,11 @@ fn rounded(confidence: f64) -> f64 {
     (confidence.clamp(0.0, 0.99) * 100.0).round() / 100.0
 }
 
+/// The answer where no register states the life.
+pub(crate) fn not_stated(unit: &'static str) -> Answer {
+    Answer::unknown(unit, 0.0, "an eMMC from 5.0 on states it in its EXT_CSD, an SD card does not")
+}
+
 /// The answers to all questions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answers {
@@ -121,6 +126,10 @@ pub struct Answers {
     pub capacity: Answer,
     /// Kind of fake.
     pub fake: Answer,
+    /// Life used as an eMMC states it, at most, %.
+    pub life_used: Answer,
+    /// State of the spare blocks as an eMMC states it: `normal`, `warning`, `urgent`.
+    pub spare_blocks: Answer,
 }
 
 impl Answers {
@@ -147,11 +156,13 @@ impl Answers {
             noise: unknown("us"),
             capacity: unknown("B"),
             fake: unknown(""),
+            life_used: not_stated("%"),
+            spare_blocks: not_stated(""),
         }
     }
 
     /// Names and answers in order.
-    pub const fn all(&self) -> [(&'static str, &Answer); 19] {
+    pub const fn all(&self) -> [(&'static str, &Answer); 21] {
         [
             ("erase_block", &self.erase_block),
             ("phase", &self.phase),
@@ -172,6 +183,8 @@ impl Answers {
             ("noise", &self.noise),
             ("capacity", &self.capacity),
             ("fake", &self.fake),
+            ("life_used", &self.life_used),
+            ("spare_blocks", &self.spare_blocks),
         ]
     }
 }

@@ -1,8 +1,9 @@
-//! Registers of SD cards and eMMC, as Linux gives them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits.
+//! Registers of SD cards and eMMC, as Linux gives them in sysfs: `cid`, `csd`, `scr` and `ssr` as hexadecimal digits, and of an eMMC `life_time` and
+//! `pre_eol_info`. `ext_csd` is a file of debugfs.
 //!
 //! [`floatgate_media::sd`] has their layout.
 
-use crate::answer::{Answers, size};
+use crate::answer::{Answer, Answers, Value, not_stated, size};
 use floatgate_media::Reason;
 use floatgate_media::sd;
 use serde::Serialize;
@@ -158,6 +159,145 @@ impl Status {
     }
 }
 
+/// State of the blocks that an eMMC keeps in reserve (PRE_EOL_INFO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SpareBlocks {
+    /// Less than 80 % of them are used.
+    Normal,
+    /// 80 % of them are used.
+    Warning,
+    /// 90 % of them are used.
+    Urgent,
+}
+
+impl SpareBlocks {
+    /// The state of a register's value; `None` for one that is reserved or not defined.
+    const fn of_register(value: u8) -> Option<Self> {
+        match value {
+            1 => Some(Self::Normal),
+            2 => Some(Self::Warning),
+            3 => Some(Self::Urgent),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Warning => "warning",
+            Self::Urgent => "urgent",
+        }
+    }
+
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::Normal => "less than 80 % of the spare blocks are used",
+            Self::Warning => "80 % of the spare blocks are used",
+            Self::Urgent => "90 % of the spare blocks are used",
+        }
+    }
+}
+
+/// Life of an eMMC's blocks that is used (DEVICE_LIFE_TIME_EST_TYP_A or _B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LifeUsed {
+    /// At least this share, %.
+    pub from_percent: u64,
+    /// At most this share, %. Both are 100 when the estimated life is over.
+    pub to_percent: u64,
+}
+
+impl LifeUsed {
+    /// The life used of a register's value, which counts tenths from 1; 11 is beyond the estimated life. `None` for one that is reserved or not defined.
+    const fn of_register(value: u8) -> Option<Self> {
+        match value as u64 {
+            tenth @ 1..=10 => Some(Self { from_percent: (tenth - 1) * 10, to_percent: tenth * 10 }),
+            11 => Some(Self { from_percent: 100, to_percent: 100 }),
+            _ => None,
+        }
+    }
+
+    fn words(self) -> String {
+        match self.from_percent {
+            100 => "all".to_owned(),
+            from => format!("{from} to {} %", self.to_percent),
+        }
+    }
+}
+
+/// Wear that an eMMC states of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StatedLife {
+    /// State of the spare blocks.
+    pub spare_blocks: Option<SpareBlocks>,
+    /// Life used of blocks of type A: SLC.
+    pub type_a: Option<LifeUsed>,
+    /// Life used of blocks of type B: MLC and TLC.
+    pub type_b: Option<LifeUsed>,
+}
+
+impl StatedLife {
+    const fn new(pre_eol: u8, life_a: u8, life_b: u8) -> Self {
+        Self {
+            spare_blocks: SpareBlocks::of_register(pre_eol),
+            type_a: LifeUsed::of_register(life_a),
+            type_b: LifeUsed::of_register(life_b),
+        }
+    }
+
+    /// From the text of sysfs' `life_time`, which is types A and B, and `pre_eol_info`: numbers such as `0x02`.
+    fn of_sysfs(life_time: Option<&str>, pre_eol_info: Option<&str>) -> Result<Self, BadRegister> {
+        let numbers = |name, text: Option<&str>| -> Result<Vec<u8>, BadRegister> {
+            let number = |word: &str| {
+                let digits = word.strip_prefix("0x").unwrap_or(word);
+                u8::from_str_radix(digits, 16)
+                    .map_err(|_| BadRegister { name, problem: format!("{word:?} is no number such as 0x02") })
+            };
+            text.unwrap_or_default().split_whitespace().map(number).collect()
+        };
+        let life = numbers("life_time", life_time)?;
+        let spare = numbers("pre_eol_info", pre_eol_info)?;
+        let at = |all: &[u8], place: usize| all.get(place).copied().unwrap_or(0);
+        Ok(Self::new(at(&spare, 0), at(&life, 0), at(&life, 1)))
+    }
+
+    /// Life used over all types of blocks, from the least worn type to the most worn one.
+    pub fn used(&self) -> Option<LifeUsed> {
+        let stated = || self.type_a.into_iter().chain(self.type_b);
+        let from_percent = stated().map(|life| life.from_percent).min()?;
+        Some(LifeUsed { from_percent, to_percent: stated().map(|life| life.to_percent).max()? })
+    }
+
+    /// The life used in words.
+    pub fn words(&self) -> Option<String> {
+        Some(format!("{} of its life is used", self.used()?.words()))
+    }
+
+    /// The answer on the life used.
+    fn life_used(&self) -> Answer {
+        let Some((used, words)) = self.used().zip(self.words()) else { return not_stated("%") };
+        let of_type =
+            |what: &str, life: Option<LifeUsed>| life.map(|life| format!("{} of {what}", life.words()));
+        let types: Vec<String> =
+            [of_type("type A (SLC)", self.type_a), of_type("type B (MLC and TLC)", self.type_b)]
+                .into_iter()
+                .flatten()
+                .collect();
+        let reason = format!("the card says that {words}: {}", types.join(", "));
+        Answer::found(Value::Count(used.to_percent), "%", STATED, reason)
+    }
+
+    fn spare_state(&self) -> Answer {
+        let Some(state) = self.spare_blocks else { return not_stated("") };
+        let reason = format!("the card says that {}", state.meaning());
+        Answer::found(Value::Word(state.name()), "", STATED, reason)
+    }
+}
+
+/// Confidence of what a register states and nothing measures.
+const STATED: f64 = 0.6;
+
 /// Registers of a card, as far as the system gives them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Registers {
@@ -175,6 +315,9 @@ pub struct Registers {
     /// Classes and allocation units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
+    /// Wear of an eMMC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub life: Option<StatedLife>,
 }
 
 /// Folder in sysfs with the registers of the card behind a block device or one of its partitions, `None` where there is none.
@@ -194,7 +337,8 @@ fn folder_below(block: &Path) -> Option<PathBuf> {
 const FILE_MAX: u64 = 4096;
 
 impl Registers {
-    /// Reads the files `type`, `cid`, `csd`, `scr`, `ssr` and `ext_csd` of a folder; those that are absent are left out. `None` when neither `cid` nor `csd` is there.
+    /// Reads the files `type`, `cid`, `csd`, `scr`, `ssr`, `ext_csd`, `life_time` and `pre_eol_info` of a folder; those that are absent are left out. `None`
+    /// when neither `cid` nor `csd` is there.
     ///
     /// # Errors
     /// `InvalidData` for a file that is no register; what the system says.
@@ -216,11 +360,21 @@ impl Registers {
             scr: text("scr")?,
             ssr: text("ssr")?,
             ext_csd: text("ext_csd")?,
+            life_time: text("life_time")?,
+            pre_eol_info: text("pre_eol_info")?,
         };
         if files.cid.is_none() && files.csd.is_none() {
             return Ok(None);
         }
         files.decode().map(Some).map_err(|bad| io::Error::new(io::ErrorKind::InvalidData, bad))
+    }
+
+    /// Adds the answers that only registers have.
+    pub fn answer(&self, answers: &mut Answers) {
+        if let Some(life) = &self.life {
+            answers.life_used = life.life_used();
+            answers.spare_blocks = life.spare_state();
+        }
     }
 
     /// Statements of the registers that the measurement contradicts, a sentence each.
@@ -256,6 +410,8 @@ struct Files {
     scr: Option<String>,
     ssr: Option<String>,
     ext_csd: Option<String>,
+    life_time: Option<String>,
+    pre_eol_info: Option<String>,
 }
 
 impl Files {
@@ -277,7 +433,20 @@ impl Files {
             capacity_bytes: of_csd.flatten().or(of_ext_csd),
             specification: of_sd(&self.scr).map(|text| specification_of_scr(&text)).transpose()?,
             status: of_sd(&self.ssr).map(|text| Status::parse(&text)).transpose()?,
+            life: if is_mmc {
+                Some(self.life(ext_csd.as_ref())?).filter(|life| *life != StatedLife::default())
+            } else {
+                None
+            },
         })
+    }
+
+    /// Wear as EXT_CSD states it, or what sysfs shows of it.
+    fn life(&self, ext_csd: Option<&sd::ExtCsd>) -> Result<StatedLife, BadRegister> {
+        match ext_csd {
+            Some(ext_csd) => Ok(StatedLife::new(ext_csd.pre_eol, ext_csd.life_a, ext_csd.life_b)),
+            None => StatedLife::of_sysfs(self.life_time.as_deref(), self.pre_eol_info.as_deref()),
+        }
     }
 }
 
@@ -392,6 +561,44 @@ mod tests {
         assert_eq!((read().capacity_bytes, read().identification.unwrap().year), (Some(8 << 30), 2018));
         write("ext_csd", "08");
         assert!(Registers::read(folder.path()).is_err());
+    }
+
+    /// Tenths of JESD84-B51 in EXT_CSD, and what Linux shows of them to everybody.
+    #[test]
+    fn a_used_emmc_says_how_much_of_its_life_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        write("type", "MMC");
+        write("cid", "110145454d4d43313610000000016500");
+        let answers = || {
+            let mut answers = crate::conclude(&crate::Samples::default());
+            Registers::read(folder.path()).unwrap().unwrap().answer(&mut answers);
+            answers
+        };
+        assert_eq!((answers().life_used.value, answers().spare_blocks.value), (None, None));
+        write("life_time", "0x05 0x06\n");
+        write("pre_eol_info", "0x02\n");
+        assert_eq!(answers().life_used.count(), Some(60));
+        assert!(
+            answers()
+                .life_used
+                .reason
+                .starts_with("the card says that 40 to 60 % of its life is used: 40 to 50 % of type A")
+        );
+        assert_eq!(answers().spare_blocks.value, Some(Value::Word("warning")));
+        let stated = |pre_eol: u8, life_a: u8, life_b: u8| {
+            let mut ext_csd = [0_u8; 512];
+            ext_csd[267..270].copy_from_slice(&[pre_eol, life_a, life_b]);
+            write("ext_csd", &ext_csd.map(|byte| format!("{byte:02x}")).concat());
+            (answers().life_used.count(), answers().spare_blocks.value)
+        };
+        assert_eq!(stated(1, 0, 1), (Some(10), Some(Value::Word("normal"))));
+        assert_eq!(stated(3, 0x0B, 3), (Some(100), Some(Value::Word("urgent"))));
+        assert_eq!(stated(0, 0, 0), (None, None));
+        assert_eq!(stated(0xFF, 0x0C, 0xFF), (None, None), "reserved values");
+        std::fs::remove_file(folder.path().join("ext_csd")).unwrap();
+        write("life_time", "0x05 many");
+        assert!(Registers::read(folder.path()).unwrap_err().to_string().contains("life_time"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dben
 the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
 row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. Each replay \
 begins on a card that has been through mkfs and mounting of a partition of 3 GiB behind its first allocation unit; `card run` makes it as large as the \
-card. The traces of NILFS2 are without its cleaner.")]
+card. NILFS2 is not ranked beside others: its traces are without its cleaner.")]
 pub(crate) struct Args {
     /// Cards' names (see `floatgate parts`), or paths of TOML files
     cards: Vec<PathBuf>,

@@ -20,7 +20,9 @@ use std::path::PathBuf;
   floatgate card speed my-card.toml --table alignment --csv
   floatgate card speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
-Sequential requests go over at most 64 MiB; what follows a write in the buffer is flushed before the clock stops. The used card has its first \
+Sequential requests go over at most 64 MiB; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
+requests as before, until two windows in a row differ by less than 10 % and no cache or free block is left to fill; the last window counts. Where that takes \
+more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
 half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
 and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
 longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")]
@@ -37,7 +39,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u64).range(512..=REQUEST_BYTES_MAX))]
     sizes: Vec<u64>,
 
-    /// Most requests of a test
+    /// Most requests of a window of a test
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX)))]
     requests: u32,
 
@@ -115,7 +117,8 @@ pub(super) fn time(us: f64) -> String {
 }
 
 fn requests(report: &CardSpeed) -> Table {
-    let header = ["card", "request", "size", "MB/s", "IOPS", "median", "99 %", "longest", "WA", "erases"];
+    let header =
+        ["card", "request", "size", "MB/s", "IOPS", "median", "99 %", "longest", "WA", "erases", "steady"];
     let mut table = Table::new(header).numbers(2..);
     for test in &report.tests {
         let CardTest { operation, access, request_bytes, mb_s, iops, latency, .. } = test;
@@ -134,6 +137,7 @@ fn requests(report: &CardSpeed) -> Table {
             time(latency.max_us),
             amplification,
             test.erases.to_string(),
+            if test.is_steady { "yes" } else { "no" }.to_owned(),
         ]);
     }
     table

@@ -174,23 +174,120 @@ fn small_partitions_of_raw_flash_are_not_for_ubifs() {
     assert!(life.contains("nothing wears"), "{life}");
 }
 
-/// mkfs.jffs2 makes images for 8 KiB and more, and Linux drops nodes that cross the ends of smaller eraseblocks.
+/// Commands, kernel configuration and figures are of one size of eraseblocks. mkfs.jffs2 makes images for 8 KiB and more, and Linux drops nodes that cross
+/// the ends of smaller eraseblocks.
 #[test]
-fn jffs2_on_small_sectors_is_for_larger_ones() {
+fn commands_for_nor_are_of_the_eraseblocks_that_the_kernel_is_told_to_have() {
     let folder = fresh("advise_sectors");
-    let of = |set: &[&str]| {
-        let words = ["stm32-n25q128a", "--partition", "1MiB", "--write-per-day", "0", "--years", "1"];
-        advice(&folder, &[&words[..], set].concat())
+    let of = |words: &[&str]| advice(&folder, &[words, &["--write-per-day", "0", "--years", "1"]].concat());
+    for size in ["512KiB", "4MiB"] {
+        let all = of(&["qca9558-s25fl064k", "--partition", size]);
+        let make = point(&all, "mkfs and mount");
+        let (text, commands) = (make["advice"].as_str().unwrap(), make["commands"].to_string());
+        let is_small = text.contains("CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=y, which makes eraseblocks of 4 KiB");
+        let is_large =
+            text.contains("CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=n, which makes eraseblocks of 64 KiB");
+        assert!(is_small != is_large, "{make}");
+        assert_eq!(commands.contains("mkfs."), is_large, "{make}");
+        assert!(!commands.contains("mkfs.jffs2") || commands.contains(" -e 65536 "), "{make}");
+        let figures = point(&all, "filesystem")["rests_on"].to_string();
+        let (chosen, other) = if is_small { ("4 KiB", "64 KiB") } else { ("64 KiB", "4 KiB") };
+        for part in [format!("eraseblocks of {chosen}: "), format!("eraseblocks of {other}, ")] {
+            assert!(figures.contains(&part), "{part}: {figures}");
+        }
+    }
+    let set = ["qca9558-s25fl064k", "--partition", "512KiB", "--set", "driver.erase_bytes=64KiB"];
+    let fixed = point(&of(&set), "mkfs and mount").to_string();
+    assert!(!fixed.contains("CONFIG"), "{fixed}");
+}
+
+/// A board that runs firmware has no filesystem of Linux.
+#[test]
+fn a_microcontroller_is_told_nothing_about_mount() {
+    let folder = fresh("advise_firmware");
+    let all = advice(&folder, &["stm32-n25q128a", "--partition", "512KiB", "--years", "1"]);
+    assert!(!commands(&all).iter().any(|command| command.contains("mount")), "{all}");
+    let filesystem = point(&all, "filesystem")["advice"].as_str().unwrap();
+    assert!(filesystem.contains("runs firmware"), "{filesystem}");
+}
+
+/// A bare chip is judged on its fastest mode and clock that a board's controller has.
+#[test]
+fn a_bare_chip_stands_on_a_board_that_is_as_fast_as_it() {
+    let folder = fresh("advise_stand_in");
+    let all = advice(&folder, &["gd25q128e", "--partition", "512KiB", "--years", "1"]);
+    let title = all["title"].as_str().unwrap();
+    assert!(title.contains("S-4S at ") && title.contains("the fastest that both can do"), "{title}");
+}
+
+/// The life, its scrub period and `age` come from one computation, and rest on the cycles for which the ECC holds.
+#[test]
+fn a_board_has_one_life() {
+    let folder = fresh("advise_life");
+    let words = ["--write-per-day", "100MB", "--temperature", "55", "--years", "10"];
+    let all = advice(&folder, &[&["w25n01gv", "--partition", "8MiB"][..], &words].concat());
+    let board = all["target"].as_str().unwrap();
+    let set =
+        ["--set", "chip=w25n01gv", "--set", "partition.size=8MiB", "--chips", "1", "--scrub-days", "never"];
+    let run = run_in(&folder, [&["age", board, "--json"][..], &set, &words].concat());
+    let aged: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
+    let wear = &aged["runs"][0]["wear"];
+    let (years, cycles) = (wear["worn_out_after_years"].as_f64().unwrap(), wear["cycles"].as_u64().unwrap());
+    assert!(cycles < 100_000, "the ECC is weaker than the part: {wear}");
+    let life = point(&all, "speed and life");
+    let words = format!("{years:.1} years at 100 MB a day");
+    assert!(life["advice"].as_str().unwrap().contains(&words), "{life} {wear}");
+    assert!(life["rests_on"].to_string().contains(&format!("{cycles} cycles up to which")), "{life}");
+    let ecc = point(&all, "ECC")["advice"].as_str().unwrap();
+    assert!(ecc.contains(&format!("holds for {cycles} cycles")), "{ecc}");
+}
+
+/// Beyond a hundred years wear is not what ends a chip, and retention is named.
+#[test]
+fn thousands_of_years_are_not_counted() {
+    let folder = fresh("advise_years");
+    let all = advice(&folder, &["qca9558-s25fl064k", "--partition", "512KiB", "--write-per-day", "1000"]);
+    let life = point(&all, "speed and life");
+    assert!(life["advice"].as_str().unwrap().ends_with("wear is not the limit"), "{life}");
+    assert!(life["rests_on"].to_string().contains("of retention"), "{life}");
+}
+
+/// A used eMMC says in EXT_CSD how much of its life is over: the rest is counted.
+#[test]
+fn only_what_is_left_of_an_emmc_is_counted() {
+    let folder = fresh("advise_emmc");
+    let run = |words: &[&str]| {
+        let run = run_in(&folder, words.to_vec());
+        assert_eq!(run.code, Some(0), "{words:?}: {}", run.err);
+        run.out
     };
-    let small = of(&[]);
-    assert!(
-        commands(&small).contains(&"mkfs.jffs2 -l -e 65536 -r FOLDER -o root.jffs2".to_owned()),
-        "{small}"
-    );
-    let make = point(&small, "mkfs and mount")["advice"].as_str().unwrap().to_owned();
-    assert!(make.contains("without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS"), "{make}");
-    let large = point(&of(&["--set", "driver.erase_bytes=64KiB"]), "mkfs and mount")["advice"].to_string();
-    assert!(!large.contains("CONFIG"), "{large}");
+    run(&["card", "info", "emmc-16g", "--registers", "regs"]);
+    let state = |pre_eol: u8, life_a: u8, life_b: u8| {
+        let path = folder.join("regs/ext_csd");
+        let mut digits = std::fs::read_to_string(&path).unwrap();
+        digits.replace_range(2 * 267..2 * 270, &format!("{pre_eol:02x}{life_a:02x}{life_b:02x}"));
+        std::fs::write(path, digits).unwrap();
+        let samples =
+            "# floatgate probe, capacity_bytes=15762194432\norder,test,about,kind,position,bytes,ns,found\n";
+        std::fs::write(folder.join("samples.csv"), samples).unwrap();
+        let args = ["probe", "--from", "samples.csv", "--registers", "regs"];
+        let text = run(&args);
+        std::fs::write(folder.join("e.json"), run(&[&args[..], &["--json"]].concat())).unwrap();
+        let words = ["e.json", "--fs", "ext4", "--workload", "create", "--write-per-day", "200GB"];
+        (text, advice(&folder, &words))
+    };
+    let terabytes = |all: &Value| {
+        let life = point(all, "life")["advice"].as_str().unwrap().to_owned();
+        life["about ".len()..].split(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    let (_, new) = state(1, 1, 1);
+    let (text, used) = state(1, 5, 6);
+    assert!(text.contains("the card says that 40 to 60 % of its life is used"), "{text}");
+    let ratio = terabytes(&used) / terabytes(&new);
+    assert!((ratio - 0.4 / 0.9).abs() < 0.03, "{ratio}");
+    assert!(!used["points"].to_string().contains("do not use this card"), "{used}");
+    let (_, over) = state(3, 0x0B, 1);
+    assert!(point(&over, "trust")["rests_on"].to_string().contains("90 % of the spare blocks"), "{over}");
 }
 
 /// A node of raw flash has no card behind it. Who is not root cannot make nodes, and the test is skipped then.

@@ -13,6 +13,7 @@ use crate::card::state::CardState;
 use crate::card::trace::RequestKind;
 use crate::card::{LoadedCard, load};
 use crate::config::{Kind, Library};
+use crate::life;
 use floatgate_card::{CardSpec, Mapping};
 use serde_json::Value;
 use std::ops::RangeInclusive;
@@ -59,6 +60,8 @@ pub struct Known {
     pub findings: Vec<String>,
     /// Reason for which nothing should be stored on it: contents change, or its life is over.
     pub unsafe_because: Option<String>,
+    /// Life used that the card states, at most, %.
+    pub life_used_percent: Option<Evidence>,
 }
 
 /// A partition of the device.
@@ -98,6 +101,7 @@ const AUS: RangeInclusive<u64> = 4096..=1 << 30;
 const PAGES: RangeInclusive<u64> = 512..=4 << 20;
 const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
 const PHASES: RangeInclusive<u64> = 0..=1 << 30;
+const PERCENT: RangeInclusive<u64> = 0..=100;
 /// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
 const CARD_MB_S_MAX: f64 = 400.0;
 /// Questions of a probe: a report that answers none of them is none.
@@ -130,6 +134,7 @@ impl Known {
             partitions: Vec::new(),
             findings: Vec::new(),
             unsafe_because: unsound(card),
+            life_used_percent: None,
         }
     }
 
@@ -181,7 +186,8 @@ impl Known {
             mb_s,
             partitions: partitions(json),
             findings: findings(json),
-            unsafe_because: untrue(answers.answers),
+            unsafe_because: untrue(answers.answers).or_else(|| worn_out(answers.answers)),
+            life_used_percent: answers.count("life_used", &PERCENT)?,
             au_bytes,
         })
     }
@@ -322,6 +328,15 @@ fn untrue(answers: &Value) -> Option<String> {
     ["unstable", "corrupt"].contains(&kind).then(|| reason.to_owned())
 }
 
+/// Reason not to trust a card that states that its life or its spare blocks are about to be used up.
+fn worn_out(answers: &Value) -> Option<String> {
+    let stated = |name: &str| answers.get(name);
+    let is_over = |answer: &&Value| answer.get("value").and_then(Value::as_u64) == Some(100);
+    let is_urgent = |answer: &&Value| answer.get("value").and_then(Value::as_str) == Some("urgent");
+    let found = stated("spare_blocks").filter(is_urgent).or_else(|| stated("life_used").filter(is_over))?;
+    Some(found.get("reason").and_then(Value::as_str).unwrap_or("its stated life is over").to_owned())
+}
+
 /// Bytes written to a card in a day where nothing else is said.
 pub const BYTES_PER_DAY: u64 = 1 << 30;
 
@@ -458,7 +473,10 @@ fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
 /// A card that changes what it stores, or is about to die.
 fn trust_point(known: &Known) -> Option<Point> {
     let reason = known.unsafe_because.as_ref()?;
-    Some(Point::new("trust", "do not use this card: it loses or changes data").rests_on(reason.clone()))
+    Some(
+        Point::new("trust", "do not use this card: it loses or changes data, or is about to")
+            .rests_on(reason.clone()),
+    )
 }
 
 /// A card that is smaller than it says.
@@ -537,7 +555,7 @@ fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
     let mut point = Point::new("filesystem", choice).rests_on(likeness.to_owned());
     for cell in cells(matrix, fs) {
         point = point.rests_on(format!(
-            "{}: {:.1} s of the card, {:.2} times that of the fastest filesystem",
+            "{}: {:.1} s of the card, {:.2} times that of the fastest ranked filesystem",
             cell.workload,
             cell.time_us / 1e6,
             cell.relative_time
@@ -564,10 +582,9 @@ fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
     let slower = cells(matrix, fs).filter(|cell| cell.relative_time > 1.05);
     slower
         .filter_map(|cell| {
-            let fastest = matrix
-                .cells
-                .iter()
-                .find(|other| other.workload == cell.workload && other.relative_time <= 1.0)?;
+            let fastest = matrix.cells.iter().find(|other| {
+                other.is_ranked && other.workload == cell.workload && other.relative_time <= 1.0
+            })?;
             Some((cell.workload.clone(), fastest.filesystem.clone()))
         })
         .collect()
@@ -715,8 +732,10 @@ fn life_point(
     let amplification = (sum / f64::from(count.max(1))).exp();
     let blocks = known.capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks);
     let cycles = spec.wear.endurance_cycles;
-    let terabytes = blocks as f64 * spec.au_bytes as f64 * f64::from(cycles) / amplification / 1e12;
-    let years = terabytes * 1e12 / (wish.write_bytes_per_day.max(1) as f64) / 365.25;
+    let used = known.life_used_percent.as_ref();
+    let left = used.map_or(1.0, |used| (100 - used.value.min(100)) as f64 / 100.0);
+    let new_bytes = blocks as f64 * spec.au_bytes as f64 * f64::from(cycles) / amplification;
+    let bytes = new_bytes * left;
     let level = if spec.wear.static_difference > 0 {
         "with static wear levelling"
     } else {
@@ -727,14 +746,25 @@ fn life_point(
     } else {
         "cycles assumed: those of the most similar card of the catalogue; nothing measures them"
     };
-    Point::new(
+    let still = if used.is_some() { "still " } else { "" };
+    let mut point = Point::new(
         "life",
         format!(
-            "about {terabytes:.1} TB can be written by {}, {years:.1} years at {} a day, {level}",
+            "about {:.1} TB can {still}be written by {}, {}, {level}",
+            bytes / 1e12,
             fs.name(),
-            size(wish.write_bytes_per_day)
+            life::in_words(bytes, wish.write_bytes_per_day)
         ),
-    )
+    );
+    if let Some(used) = used {
+        point = point.rests_on(format!(
+            "{}; {} % of the {:.1} TB that a new one takes are counted as left",
+            used.reason,
+            100 - used.value.min(100),
+            new_bytes / 1e12
+        ));
+    }
+    point
     .rests_on(format!("{cycles} {whose}"))
     .rests_on(format!(
         "{} of flash, {} spare blocks included",

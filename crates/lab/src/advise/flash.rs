@@ -1,18 +1,22 @@
 //! Advice on a chip on a board: the fastest mode, the filesystem by partition size, how it is made, the code that corrects its bits, and how often UBI
 //! must read all of it.
 
-use super::ecc::{self, Chip, Use, Verdict};
+use super::ecc::{self, Chip, Use};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::age;
 use crate::config::{Config, Kind, Library, Override, Setup};
-use crate::fs_compare::{self, FsComparison, Options, Subject, Test};
+use crate::fs_compare::{self, FsComparison, Options, Refused, SPACE_SHARE, Subject, Test};
+use crate::life::{self, FlashLife};
 use crate::machine::{Filesystem, FilesystemKind};
 use crate::partition;
 use crate::rig::{self, RigOptions};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
-use floatgate_ecc::Code;
+use floatgate_device::host::HostProfile;
+use floatgate_device::spec::{ChipKind, ChipSpec};
+use floatgate_device::spi::SpiProfile;
+use floatgate_image::words::measure;
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::ubi::PebBudget;
 use rayon::prelude::*;
@@ -36,7 +40,29 @@ pub struct Wish {
     pub seed: u64,
 }
 
+impl Wish {
+    /// Use for which ECC is judged.
+    fn ecc_use(&self) -> Use {
+        Use { years: self.years, temperature_c: self.temperature_c, ..Use::default() }
+    }
+
+    /// Years of a filesystem, for its life.
+    fn age_options(&self, kind: FilesystemKind, scrub_days: Option<u32>) -> age::Options {
+        age::Options {
+            kind,
+            years: self.years.max(0.1),
+            temperature_c: self.temperature_c,
+            write_bytes_per_day: self.write_bytes_per_day,
+            fill_percent: age::FILL_PERCENT,
+            scrub_days,
+            chips: LIVES,
+            seed: self.seed,
+        }
+    }
+}
+
 /// A board, and how it was found.
+#[derive(Clone)]
 pub struct Board {
     /// Name of the setup.
     pub name: String,
@@ -61,34 +87,45 @@ impl Board {
             return Ok(Self { name: shown, setup, sets: sets.to_vec(), chosen: None });
         };
         let with_chip = Override::parse_all(&[format!("chip={shown}")])?;
-        let all: Vec<Override> = with_chip.into_iter().chain(sets.iter().cloned()).collect();
-        let rank = |setup: &&str| {
-            let config = library.resolve(&library.setup(setup).ok()?, &[]).ok()?;
-            let own = setup.ends_with(&format!("-{}", shown.to_lowercase()));
-            let is_kind = config.chip_kind().ok()? == chip.kind();
-            is_kind.then_some((!own, setup.len()))
-        };
-        let mut setups: Vec<(_, &str)> =
-            library.names(Kind::Setup).filter_map(|setup| Some((rank(&setup)?, setup))).collect();
-        setups.sort_unstable();
-        let found = setups.into_iter().find_map(|((other, _), setup_name)| {
-            let setup = library.setup(setup_name).ok()?;
-            let config = library.resolve(&setup, &all).ok()?;
-            rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() }).ok()?;
-            Some((other, setup_name.to_owned(), setup))
-        });
-        let (other, name, setup) = found.ok_or_else(|| {
-            Error::asked(
-                format!("no board of the catalogue drives {shown}"),
-                "name a setup of your own: `floatgate setups NAME > my-board.toml` prints one to start from",
-            )
-        })?;
-        let chosen = if other {
-            format!("no board of the catalogue has {shown}: {name} with this chip stands in")
-        } else {
-            format!("the board of the catalogue with this chip: {name}")
-        };
-        Ok(Self { name, setup, sets: all, chosen: Some(chosen) })
+        let own = format!("-{}", shown.to_lowercase());
+        let setups: Vec<&str> = library.names(Kind::Setup).collect();
+        // Firmware boards have no filesystem of Linux.
+        let own = setups
+            .iter()
+            .filter(|setup| setup.ends_with(&own))
+            .filter_map(|name| StandIn::as_it_is(library, name, chip.kind(), &with_chip, sets))
+            .min_by_key(|board| (board.is_firmware, board.name.len(), board.name.clone()));
+        let (found, chosen) = own
+            .map(|own| {
+                let chosen = format!("the board of the catalogue with this chip: {}", own.name);
+                (own, chosen)
+            })
+            .or_else(|| {
+                let usual = setups.par_iter().filter_map(|name| {
+                    StandIn::fastest(library, name, chip.kind(), &with_chip, sets)
+                });
+                let found = usual.min_by_key(|board| (board.is_firmware, board.read_ns, board.name.clone()))?;
+                let chosen = format!(
+                    "no board of the catalogue has {shown}: {} with this chip stands in, {}{}",
+                    found.name, found.link, if found.is_tuned { ", the fastest that both can do" } else { "" }
+                );
+                Some((found, chosen))
+            })
+            .ok_or_else(|| {
+                Error::asked(
+                    format!("no board of the catalogue drives {shown}"),
+                    "name a setup of your own: `floatgate setups NAME > my-board.toml` prints one to start from",
+                )
+            })?;
+        Ok(Self { name: found.name, setup: found.setup, sets: found.sets, chosen: Some(chosen) })
+    }
+
+    /// With the partition that is wished.
+    fn wished(&self, library: &Library, wish: &Wish) -> Result<Config, Error> {
+        match wish.partition_bytes {
+            Some(bytes) => self.on_partition(library, bytes),
+            None => self.config(library, &[]),
+        }
     }
 
     fn config(&self, library: &Library, more: &[String]) -> Result<Config, Error> {
@@ -122,6 +159,101 @@ impl Board {
     }
 }
 
+/// A board of the catalogue with another chip on it.
+struct StandIn {
+    name: String,
+    setup: Setup,
+    sets: Vec<Override>,
+    is_firmware: bool,
+    /// Lanes and clock are not those of the setup.
+    is_tuned: bool,
+    /// Mode and clock in words.
+    link: String,
+    /// Time to read an eraseblock.
+    read_ns: u64,
+}
+
+/// Controller whose times are those of the wires alone: no board has it.
+const IDEAL: &str = "ideal-spi";
+
+impl StandIn {
+    /// The board with the clock and lanes of its setup; none of another family, or that cannot drive the chip.
+    fn as_it_is(
+        library: &Library,
+        name: &str,
+        kind: ChipKind,
+        with_chip: &[Override],
+        user: &[Override],
+    ) -> Option<Self> {
+        Self::with_bus(library, name, kind, (with_chip, &[], user))
+    }
+
+    /// The board with the highest clock and the most lanes that its controller and the chip allow.
+    fn fastest(
+        library: &Library,
+        name: &str,
+        kind: ChipKind,
+        with_chip: &[Override],
+        user: &[Override],
+    ) -> Option<Self> {
+        let setup = library.setup(name).ok()?;
+        let controller = setup.tree().get("controller").and_then(|node| node.as_text());
+        if controller == Some(IDEAL) {
+            return None;
+        }
+        let config = library.resolve(&setup, with_chip).ok()?;
+        fastest_buses(&config).into_iter().find_map(|bus| {
+            let bus = Override::parse_all(&bus).ok()?;
+            Self::with_bus(library, name, kind, (with_chip, &bus, user))
+        })
+    }
+
+    fn with_bus(
+        library: &Library,
+        name: &str,
+        kind: ChipKind,
+        (with_chip, bus, user): (&[Override], &[Override], &[Override]),
+    ) -> Option<Self> {
+        let setup = library.setup(name).ok()?;
+        let is_kind = library.resolve(&setup, &[]).ok()?.chip_kind().ok()? == kind;
+        let sets = [with_chip, bus, user].concat();
+        let config = library.resolve(&setup, &sets).ok().filter(|_| is_kind)?;
+        let tests = SpeedOptions { blocks: 1, ..SpeedOptions::default() };
+        let run = speed_run::measure(library, &config, RigOptions::default(), &tests).ok()?;
+        let mhz = f64::from(run.link.clock_hz) / 1e6;
+        let clock = if mhz > 0.0 { format!(" at {mhz:.1} MHz") } else { String::new() };
+        Some(Self {
+            name: name.to_owned(),
+            setup,
+            sets,
+            is_firmware: config.extract_or_default::<HostProfile>("host").ok()?.firmware,
+            is_tuned: !bus.is_empty(),
+            link: format!("{}{clock}", run.link.mode),
+            read_ns: speed_of(&run, "eraseblock read")?.ns,
+        })
+    }
+}
+
+/// Lanes and clocks of a board's SPI bus, the fastest first; then the bus as it is. The board's own limits are another's.
+fn fastest_buses(config: &Config) -> Vec<Vec<String>> {
+    let most_hz = match config.chip() {
+        Ok(ChipSpec::SpiNand(spec)) => spec.sdr_hz,
+        Ok(ChipSpec::SpiNor(spec)) => spec.max_sdr_hz,
+        _ => return vec![Vec::new()],
+    };
+    let Ok(controller) = config.extract::<SpiProfile>("controller") else { return vec![Vec::new()] };
+    let untuned_hz =
+        controller.phy.as_ref().map(|phy| 1_000_000_000_000 / u64::from(phy.round_trip_ps.max(1)));
+    let clocks = [Some(most_hz), untuned_hz.map(|untuned| untuned.min(most_hz))];
+    let with = |want: u64| {
+        let made = controller.clock_for(want);
+        // Rounded up, so that asking for it gives it.
+        let hz = made + u64::from(made > 0 && !controller.reference_hz.is_multiple_of(made));
+        vec![format!("bus.lanes={}", controller.lanes), format!("bus.clock_hz={hz}")]
+    };
+    clocks.into_iter().flatten().map(with).chain([Vec::new()]).collect()
+}
+
 /// Advice on a board. `progress` hears what is measured next.
 ///
 /// # Errors
@@ -132,41 +264,112 @@ pub fn advise(
     wish: &Wish,
     progress: &(dyn Fn(&'static str) + Sync),
 ) -> Result<Advice, Error> {
-    let config = match wish.partition_bytes {
-        Some(bytes) => board.on_partition(library, bytes)?,
-        None => board.config(library, &[])?,
-    };
-    let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
-    let geometry = wired.device.geometry().clone();
-    let chip = config.chip()?;
+    let own = board.wished(library, wish)?;
+    let wired = rig::wire(library, &own, RigOptions { stores: false, ..RigOptions::default() })?;
+    let (title, maker, chip_name) = (speed_run::title(&own), wired.maker, wired.chip);
+    let chip = own.chip()?;
     progress("modes");
     let mut points: Vec<Point> =
-        mode_point(library, board, &config, geometry.blocks())?.into_iter().collect();
+        mode_point(library, board, &own, wired.device.geometry().blocks())?.into_iter().collect();
     progress("filesystems");
-    let compared = compare(library, board, &geometry)?;
+    let candidates = Candidate::all(library, board, wish, &own)?;
+    let best = Candidate::best(&candidates);
+    let others: Vec<&Candidate> = candidates.iter().filter(|other| !std::ptr::eq(*other, best)).collect();
+    let Candidate { board: chosen, config, geometry, compared, .. } = best;
+    let is_firmware = own.extract_or_default::<HostProfile>("host")?.firmware;
     let kind = compared.last().and_then(kind);
-    points.push(filesystem_point(&compared, &geometry));
+    points.push(filesystem_point(best, &others, is_firmware));
+    let mut life = None;
     if let (Some(kind), Some(largest)) = (kind, compared.last()) {
-        points.push(make_point(library, board, kind, &geometry)?);
-        points.push(write_point(largest, kind, &geometry, &config, wish)?);
+        if !is_firmware {
+            points.push(make_point(kind, best));
+        }
+        progress("life");
+        let flash = age::flash_life(library, config, &wish.age_options(kind, None))?;
+        points.push(write_point(largest, kind, &flash, &chip, wish));
+        life = Some((kind, flash));
     }
     if chip.kind().is_nand() {
         progress("ECC");
-        points.extend(ecc_point(&config, &geometry, wish));
+        points.extend(ecc_point(config, geometry, wish));
     }
-    if let Some(kind) = kind.filter(|_| chip.kind().is_nand()) {
+    if let Some((kind, flash)) = life.filter(|_| chip.kind().is_nand()) {
         progress("years");
-        points.push(scrub_point(library, board, &geometry, kind, wish)?);
+        points.push(scrub_point(library, chosen, geometry, (kind, &flash), wish)?);
     }
     Ok(Advice {
         target: board.name.clone(),
         title: match &board.chosen {
-            Some(chosen) => format!("{} {}; {chosen}", wired.maker, wired.chip),
-            None => speed_run::title(&config),
+            Some(chosen) => format!("{maker} {chip_name}; {chosen}"),
+            None => title,
         },
         capacity_bytes: geometry.size_bytes,
         points,
     })
+}
+
+/// Eraseblocks that Linux can take, with the filesystems on them.
+struct Candidate {
+    board: Board,
+    config: Config,
+    geometry: Geometry,
+    compared: Vec<FsComparison>,
+    /// Configuration of the kernel, where it decides on the eraseblocks.
+    kernel: Option<&'static str>,
+}
+
+/// Kernel configuration of small eraseblocks of SPI NOR, and eraseblocks without it.
+const SMALL_SECTORS: &str = "CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=y";
+const LARGE_SECTORS: &str = "CONFIG_MTD_SPI_NOR_USE_4K_SECTORS=n";
+const SECTORS: [(&str, &str); 2] =
+    [("driver.erase_bytes=4KiB", SMALL_SECTORS), ("driver.erase_bytes=64KiB", LARGE_SECTORS)];
+
+impl Candidate {
+    /// The eraseblocks of the setup alone, or of SPI NOR those of both configurations of the kernel, where nothing sets them.
+    fn all(library: &Library, board: &Board, wish: &Wish, own: &Config) -> Result<Vec<Self>, Error> {
+        let is_set = own.tree().get("driver.erase_bytes").is_some();
+        if own.chip_kind()? != ChipKind::SpiNor || is_set {
+            return Ok(vec![Self::new(library, board.clone(), wish, None)?]);
+        }
+        let with = |(set, kernel): (&str, &'static str)| {
+            let mut board = board.clone();
+            board.sets.extend(Override::parse_all(&[set.to_owned()])?);
+            Self::new(library, board, wish, Some(kernel))
+        };
+        // A chip without sectors of one of the sizes has the other.
+        let found: Vec<Self> = SECTORS.into_iter().filter_map(|sectors| with(sectors).ok()).collect();
+        if found.is_empty() { Ok(vec![Self::new(library, board.clone(), wish, None)?]) } else { Ok(found) }
+    }
+
+    fn new(
+        library: &Library,
+        board: Board,
+        wish: &Wish,
+        kernel: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let config = board.wished(library, wish)?;
+        let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
+        let geometry = wired.device.geometry().clone();
+        let compared = compare(library, &board, &geometry)?;
+        Ok(Self { board, config, geometry, compared, kernel })
+    }
+
+    /// Space for files in KiB and seconds until it is ready, of the filesystem that is chosen on these eraseblocks.
+    fn figures(&self) -> Option<(f64, f64)> {
+        let largest = self.compared.last()?;
+        let subject = largest.choice()?.subject?;
+        Some((largest.space(subject)?.ok()?, largest.mounted_s(subject)?.1))
+    }
+
+    /// The one whose filesystem is ready soonest, of those that leave about as much space for files as any.
+    fn best(all: &[Self]) -> &Self {
+        let most = all.iter().filter_map(Self::figures).map(|(free, _)| free).fold(0.0, f64::max);
+        let ready = |candidate: &Self| {
+            let figures = candidate.figures().filter(|(free, _)| *free >= SPACE_SHARE * most);
+            figures.map_or(f64::INFINITY, |(_, ready)| ready)
+        };
+        all.iter().min_by(|a, b| ready(a).total_cmp(&ready(b))).unwrap_or(&all[0])
+    }
 }
 
 /// Blocks that are read and written in each mode.
@@ -199,10 +402,10 @@ fn mode_point(
         .collect();
     let ns = |run: &SpeedRun| speed_of(run, "eraseblock read").map_or(u64::MAX, |test| test.ns);
     let Some((set, best)) = measured.iter().min_by_key(|(_, run)| ns(run)) else { return Ok(None) };
-    let figure = |run: &SpeedRun, name: &str| speed_of(run, name).map_or(0, |test| test.printed_kib_s);
+    let figure = |run: &SpeedRun, name: &str| speed_of(run, name).map_or(0.0, |test| test.exact_kib_s);
     let figures = |run: &SpeedRun| {
         format!(
-            "{} KiB/s read, {} KiB/s written",
+            "{:.0} KiB/s read, {:.0} KiB/s written",
             figure(run, "eraseblock read"),
             figure(run, "eraseblock write")
         )
@@ -282,12 +485,36 @@ const fn name(kind: FilesystemKind) -> &'static str {
     }
 }
 
-fn filesystem_point(compared: &[FsComparison], geometry: &Geometry) -> Point {
+fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmware: bool) -> Point {
+    let Candidate { geometry, compared, .. } = best;
     let Some(largest) = compared.last() else { return Point::default() };
     let choice = largest.choice();
     let sentence =
         choice.as_ref().map_or("JFFS2 and UBIFS were not compared", |choice| choice.sentence.as_str());
-    let mut point = Point::new("filesystem", sentence);
+    let mut point = match is_firmware {
+        true => Point::new(
+            "filesystem",
+            format!(
+                "this board runs firmware, which has neither UBIFS nor JFFS2: take a filesystem for microcontrollers, such as littlefs, with blocks of {}",
+                size(geometry.erase_bytes.into())
+            ),
+        )
+        .rests_on(format!("under Linux: {sentence}")),
+        false => Point::new("filesystem", sentence),
+    };
+    if !others.is_empty() {
+        point = point.rests_on(format!("eraseblocks of {}: {sentence}", size(geometry.erase_bytes.into())));
+    }
+    for other in others {
+        let Some(largest) = other.compared.last() else { continue };
+        let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(largest, subject));
+        point = point.rests_on(format!(
+            "eraseblocks of {}, {} of them: {}",
+            size(other.geometry.erase_bytes.into()),
+            size(largest.flash_bytes),
+            figures.join("; ")
+        ));
+    }
     for of_size in compared {
         let figures = [Subject::Jffs2, Subject::Ubifs].map(|subject| figures(of_size, subject));
         let is_sample =
@@ -350,164 +577,146 @@ fn pebs_by_use(geometry: &Geometry) -> String {
 /// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
 const JFFS2_ERASE_MIN: u32 = 8 << 10;
 
-/// Eraseblocks of SPI NOR in a Linux that is built without `CONFIG_MTD_SPI_NOR_USE_4K_SECTORS`.
-const LARGE_SECTORS: &str = "driver.erase_bytes=64KiB";
-
-/// The commands that bring a JFFS2 onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
-/// these.
-fn make_jffs2(library: &Library, board: &Board, geometry: &Geometry) -> Result<Point, Error> {
-    let make = |what: &str, erase: u32| {
-        let clean = if geometry.kind == FlashKind::Nor { "" } else { " -n" };
-        Point::new("mkfs and mount", what)
-            .command(format!("mkfs.jffs2 -l{clean} -e {erase} -r FOLDER -o root.jffs2"))
-            .command("mount -t jffs2 mtd0 /mnt")
-    };
-    let rests_on = format!("eraseblocks of {}", size(geometry.erase_bytes.into()));
-    if geometry.erase_bytes >= JFFS2_ERASE_MIN {
-        let what = "make a JFFS2 image for the eraseblock, and write it to the erased partition";
-        return Ok(make(what, geometry.erase_bytes).rests_on(rests_on));
-    }
-    let rests_on =
-        format!("{rests_on}: mkfs.jffs2 makes images for {} and more", size(JFFS2_ERASE_MIN.into()));
-    let larger = board.config(library, &[LARGE_SECTORS.to_owned()])?;
-    let larger = rig::wire(library, &larger, RigOptions { stores: false, ..RigOptions::default() });
-    let larger = larger.map(|wired| wired.device.geometry().erase_bytes).unwrap_or_default();
-    Ok(if larger >= JFFS2_ERASE_MIN {
-        let what = format!(
-            "build the kernel without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS, make a JFFS2 image for its eraseblocks of {}, and write it to the erased partition",
-            size(larger.into())
-        );
-        make(&what, larger)
-            .rests_on(rests_on)
-            .unless(format!("the kernel stays as it is: mount the erased partition empty, and copy the files; `--set {LARGE_SECTORS}` has the figures without"))
-    } else {
-        Point::new(
-            "mkfs and mount",
-            "mount the erased partition, which is an empty JFFS2, and copy the files",
-        )
-        .command("flash_erase /dev/mtd0 0 0")
-        .command("mount -t jffs2 mtd0 /mnt")
-        .command("cp -a FOLDER/. /mnt")
-        .rests_on(rests_on)
+/// What the kernel must be built with, in words that begin a sentence.
+fn kernel_first(candidate: &Candidate) -> String {
+    let erase = size(candidate.geometry.erase_bytes.into());
+    candidate.kernel.map_or_else(String::new, |kernel| {
+        format!("build the kernel with {kernel}, which makes eraseblocks of {erase}; ")
     })
 }
 
-fn make_point(
-    library: &Library,
-    board: &Board,
-    kind: FilesystemKind,
-    geometry: &Geometry,
-) -> Result<Point, Error> {
+/// The commands that bring a JFFS2 onto the partition. An image that is made for larger eraseblocks has nodes across the ends of smaller ones, and Linux drops
+/// these.
+fn make_jffs2(candidate: &Candidate) -> Point {
+    let (geometry, kernel) = (&candidate.geometry, kernel_first(candidate));
+    let rests_on = format!("eraseblocks of {}", size(geometry.erase_bytes.into()));
+    if geometry.erase_bytes >= JFFS2_ERASE_MIN {
+        let clean = if geometry.kind == FlashKind::Nor { "" } else { " -n" };
+        let what = "make a JFFS2 image for the eraseblock, and write it to the erased partition";
+        return Point::new("mkfs and mount", kernel + what)
+            .command(format!("mkfs.jffs2 -l{clean} -e {} -r FOLDER -o root.jffs2", geometry.erase_bytes))
+            .command("mount -t jffs2 mtd0 /mnt")
+            .rests_on(rests_on);
+    }
+    let what = "mount the erased partition, which is an empty JFFS2, and copy the files";
+    Point::new("mkfs and mount", kernel + what)
+        .command("flash_erase /dev/mtd0 0 0")
+        .command("mount -t jffs2 mtd0 /mnt")
+        .command("cp -a FOLDER/. /mnt")
+        .rests_on(format!(
+            "{rests_on}: mkfs.jffs2 makes images for {} and more",
+            size(JFFS2_ERASE_MIN.into())
+        ))
+}
+
+fn make_ubifs(candidate: &Candidate) -> Point {
+    let geometry = &candidate.geometry;
     let (page, peb) = (u64::from(geometry.write_bytes), u64::from(geometry.erase_bytes));
-    Ok(match kind {
-        FilesystemKind::Jffs2 => make_jffs2(library, board, geometry)?,
-        FilesystemKind::Ubifs => {
-            let sub = u64::from(geometry.sub_page_bytes).max(1);
-            // EC and VID header of 64 bytes each; behind them data begin at the next page.
-            let vid = sub.max(64).next_multiple_of(sub);
-            let data = (vid + 64).next_multiple_of(page.max(1));
-            let leb = peb.saturating_sub(data);
-            let io = page.max(8);
-            let lebs = peb_budget(geometry).available_lebs().max(1);
-            Point::new("mkfs and mount", "make UBI and UBIFS with the chip's page, sub-page and eraseblock")
-                .command("ubiformat /dev/mtd0")
-                .command("ubiattach -p /dev/mtd0")
-                .command("ubimkvol /dev/ubi0 -N root -m")
-                .command(format!("mkfs.ubifs -m {io} -e {leb} -c {lebs} -r FOLDER -o root.ubifs"))
-                .command("ubiupdatevol /dev/ubi0_0 root.ubifs")
-                .command("mount -t ubifs ubi0:root /mnt")
-                .rests_on(format!(
-                    "pages of {}, sub-pages of {}, eraseblocks of {}",
-                    size(page),
-                    size(sub),
-                    size(peb)
-                ))
-                .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
-                .rests_on(pebs_by_use(geometry))
-                .unless(
-                    "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
-                )
+    let sub = u64::from(geometry.sub_page_bytes).max(1);
+    // EC and VID header of 64 bytes each; behind them data begin at the next page.
+    let vid = sub.max(64).next_multiple_of(sub);
+    let data = (vid + 64).next_multiple_of(page.max(1));
+    let leb = peb.saturating_sub(data);
+    let io = page.max(8);
+    let lebs = peb_budget(geometry).available_lebs().max(1);
+    let what = "make UBI and UBIFS with the chip's page, sub-page and eraseblock";
+    Point::new("mkfs and mount", kernel_first(candidate) + what)
+        .command("ubiformat /dev/mtd0")
+        .command("ubiattach -p /dev/mtd0")
+        .command("ubimkvol /dev/ubi0 -N root -m")
+        .command(format!("mkfs.ubifs -m {io} -e {leb} -c {lebs} -r FOLDER -o root.ubifs"))
+        .command("ubiupdatevol /dev/ubi0_0 root.ubifs")
+        .command("mount -t ubifs ubi0:root /mnt")
+        .rests_on(format!(
+            "pages of {}, sub-pages of {}, eraseblocks of {}",
+            size(page),
+            size(sub),
+            size(peb)
+        ))
+        .rests_on(format!("LEBs of {}: headers take {}", size(leb), size(data)))
+        .rests_on(pebs_by_use(geometry))
+        .unless(
+            "the controller programs whole pages only: headers take a page each then, and LEBs are smaller",
+        )
+}
+
+fn make_point(kind: FilesystemKind, candidate: &Candidate) -> Point {
+    let point = match kind {
+        FilesystemKind::Jffs2 => make_jffs2(candidate),
+        FilesystemKind::Ubifs => make_ubifs(candidate),
+    };
+    match SECTORS.iter().find(|(_, kernel)| Some(*kernel) != candidate.kernel) {
+        Some((set, other)) if candidate.kernel.is_some() => {
+            point.unless(format!("the kernel has {other}: `--set {set}` has the advice for that"))
         }
-    })
+        _ => point,
+    }
 }
 
 /// Speed of writes and life of the flash.
 fn write_point(
     compared: &FsComparison,
     kind: FilesystemKind,
-    geometry: &Geometry,
-    config: &Config,
+    flash: &FlashLife,
+    chip: &ChipSpec,
     wish: &Wish,
-) -> Result<Point, Error> {
+) -> Point {
     let subject = if kind == FilesystemKind::Ubifs { Subject::Ubifs } else { Subject::Jffs2 };
     let row = |name: &str| compared.rows.iter().find(|row| row.subject == subject && row.name == name);
-    let Some(write) = row("write random 4 KiB") else {
-        let why =
-            compared.refused.iter().find(|refused| refused.subject == subject && refused.test == Test::Write);
-        let why = why.map_or("there is no figure of writing", |refused| refused.why.as_str());
-        return Ok(Point::new("speed and life", format!("not measured: {why}")));
-    };
-    let amplification = write.write_amplification.unwrap_or(1.0).max(0.01);
-    let facts = config.chip()?.facts();
-    let promised = facts.nand.map_or(0, |nand| nand.endurance_cycles);
-    let cycles = if promised > 0 { promised } else { 100_000 };
-    let bytes = geometry.size_bytes as f64 * cycles as f64 / amplification;
-    let life = match wish.write_bytes_per_day {
-        0 => "with 0 bytes a day nothing wears".to_owned(),
-        per_day => format!("{:.1} years at {} a day", bytes / per_day as f64 / 365.25, size(per_day)),
-    };
-    let read = row("read first")
-        .map_or_else(String::new, |read| format!(" and {:.2} {} for reads", read.value, read.unit));
-    let mut point = Point::new(
-        "speed and life",
-        format!(
-            "expect {:.2} {} for writes{read}; about {:.1} TB can be written, {life}",
-            write.value,
-            write.unit,
-            bytes / 1e12
+    let speed = match (row("write random 4 KiB"), row("read first")) {
+        (Some(write), Some(read)) => format!(
+            "expect {:.2} {} for writes and {:.2} {} for reads",
+            write.value, write.unit, read.value, read.unit
         ),
-    )
-    .rests_on(format!("{cycles} cycles{}", if promised > 0 { " as the part promises" } else { ", which is usual: the part states none" }))
-    .rests_on(format!("write amplification {amplification:.2} of random bytes in pieces of 4 KiB, and wear levelling over all of the partition"));
+        (Some(write), None) => format!("expect {:.2} {} for writes", write.value, write.unit),
+        (None, _) => {
+            let is_it = |refused: &&Refused| refused.subject == subject && refused.test == Test::Write;
+            let why = compared.refused.iter().find(is_it);
+            format!("speed is not measured: {}", why.map_or("no figure of writes", |refused| &refused.why))
+        }
+    };
+    let mut point = Point::new("speed and life", format!("{speed}; {}", life_in_words(flash, wish)))
+        .rests_on(format!("{} cycles {}", flash.endurance.cycles, flash.endurance.reason));
+    if flash.endurance.before > 0 {
+        point = point.rests_on(format!("{} of them are over before the first day", flash.endurance.before));
+    }
+    point = point.rests_on(flash.wear.in_words());
+    if let Some(years) = chip.promised_retention_years() {
+        point = point.rests_on(format!("the part promises {} of retention", measure(years.into(), "year")));
+    }
     if !compared.cpu_is_known {
         point = point.unless(
             "the CPU's time is known, which this setup does not state: reads and writes are slower by it",
         );
     }
-    Ok(point.unless(
-        "the data compress, which need less, or each small write is followed by fsync, which needs many times more",
-    ))
+    point.unless(
+        "the data compress, which wear less, or fsync follows each small write, which wears many times more",
+    )
 }
 
-/// Name of the ECC that the setup has: the code that it states, the chip's own, or as strong a one as its driver has chosen.
-fn own_ecc(config: &Config, chip: &Chip, geometry: &Geometry) -> Option<String> {
-    let (strength, step_bytes) = (geometry.ecc_strength, geometry.ecc_step_bytes);
-    let stated = config.extract::<String>("ecc.code").ok();
-    stated.or_else(|| match strength {
-        _ if chip.on_die => Some(format!("on-die {}/{}", chip.strength, chip.step_bytes)),
-        0 => None,
-        1 => Some(Code::Hamming { step_bytes }.to_string()),
-        _ => Some(Code::Bch { strength, step_bytes }.to_string()),
-    })
+/// Bytes that can be written, and the years that they last.
+fn life_in_words(flash: &FlashLife, wish: &Wish) -> String {
+    let bytes = flash.bytes();
+    if flash.endurance.left() == 0 {
+        return format!(
+            "no life can be promised: no cycle is left of the {} {}",
+            flash.endurance.cycles, flash.endurance.reason
+        );
+    }
+    format!("about {} can be written, {}", terabytes(bytes), life::in_words(bytes, wish.write_bytes_per_day))
 }
 
-/// The verdict on a code: also on one that is not on offer.
-fn verdict_on(code: &str, advice: &ecc::Advice) -> Option<Verdict> {
-    let is_it = |verdict: &&Verdict| verdict.code == code;
-    advice.codes.iter().find(is_it).cloned().or_else(|| {
-        let own = ecc::advise(advice.chip.clone(), advice.use_, &[code.parse::<Code>().ok()?]);
-        own.codes.iter().find(is_it).cloned()
-    })
+/// Bytes in TB, or in GB where these are few.
+fn terabytes(bytes: f64) -> String {
+    if bytes < 1e11 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.1} TB", bytes / 1e12) }
 }
 
 fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point> {
     let chip = Chip::of_config(config).ok()?;
-    let own = own_ecc(config, &chip, geometry);
-    let use_ = Use { years: wish.years, temperature_c: wish.temperature_c, ..Use::default() };
-    let advice = ecc::advise(chip, use_, &[]);
-    let chip = &advice.chip;
+    let own = ecc::own_verdict(config, geometry, wish.ecc_use()).ok()?;
+    let advice = ecc::advise(chip, wish.ecc_use(), &[]);
+    let (chip, use_) = (&advice.chip, &advice.use_);
     let rated = chip.endurance_cycles;
-    let verdict = own.as_deref().and_then(|own| verdict_on(own, &advice));
     let mut text = match &advice.needs {
         Some(code) => format!("{code} is the weakest code that holds for {rated} cycles"),
         None => format!(
@@ -515,7 +724,7 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             use_.years
         ),
     };
-    if let Some(own) = verdict.as_ref().filter(|own| !own.enough) {
+    if let Some(own) = own.as_ref().filter(|own| !own.enough) {
         let weaker = if advice.needs.is_some() { "is weaker: it " } else { "" };
         text += &format!("; the setup's own {} {weaker}holds for {} cycles", own.code, own.cycles);
     }
@@ -531,7 +740,7 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             chip.origin_of_errors()
         ));
     if let Some(own) = own {
-        point = point.rests_on(format!("the setup has {own}"));
+        point = point.rests_on(format!("the setup has {}", own.code));
     }
     Some(
         point.unless(
@@ -550,29 +759,19 @@ fn scrub_point(
     library: &Library,
     board: &Board,
     geometry: &Geometry,
-    kind: FilesystemKind,
+    (kind, flash): (FilesystemKind, &FlashLife),
     wish: &Wish,
 ) -> Result<Point, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
     let config = board.on_sample(library, bytes, geometry)?;
-    let share = bytes as f64 / geometry.size_bytes.max(1) as f64;
-    let chip = Chip::of_config(&config)?;
-    let ecc = own_ecc(&config, &chip, geometry).unwrap_or_else(|| "the setup's ECC".to_owned());
+    let own = ecc::own_verdict(&config, geometry, wish.ecc_use())?;
+    let ecc = own.map_or_else(|| "no ECC".to_owned(), |own| own.code);
     let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
     let mut point = Point::new("scrub", "");
     for scrub_days in periods {
-        let options = age::Options {
-            kind,
-            years: wish.years.max(0.1),
-            temperature_c: wish.temperature_c,
-            write_bytes_per_day: (wish.write_bytes_per_day as f64 * share) as u64,
-            fill_percent: 50,
-            scrub_days: *scrub_days,
-            chips: LIVES,
-            seed: wish.seed,
-        };
-        let report = match age::run(library, &config, &options, &|| ()) {
+        let options = wish.age_options(kind, *scrub_days);
+        let report = match age::run_with(library, &config, &options, flash, &|| ()) {
             Ok(report) => report,
             Err(Error::Config(error)) => return Err(error.into()),
             Err(error) => {
@@ -586,18 +785,18 @@ fn scrub_point(
             report.survived, wish.years, wish.temperature_c
         ));
         if report.survived == LIVES {
-            let most = report.lives.iter().map(|life| life.cycles.most).max().unwrap_or(0);
             point = point.rests_on(format!(
-                "{ecc} corrects, and {} a day wear a block by {most} cycles at most, of {} rated",
-                size(wish.write_bytes_per_day),
-                chip.endurance_cycles
+                "{ecc} corrects, and {} a day wear a block by {} cycles at most, of {} that it is good for",
+                life::in_units(wish.write_bytes_per_day),
+                report.wear.cycles_at_end,
+                report.wear.cycles
             ));
             point.advice = match scrub_days {
                 None => format!(
                     "{} needs no reading pass for {} years at {} a day: with so few cycles charge is lost too slowly",
                     name(kind),
                     wish.years,
-                    size(wish.write_bytes_per_day)
+                    life::in_units(wish.write_bytes_per_day)
                 ),
                 Some(days) => format!(
                     "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
@@ -631,7 +830,14 @@ mod tests {
             rig::wire(&library, config, options).unwrap().device.geometry().clone()
         };
         let geometry = wired(&board.on_partition(&library, 64 << 20).unwrap());
-        let point = make_point(&library, &board, FilesystemKind::Ubifs, &geometry).unwrap();
+        let candidate = Candidate {
+            config: board.config(&library, &[]).unwrap(),
+            board: board.clone(),
+            geometry: geometry.clone(),
+            compared: Vec::new(),
+            kernel: None,
+        };
+        let point = make_point(FilesystemKind::Ubifs, &candidate);
         let kept = "512 PEBs of a chip with 2048, of which 40 are kept for bad blocks and 4 for UBI itself";
         assert!(point.rests_on.iter().any(|line| line == kept), "{point:?}");
         assert!(point.commands.iter().any(|command| command.contains(" -c 468 ")), "{point:?}");
@@ -673,11 +879,12 @@ mod tests {
             "{none:?}"
         );
         assert!(none.advice.contains("; the setup's own on-die "), "{none:?}");
-        let scrub = scrub_point(&library, &board, &geometry, FilesystemKind::Ubifs, &wish).unwrap();
-        assert!(
-            scrub.rests_on.iter().any(|on| on.starts_with("on-die ") && on.ends_with(" rated")),
-            "{scrub:?}"
-        );
+        let config = board.config(&library, &[]).unwrap();
+        let kind = FilesystemKind::Ubifs;
+        let flash = age::flash_life(&library, &config, &wish.age_options(kind, None)).unwrap();
+        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wish).unwrap();
+        let worn = format!("wear a block by {} cycles at most", flash.cycles_after(10.0, BYTES_PER_DAY));
+        assert!(scrub.rests_on.iter().any(|on| on.starts_with("on-die ") && on.contains(&worn)), "{scrub:?}");
         assert!(scrub.advice.contains("at 10 MiB a day"), "{scrub:?}");
     }
 

@@ -32,8 +32,10 @@ pub struct Cell {
     pub workload: String,
     /// Time that the card works on the requests, in us.
     pub time_us: f64,
-    /// This time over that of the fastest filesystem on the same card under the same workload.
+    /// This time over that of the fastest ranked filesystem on the same card under the same workload.
     pub relative_time: f64,
+    /// False when the trace lacks work that the filesystem does in use ([`ShippedTrace::is_complete`]), and there are others.
+    pub is_ranked: bool,
     /// Longest time of a request, in us.
     pub longest_us: f64,
     /// Bytes programmed over bytes written.
@@ -97,6 +99,9 @@ pub fn compare(
             .map_err(|error| error.within(format!("{} on {}", trace.name(), card.name)))
     });
     let mut cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+    if traces.iter().all(|trace| !trace.is_complete()) {
+        cells.iter_mut().for_each(|cell| cell.is_ranked = true);
+    }
     relate(&mut cells);
     let remarks = remarks(traces);
     let cards = cards.iter().map(|card| advise(&card.name, card.card.is_sound(), &cells)).collect();
@@ -110,7 +115,7 @@ fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
     ];
     if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
         remarks.push(
-            "NILFS2 ran without its cleaner, which writes more once the card is full: `card run` can start it."
+            "NILFS2 is not ranked: its traces ran without its cleaner, which copies live blocks out of old segments and writes many times more: `card run --nilfs-cleaner` starts it."
                 .to_owned(),
         );
     }
@@ -130,6 +135,7 @@ fn cell(card: &NamedCard, trace: &ShippedTrace, state: CardState, seed: u64) -> 
         workload: trace.workload.to_owned(),
         time_us: played.account.time_us,
         relative_time: 1.0,
+        is_ranked: trace.is_complete(),
         longest_us: played.account.latency.max_us,
         write_amplification: played.account.write_amplification,
         erases: played.account.erases,
@@ -146,15 +152,16 @@ fn relate(cells: &mut [Cell]) {
         .map(|cell| {
             let rivals =
                 cells.iter().filter(|other| (&other.card, &other.workload) == (&cell.card, &cell.workload));
-            rivals.map(|other| other.time_us).fold(f64::INFINITY, f64::min)
+            rivals.filter(|other| other.is_ranked).map(|other| other.time_us).fold(f64::INFINITY, f64::min)
         })
         .collect();
     for (cell, fastest) in cells.iter_mut().zip(times) {
-        cell.relative_time = if fastest > 0.0 { cell.time_us / fastest } else { 1.0 };
+        let is_known = fastest > 0.0 && fastest.is_finite();
+        cell.relative_time = if is_known { cell.time_us / fastest } else { 1.0 };
     }
 }
 
-/// Filesystems of a card, the fastest first; of equal ones, the first in the traces.
+/// Ranked filesystems of a card, the fastest first; of equal ones, the first in the traces.
 fn scores(cells: &[&Cell]) -> Vec<Score> {
     let mut names: Vec<&str> = Vec::new();
     for cell in cells {
@@ -182,12 +189,12 @@ fn scores(cells: &[&Cell]) -> Vec<Score> {
 const EQUAL: f64 = 0.05;
 
 fn advise(card: &str, is_sound: bool, cells: &[Cell]) -> CardAdvice {
-    let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card).collect();
+    let own: Vec<&Cell> = cells.iter().filter(|cell| cell.card == card && cell.is_ranked).collect();
     let filesystems = scores(&own);
     let failed: u64 = own.iter().map(|cell| cell.failed).sum();
     let mut advice = match &filesystems[..] {
         [] => String::new(),
-        [only] => format!("{} alone was compared.", only.filesystem),
+        [only] => format!("{} alone was ranked.", only.filesystem),
         [best, others @ ..] => format!("{}{}", verdict(best, others), exceptions(best, &own)),
     };
     if failed > 0 {
@@ -242,6 +249,7 @@ mod tests {
             workload: workload.to_owned(),
             time_us,
             relative_time: 0.0,
+            is_ranked: true,
             longest_us: 0.0,
             write_amplification: 1.0,
             erases: 0,
@@ -267,6 +275,6 @@ mod tests {
         );
         let equal = [("a", "x", 100.0), ("b", "x", 102.0)];
         assert_eq!(advice(&equal), "Any filesystem will do: a or b differ by less than 5 %.");
-        assert_eq!(advice(&[("a", "x", 1.0)]), "a alone was compared.");
+        assert_eq!(advice(&[("a", "x", 1.0)]), "a alone was ranked.");
     }
 }

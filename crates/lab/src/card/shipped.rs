@@ -70,6 +70,11 @@ fn of_line(line: &'static str) -> Option<ShippedTrace> {
 }
 
 impl ShippedTrace {
+    /// False when the trace lacks work that the filesystem does in use: those of NILFS2 are without its cleaner, which copies live blocks out of old segments.
+    pub fn is_complete(&self) -> bool {
+        self.filesystem != "nilfs2"
+    }
+
     /// Filesystem and workload, joined by `-`.
     pub fn name(&self) -> String {
         format!("{}-{}", self.filesystem, self.workload)

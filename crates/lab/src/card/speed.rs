@@ -14,7 +14,7 @@ use serde::Serialize;
 /// Options of a measurement.
 #[derive(Clone, Debug)]
 pub struct CardSpeedOptions {
-    /// Most requests of a test.
+    /// Most requests of a window of a test. Writes go on for more windows until their speed is steady.
     pub requests: u32,
     /// Sizes of requests in bytes, multiples of 512.
     pub sizes: Vec<u64>,
@@ -27,6 +27,12 @@ pub const REQUESTS_MAX: u32 = 10_000_000;
 
 /// Largest request in bytes: what a host asks an SD card for at once.
 pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
+
+/// Most bytes that a test writes until its speed is steady, or two windows where these are larger.
+const STEADY_BYTES_MAX: u64 = 256 << 20;
+
+/// Share by which the speed of two windows may differ in the steady state, and of a window's bytes that may go into blocks that were unused.
+const STEADY: f64 = 0.1;
 
 /// Most sectors that a sequential test goes over: 64 MiB.
 const SEQUENTIAL_SECTORS: u64 = 1 << 17;
@@ -45,8 +51,10 @@ pub struct CardTest {
     pub access: &'static str,
     /// Bytes of a request.
     pub request_bytes: u64,
-    /// Number of requests.
+    /// Number of requests in the window that counts: the last one.
     pub requests: u64,
+    /// False when writes have not reached the steady state: their speed still changes, or they go into a cache or free blocks that will be used up.
+    pub is_steady: bool,
     /// Megabytes (10^6) a second, with the flush after writes.
     pub mb_s: f64,
     /// Requests a second, with the flush after writes.
@@ -270,6 +278,12 @@ struct Pattern {
     bytes: u64,
 }
 
+impl Pattern {
+    const fn sectors(&self) -> u64 {
+        self.bytes / SECTOR_BYTES as u64
+    }
+}
+
 impl Bench {
     fn new(spec: &CardSpec, state: CardState, options: &CardSpeedOptions) -> Result<Self, Error> {
         let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
@@ -341,21 +355,56 @@ impl Bench {
         Ok(())
     }
 
+    /// A test: a window of requests, and of writes more windows, each as long as all before, until the speed is steady or too much is written.
     fn run(&mut self, pattern: Pattern) -> Result<CardTest, BlockError> {
-        let before = self.before();
-        let sectors = pattern.bytes / SECTOR_BYTES as u64;
-        // Past the FAT area, at the beginning of an allocation unit, inside what a used card has written.
-        let first = (self.card.capacity() / 4).next_multiple_of(self.au_sectors) % self.card.capacity();
-        let room = (self.card.capacity() - first).min(SEQUENTIAL_SECTORS);
-        let requests = match pattern.is_random {
+        let first = match pattern.is_random {
             true => u64::from(self.options.requests),
-            false => (room / sectors).min(u64::from(self.options.requests)),
+            false => (self.sequential_sectors() / pattern.sectors()).min(u64::from(self.options.requests)),
         };
+        let most = (STEADY_BYTES_MAX / pattern.bytes).max(2 * first);
+        let (mut done, mut window) = (first, self.window(pattern, 0, first)?);
+        // Without a write there is nothing that could be used up.
+        while pattern.is_write && 2 * done <= most {
+            let unused = self.card.device().unused_bytes();
+            if unused > (most - done) * pattern.bytes {
+                break;
+            }
+            let next = self.window(pattern, done, done)?;
+            let filled = unused.saturating_sub(self.card.device().unused_bytes());
+            let written = done * pattern.bytes;
+            // In a window of several blocks, whether one more of them is begun is chance.
+            let au_bytes = self.au_sectors * SECTOR_BYTES as u64;
+            let chance = if written >= 4 * au_bytes { au_bytes } else { 0 };
+            let is_cleaning = filled as f64 <= (STEADY * written as f64).max(chance as f64);
+            let is_steady = is_cleaning && (next.mb_s / window.mb_s - 1.0).abs() <= STEADY;
+            (done, window) = (2 * done, CardTest { is_steady, ..next });
+            if is_steady {
+                break;
+            }
+        }
+        Ok(window)
+    }
+
+    /// Sectors that a sequential test goes over.
+    fn sequential_sectors(&self) -> u64 {
+        (self.card.capacity() - self.sequential_start()).min(SEQUENTIAL_SECTORS)
+    }
+
+    /// First sector of a sequential test: past the FAT area, at the beginning of an allocation unit, inside what a used card has written.
+    fn sequential_start(&self) -> u64 {
+        (self.card.capacity() / 4).next_multiple_of(self.au_sectors) % self.card.capacity()
+    }
+
+    /// Requests of a test after `done` others. Sequential ones begin again at the end of their sectors.
+    fn window(&mut self, pattern: Pattern, done: u64, requests: u64) -> Result<CardTest, BlockError> {
+        let before = self.before();
+        let sectors = pattern.sectors();
+        let (start, in_order) = (self.sequential_start(), (self.sequential_sectors() / sectors).max(1));
         let mut latencies = Vec::with_capacity(requests as usize);
-        for request in 0..requests {
+        for request in done..done + requests {
             let lba = match pattern.is_random {
                 true => self.chance.bits() % (self.card.capacity() / sectors) * sectors,
-                false => first + request * sectors,
+                false => start + request % in_order * sectors,
             };
             let bytes = pattern.bytes;
             latencies.push(if pattern.is_write { self.write(lba, bytes)? } else { self.read(lba, bytes)? });
@@ -381,6 +430,7 @@ impl Bench {
             access: if pattern.is_random { "random" } else { "sequential" },
             request_bytes: pattern.bytes,
             requests,
+            is_steady: !pattern.is_write,
             mb_s: (requests * pattern.bytes) as f64 / seconds / 1e6,
             iops: requests as f64 / seconds,
             latency: Latencies::of(latencies),

@@ -5,7 +5,7 @@ use super::{FsComparison, Row, Subject, Test};
 use floatgate_mtd::size::text as size;
 
 /// Share of what JFFS2 leaves for files from which UBIFS is advised: below it, UBI and UBIFS keep too much of the flash for themselves.
-const SPACE_SHARE: f64 = 0.75;
+pub(crate) const SPACE_SHARE: f64 = 0.75;
 
 /// Rows that [`choice`] looks at.
 pub(super) const FREE: &str = "free after mkfs";

@@ -11,8 +11,10 @@ pub mod own;
 mod raw;
 
 pub use advice::Choice;
+pub(crate) use advice::SPACE_SHARE;
 pub(crate) use by_size::comparisons;
 pub use by_size::{BySize, SizeRow, by_size};
+pub(crate) use mounted::{file_bytes, read_file, write_file};
 
 use crate::config::{Config, Library};
 use crate::cpu::Cpu;
@@ -419,13 +421,13 @@ const SPACE_ROWS: [&str; 2] = ["free", "file"];
 const PIECES: [(u64, &str); 3] = [(4 << 10, "4 KiB"), (64 << 10, "64 KiB"), (1 << 20, "1 MiB")];
 
 /// Random bytes.
-const RANDOM: &str = "random";
+pub(crate) const RANDOM: &str = "random";
 
 /// Data that are written.
 const DATA: [&str; 2] = [RANDOM, "zeros"];
 
 /// A MiB of one kind, from which files are written over and over.
-fn data(name: &str) -> Vec<u8> {
+pub(crate) fn data(name: &str) -> Vec<u8> {
     match name {
         RANDOM => crate::speed::pattern(MIB),
         "text" => text(),

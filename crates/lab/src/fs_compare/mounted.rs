@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
 use crate::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
-use floatgate_mtd::{Instant, Mtd as _, Nanos};
+use floatgate_mtd::{Instant, Mtd as _};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
 
 /// A filesystem and how it is mounted.
@@ -116,13 +116,8 @@ impl Mounting<'_> {
             return Err(Error::asked(why, machine::TOO_SMALL));
         }
         let made = self.how.make(flash, now);
-        let mut fs = made.map_err(|why| Error::asked(why, self.how.advice()))?;
-        // As after `flash_erase -j`: a JFFS2 erases what has no clean marker in the background.
-        fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
-        let before = fs.device().operations();
-        let mut vfs = Vfs::new(fs, self.bench.cpu, self.bench.page_cache, before);
-        vfs.sync().map_err(machine::failed("sync"))?;
-        Ok(vfs)
+        let fs = made.map_err(|why| Error::asked(why, self.how.advice()))?;
+        Vfs::on_new(fs, self.bench.cpu, self.bench.page_cache).map_err(machine::failed("sync"))
     }
 
     /// Unmounts and mounts again: nothing is in memory.
@@ -152,14 +147,8 @@ impl Mounting<'_> {
         }
     }
 
-    /// Bytes of the file that is written: those asked for, or half of what is free.
-    fn file_bytes(&self, vfs: &Vfs) -> u64 {
-        let free = vfs.space().available_blocks * 4096;
-        self.bench.options.bytes.min((free / 2).max(4096))
-    }
-
     fn write_row(&self, empty: &Vfs, name: &str, what: &str, piece: u64) -> Result<Row, Error> {
-        let (mut vfs, bytes) = (empty.clone(), self.file_bytes(empty));
+        let (mut vfs, bytes) = (empty.clone(), file_bytes(empty, self.bench.options.bytes));
         let from = vfs.moment();
         let returned = write_file(&mut vfs, b"file", bytes, &data(what), piece);
         let returned = returned.map_err(machine::failed(name))?;
@@ -182,7 +171,7 @@ impl Mounting<'_> {
 
     fn reads(&self) -> Result<Vec<Row>, Error> {
         let mut vfs = self.new_fs()?;
-        let bytes = self.file_bytes(&vfs);
+        let bytes = file_bytes(&vfs, self.bench.options.bytes);
         let piece = 64 << 10;
         write_file(&mut vfs, b"file", bytes, &data(RANDOM), piece)
             .map_err(machine::failed("writing the file to read"))?;
@@ -285,7 +274,7 @@ impl Mounting<'_> {
     fn syncs(&self) -> Result<Vec<Row>, Error> {
         let empty = self.new_fs()?;
         let content = data(RANDOM);
-        let bytes = SYNC_FILE.min(self.file_bytes(&empty));
+        let bytes = SYNC_FILE.min(file_bytes(&empty, self.bench.options.bytes));
         let mut rows = Vec::new();
         for name in ["sync: none", "sync: fsync at the end", "sync: fsync after each write"] {
             let (mut vfs, from) = (empty.clone(), empty.moment());
@@ -363,6 +352,12 @@ impl Mounting<'_> {
     }
 }
 
+/// Bytes of the file that is written on an empty filesystem: those asked for, or half of what is free.
+pub(crate) fn file_bytes(empty: &Vfs, asked: u64) -> u64 {
+    let free = empty.space().available_blocks * 4096;
+    asked.min((free / 2).max(4096))
+}
+
 /// Writes a file in pieces; its inode.
 fn write_pieces(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u64) -> FsResult<u32> {
     let root = vfs.fs().root();
@@ -382,7 +377,13 @@ fn write_all(vfs: &mut Vfs, inode: u32, bytes: u64, content: &[u8], piece: u64) 
 }
 
 /// Writes a file in pieces and brings it to flash (`dd conv=fsync`); the time before that.
-fn write_file(vfs: &mut Vfs, name: &[u8], bytes: u64, content: &[u8], piece: u64) -> FsResult<Instant> {
+pub(crate) fn write_file(
+    vfs: &mut Vfs,
+    name: &[u8],
+    bytes: u64,
+    content: &[u8],
+    piece: u64,
+) -> FsResult<Instant> {
     let inode = write_pieces(vfs, name, bytes, content, piece)?;
     let returned = vfs.moment().now;
     vfs.fsync(inode)?;
@@ -418,14 +419,15 @@ fn first_answer(mut vfs: Vfs) -> FsResult<Option<Moment>> {
     }
 }
 
-fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<()> {
+/// Reads a file in pieces; the number of reads that gave bytes.
+pub(crate) fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<u64> {
     let root = vfs.fs().root();
     let inode = vfs.call(|fs| fs.lookup(root, name))?;
-    let (mut buf, mut at) = (vec![0; piece], 0);
+    let (mut buf, mut at, mut calls) = (vec![0; piece], 0, 0);
     loop {
         match vfs.read(inode, at, &mut buf)? {
-            0 => return Ok(()),
-            read => at += read as u64,
+            0 => return Ok(calls),
+            read => (at, calls) = (at + read as u64, calls + 1),
         }
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod period;
 pub(crate) mod train;
 pub(crate) mod turns;
 
-use crate::answer::{Answer, Answers, Value};
+use crate::answer::{Answer, Answers, Value, not_stated};
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::{deviation, median, quantile};
 use std::collections::BTreeMap;
@@ -81,6 +81,8 @@ fn of_times(samples: &Samples) -> Answers {
         noise: noise(samples),
         capacity: real.capacity,
         fake: real.fake,
+        life_used: not_stated("%"),
+        spare_blocks: not_stated(""),
     }
 }
 

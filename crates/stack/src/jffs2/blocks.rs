@@ -88,6 +88,8 @@ pub(super) struct Blocks {
     free: VecDeque<u32>,
     to_erase: VecDeque<u32>,
     pub(super) open: Option<u32>,
+    /// Number of times that an eraseblock became the open one since the mount.
+    pub(super) opened: u64,
     /// The eraseblock that is to be opened next, once it is erased.
     first: Option<u32>,
     totals: Totals,
@@ -108,6 +110,7 @@ impl Blocks {
             free: VecDeque::new(),
             to_erase: VecDeque::new(),
             open: None,
+            opened: 0,
             first: None,
             totals: Totals::default(),
             very_dirty: 0,
@@ -315,6 +318,7 @@ impl Blocks {
         self.free.retain(|other| *other != next);
         self.change(next, |block| block.state = State::Open);
         self.open = Some(next);
+        self.opened += 1;
         true
     }
 

@@ -406,6 +406,11 @@ impl Jffs2<dyn Mtd> {
         self.blocks.list.iter().filter(|block| block.state == State::Bad).count() as u32
     }
 
+    /// Number of times that writing went on in another eraseblock since the mount.
+    pub const fn opened_eraseblocks(&self) -> u64 {
+        self.blocks.opened
+    }
+
     /// Number of nodes of each eraseblock, obsolete ones included.
     pub fn nodes_by_eraseblock(&self) -> impl Iterator<Item = u64> + '_ {
         self.blocks.list.iter().map(|block| block.nodes.len() as u64)

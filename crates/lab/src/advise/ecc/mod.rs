@@ -14,6 +14,7 @@ use crate::error::Error;
 use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
 use floatgate_device::nand::NandFacts;
 use floatgate_ecc::Code;
+use floatgate_mtd::Geometry;
 use serde::Serialize;
 
 /// Use of a chip: years, temperature and reads before the data are read.
@@ -287,6 +288,24 @@ pub fn advise(chip: Chip, use_: Use, also: &[Code]) -> Advice {
     let fitting: Vec<Choice> = options.into_iter().filter(|option| option.fits(&chip)).collect();
     let series = table::all(&chip, &use_, &fitting);
     Advice { chip, use_, needs, codes, series }
+}
+
+/// Verdict on the ECC that a setup has: the code that it states, the chip's own, or as strong a one as its driver has chosen. None without ECC.
+///
+/// # Errors
+/// Values that are wrong; a NOR, which needs no ECC.
+pub(crate) fn own_verdict(config: &Config, geometry: &Geometry, use_: Use) -> Result<Option<Verdict>, Error> {
+    let chip = Chip::of_config(config)?;
+    let stated = config.extract::<String>("ecc.code").ok().and_then(|code| code.parse::<Code>().ok());
+    let (strength, step_bytes) = (geometry.ecc_strength, geometry.ecc_step_bytes);
+    let own = match (stated, strength) {
+        (Some(code), _) => Choice::of(code),
+        _ if chip.on_die => Choice::on_die(chip.strength, chip.step_bytes),
+        (None, 0) => return Ok(None),
+        (None, 1) => Choice::of(Code::Hamming { step_bytes }),
+        (None, _) => Choice::of(Code::Bch { strength, step_bytes }),
+    };
+    Ok(Some(verdict(&own, &chip, &use_)))
 }
 
 fn tolerated(option: &Choice, use_: &Use) -> f64 {

@@ -1,0 +1,267 @@
+//! The life of raw flash: the cycles for which a block is good, and how what programs write uses them up.
+//!
+//! `advise`, its scrub period and `age` take both from here, so that a board has one life.
+
+use crate::advise::ecc::{self, Chip, Use};
+use crate::config::Config;
+use crate::config::Library;
+use crate::error::Error;
+use crate::machine::{self, FileCompression, Filesystem, FilesystemKind};
+use crate::page_cache::PAGE;
+use crate::rig::{self, RigOptions};
+use crate::speed::pattern;
+use floatgate_device::cells::CellsProfile;
+use floatgate_image::words::measure;
+use floatgate_media::ubifs::ROOT_INODE;
+use floatgate_mtd::Geometry;
+use floatgate_mtd::size::text as size;
+use floatgate_stack::fs::{NewFile, NewKind};
+use serde::Serialize;
+
+/// Days of a year.
+pub(crate) const DAYS_PER_YEAR: f64 = 365.25;
+
+/// Years beyond which wear is not what ends a device.
+pub const YEARS_MAX: f64 = 100.0;
+
+/// Years until so many bytes are written; none where nothing is written, or where it takes more than [`YEARS_MAX`].
+pub fn years(bytes: f64, bytes_per_day: u64) -> Option<f64> {
+    let years = bytes / bytes_per_day as f64 / DAYS_PER_YEAR;
+    Some(years).filter(|years| *years <= YEARS_MAX)
+}
+
+/// Bytes as they were most likely given: decimal where that is a whole number of MB.
+pub fn in_units(bytes: u64) -> String {
+    let whole = |unit: u64| bytes >= unit && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20);
+    match bytes {
+        _ if whole(1_000_000_000) => format!("{} GB", bytes / 1_000_000_000),
+        _ if whole(1_000_000) => format!("{} MB", bytes / 1_000_000),
+        _ => size(bytes),
+    }
+}
+
+/// The years of [`years`] in words, which follow "so many bytes can be written, ".
+pub fn in_words(bytes: f64, bytes_per_day: u64) -> String {
+    let pace = format!("at {} a day", in_units(bytes_per_day));
+    match years(bytes, bytes_per_day) {
+        _ if bytes_per_day == 0 => "and with 0 bytes a day nothing wears".to_owned(),
+        Some(years) => format!("{years:.1} years {pace}"),
+        None => format!("more than {YEARS_MAX} years {pace}: wear is not the limit"),
+    }
+}
+
+/// Erase cycles for which a block is good.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Endurance {
+    /// Cycles, from a new block on.
+    pub cycles: u64,
+    /// Cycles that the blocks have before the first day.
+    pub before: u64,
+    /// Origin of the cycles, in words that follow their number.
+    pub reason: String,
+}
+
+impl Endurance {
+    /// Cycles of the blocks of a setup: those that the part promises, or fewer where its ECC corrects no more in this use.
+    ///
+    /// # Errors
+    /// A wrong value.
+    pub fn of_config(config: &Config, geometry: &Geometry, use_: Use) -> Result<Self, Error> {
+        let chip = config.chip()?;
+        let is_nand = chip.kind().is_nand();
+        // Cells of NOR have no history here.
+        let before =
+            if is_nand { config.extract_or_default::<CellsProfile>("cells")?.cycles.into() } else { 0 };
+        let promised = match chip.promised_cycles() {
+            Some(cycles) => cycles,
+            None if is_nand => Chip::of_config(config)?.endurance_cycles,
+            None => USUAL_NOR_CYCLES,
+        };
+        let is_promised = chip.promised_cycles().is_some();
+        let own = if is_nand { ecc::own_verdict(config, geometry, use_)? } else { None };
+        Ok(match own.filter(|own| own.cycles < promised) {
+            None if is_promised => {
+                Self { cycles: promised, before, reason: "as the part promises".to_owned() }
+            }
+            None => {
+                Self { cycles: promised, before, reason: "which is usual: the part states none".to_owned() }
+            }
+            Some(own) => Self {
+                cycles: own.cycles,
+                before,
+                reason: format!(
+                    "up to which the setup's own {} holds data for {} at {} C; {} {promised}",
+                    own.code,
+                    measure(use_.years, "year"),
+                    use_.temperature_c,
+                    if is_promised { "the part promises" } else { "usual are" }
+                ),
+            },
+        })
+    }
+
+    /// Cycles that are left.
+    pub const fn left(&self) -> u64 {
+        self.cycles.saturating_sub(self.before)
+    }
+}
+
+/// Cycles that data sheets of NOR promise.
+const USUAL_NOR_CYCLES: u64 = 100_000;
+
+/// Difference of erase cycles from which UBI moves what stays (Linux: `UBI_WL_THRESHOLD`).
+pub(crate) const WEAR_THRESHOLD: f64 = 4096.0;
+
+/// Wear of a partition by what programs write to its filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Wear {
+    /// Erasures for each byte that programs write.
+    pub erasures_per_byte: f64,
+    /// Good eraseblocks that hold no file that stays.
+    pub changing: u32,
+    /// Good eraseblocks.
+    pub blocks: u32,
+}
+
+/// Bytes of the file that is written over, at most, and its part of what is free: old and new content and what waits for garbage collection have room.
+pub(crate) const HOT: u64 = 256 << 10;
+const HOT_PART: u64 = 8;
+
+/// Bytes of the file that is written over where files that stay take `stays` of `available` bytes.
+pub(crate) fn hot_bytes(available: u64, stays: u64) -> u64 {
+    (available.saturating_sub(stays) / HOT_PART / PAGE * PAGE).clamp(PAGE, HOT)
+}
+
+/// Bytes that are written to measure the wear, and eraseblocks that they fill at least: several commits of the largest journal of UBIFS.
+const WRITTEN: u64 = 16 << 20;
+const WRITTEN_BLOCKS: u64 = 32;
+
+impl Wear {
+    /// Writes a file over and over on a new filesystem, with `fsync` each time, and counts the eraseblocks that this takes. Files that stay are not written:
+    /// they take `fill_percent` of the free space, and their eraseblocks are not put into use again.
+    ///
+    /// # Errors
+    /// The setup is wrong, or the filesystem cannot be made on it.
+    pub fn measure(
+        library: &Library,
+        config: &Config,
+        kind: FilesystemKind,
+        fill_percent: u32,
+    ) -> Result<Self, Error> {
+        const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
+        let rig = rig::wire(library, config, RigOptions::default())?;
+        // Random bytes do not compress; nobody needs to try.
+        let own = Filesystem { kind, compression: FileCompression::None, ..Filesystem::of_setup(config)? };
+        let mut fs = machine::make(rig, &own.layers()?)?;
+        let geometry = fs.device().geometry();
+        let (chip_blocks, erase_bytes) = (geometry.blocks(), u64::from(geometry.erase_bytes));
+        let available = fs.space().available_blocks * PAGE;
+        let stays = available / 100 * u64::from(fill_percent);
+        let (_, leb_bytes) = fs.eraseblocks();
+        let blocks = chip_blocks.saturating_sub(fs.census().bad).max(1);
+        let held = u32::try_from(stays.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
+        let content = pattern(hot_bytes(available, stays) as usize);
+        let failed = machine::failed("writing a file over");
+        let inode = fs.create(ROOT_INODE, b"changes", &REGULAR).map_err(&failed)?;
+        let (before, mut written) = (fs.eraseblocks_used(), 0_u64);
+        while written < WRITTEN.max(WRITTEN_BLOCKS * erase_bytes) {
+            fs.write(inode, 0, &content).map_err(&failed)?;
+            fs.fsync(inode).map_err(&failed)?;
+            written += content.len() as u64;
+        }
+        let used = fs.eraseblocks_used() - before;
+        Ok(Self {
+            erasures_per_byte: used.max(1) as f64 / written as f64,
+            changing: blocks.saturating_sub(held).max(1),
+            blocks,
+        })
+    }
+
+    /// Erase cycles of the most worn block after programs have written so many bytes. Blocks that hold no file that stays wear first; from a
+    /// difference of `UBI_WL_THRESHOLD` cycles on all wear alike.
+    pub fn cycles(&self, bytes: f64) -> f64 {
+        let erasures = bytes * self.erasures_per_byte;
+        let changing = f64::from(self.changing);
+        let apart = (erasures / changing).min(WEAR_THRESHOLD);
+        apart + (erasures - apart * changing) / f64::from(self.blocks)
+    }
+
+    /// Bytes that programs can write until the most worn block has so many cycles.
+    pub fn bytes(&self, cycles: f64) -> f64 {
+        let apart = cycles.min(WEAR_THRESHOLD);
+        let erasures = apart * f64::from(self.changing) + (cycles - apart) * f64::from(self.blocks);
+        erasures / self.erasures_per_byte
+    }
+
+    /// True when all blocks wear alike after so many cycles of the most worn one.
+    pub(crate) fn is_levelled(cycles: f64) -> bool {
+        cycles >= WEAR_THRESHOLD
+    }
+
+    /// The wear in words.
+    pub fn in_words(&self) -> String {
+        format!(
+            "an erasure for each {} that programs write in pieces of {} with fsync, on the {} of {} eraseblocks that hold no file that stays, and on all of them once wear levelling moves these ({WEAR_THRESHOLD} cycles)",
+            size((1.0 / self.erasures_per_byte) as u64 / 1024 * 1024),
+            size(HOT),
+            self.changing,
+            self.blocks
+        )
+    }
+}
+
+/// Life of the flash of a setup.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlashLife {
+    /// Cycles for which a block is good.
+    pub endurance: Endurance,
+    /// Wear by what programs write.
+    pub wear: Wear,
+}
+
+impl FlashLife {
+    /// Bytes that programs can write before the most worn block has all its cycles.
+    pub fn bytes(&self) -> f64 {
+        self.wear.bytes(self.endurance.left() as f64)
+    }
+
+    /// Years at so many bytes a day; none beyond [`YEARS_MAX`].
+    pub fn years(&self, bytes_per_day: u64) -> Option<f64> {
+        years(self.bytes(), bytes_per_day)
+    }
+
+    /// Erase cycles of the most worn block after some years, those from before included.
+    pub fn cycles_after(&self, years: f64, bytes_per_day: u64) -> u64 {
+        let worn = self.wear.cycles(years * DAYS_PER_YEAR * bytes_per_day as f64);
+        self.endurance.before + worn.round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_and_cycles_are_inverse() {
+        let wear = Wear { erasures_per_byte: 1e-5, changing: 300, blocks: 1000 };
+        for cycles in [1.0, 4095.0, 4096.0, 5000.0, 100_000.0] {
+            let back = wear.cycles(wear.bytes(cycles));
+            assert!((back / cycles - 1.0).abs() < 1e-9, "{cycles}: {back}");
+        }
+        // Only the blocks that change wear at first.
+        assert!((wear.cycles(3e7) - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn more_than_a_hundred_years_are_not_counted() {
+        let day = 1_u64 << 20;
+        let bytes = |years: f64| years * DAYS_PER_YEAR * day as f64;
+        assert_eq!(in_words(bytes(21.0), day), "21.0 years at 1 MiB a day");
+        assert_eq!(
+            in_words(bytes(24_114.0), day),
+            "more than 100 years at 1 MiB a day: wear is not the limit"
+        );
+        assert_eq!(years(bytes(100.5), day), None);
+        assert_eq!(in_words(1e12, 0), "and with 0 bytes a day nothing wears");
+    }
+}
