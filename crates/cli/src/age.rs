@@ -177,13 +177,18 @@ fn text(runs: &[Report], args: &Args) -> String {
             },
             |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
         );
-        let [low, high] = run.probability;
+        let chips = run.lives.len();
+        let probability = match run.probability {
+            Some([low, high]) => format!("; probability {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0),
+            None if chips > 1 => {
+                "; no difference between chips shows, so that no probability follows".to_owned()
+            }
+            None => String::new(),
+        };
         text += &format!(
-            "\n{scrub}: {} of {} survive; probability {:.0} to {:.0} % (95 %)\n",
+            "\n{scrub}: {} of {} survive{probability}\n",
             run.survived,
-            crate::common::count(args.chips as usize, "chip"),
-            low * 100.0,
-            high * 100.0
+            crate::common::count(chips, "chip")
         );
         let mut table = Table::new([
             "seed",
@@ -196,11 +201,18 @@ fn text(runs: &[Report], args: &Args) -> String {
             "what fails",
         ])
         .numbers(0..7);
-        for life in &run.lives {
+        // Of chips that live alike, one row has all.
+        let shown =
+            if run.probability.is_some() { &run.lives[..] } else { &run.lives[..run.lives.len().min(1)] };
+        for life in shown {
+            let seed = match run.lives.last() {
+                Some(last) if shown.len() < chips => format!("{} to {}", life.seed, last.seed),
+                _ => life.seed.to_string(),
+            };
             let after =
                 life.failed_after_years.map_or_else(|| "-".to_owned(), |years| format!("{years:.1} years"));
             table.row([
-                life.seed.to_string(),
+                seed,
                 after,
                 life.moved.to_string(),
                 life.bad_blocks.to_string(),

@@ -91,8 +91,9 @@ pub struct Report {
     pub rated_cycles: Option<u64>,
     /// Chips on which nothing failed.
     pub survived: u32,
-    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %).
-    pub probability: [f64; 2],
+    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none where all chips live alike, which shows nothing of how chips
+    /// differ.
+    pub probability: Option<[f64; 2]>,
     /// The lives.
     pub lives: Vec<Life>,
 }
@@ -157,9 +158,14 @@ pub fn run(
         cycles_before: lives.first().map_or(0, |life| life.cycles_before),
         rated_cycles,
         survived,
-        probability: wilson(survived.into(), options.chips.into()),
+        probability: (!are_alike(&lives)).then(|| wilson(survived.into(), options.chips.into())),
         lives,
     })
+}
+
+/// True of lives that differ in nothing but the seed: one of them shows all that several do.
+fn are_alike(lives: &[Life]) -> bool {
+    lives.windows(2).all(|pair| Life { seed: pair[0].seed, ..pair[1].clone() } == pair[0])
 }
 
 /// A filesystem under way through the years.
