@@ -14,8 +14,20 @@ from ._image import FileInfo, Image
 READ_ONLY = "images are read-only here; `floatgate.Image.edit` and `floatgate image put` change them"
 
 
+_Version = Optional[tuple[int, ...]]
+
+
+def _version(path: str) -> _Version:
+    """Numbers that change with the contents of a file; ``None`` where there is none."""
+    try:
+        now = os.stat(path)
+    except OSError:
+        return None
+    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+
+
 class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
-    """The files of an image or a dump.
+    """The files of an image or a dump. A file that was changed meanwhile, by `floatgate.Image.edit` or another program, is read again.
 
     Parameters
     ----------
@@ -33,7 +45,6 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     >>> fsspec.open("ubifs:///etc/passwd", image="dump.ubi")  # doctest: +SKIP
     """
 
-    protocol = ("ubifs", "jffs2")
     root_marker = "/"
 
     def __init__(
@@ -49,7 +60,24 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     ) -> None:
         super().__init__(**kwargs)
         sizes = {"peb_size": peb_size, "page_size": page_size, "oob_size": oob_size, "block_pages": block_pages}
-        self._image = Image(image, volume=volume, offset=offset, **sizes)
+        self._path = image
+        self._which: dict[str, Any] = {"volume": volume, "offset": offset, **sizes}
+        self._opened: Optional[tuple[_Version, Image]] = None
+        # What is wrong with an image is said at once.
+        _ = self._image
+
+    @property
+    def _image(self) -> Image:
+        """The image as it is in the file now."""
+        version = _version(self._path)
+        if self._opened is None or self._opened[0] != version:
+            self._opened = (version, Image(self._path, **self._which))
+        return self._opened[1]
+
+    def invalidate_cache(self, path: Optional[str] = None) -> None:
+        """Read the image again, also where its file seems to be the same."""
+        self._opened = None
+        super().invalidate_cache(path)
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -150,14 +178,31 @@ class ImageFileSystem(AbstractFileSystem):  # type: ignore[misc,unused-ignore]
     ) -> ImageFile:
         if mode != "rb":
             self._refuse()
+        image = self._image
         found = self._found(path)
-        if self._image.stat(found).type == "directory":
+        if image.stat(found).type == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        return ImageFile(self, found, mode, block_size or "default", cache_options=cache_options, **kwargs)
+        return ImageFile(self, found, mode, block_size or "default", image=image, cache_options=cache_options, **kwargs)
+
+
+class UbifsFileSystem(ImageFileSystem):
+    """``ubifs://``, which has a class of its own as some programs take one filesystem for each class."""
+
+    protocol = "ubifs"
+
+
+class Jffs2FileSystem(ImageFileSystem):
+    """``jffs2://``."""
+
+    protocol = "jffs2"
 
 
 class ImageFile(AbstractBufferedFile):  # type: ignore[misc,unused-ignore]
-    """A file of an image; ranges are read when they are needed."""
+    """A file of an image; ranges are read when they are needed, from the image as it was when the file was opened."""
+
+    def __init__(self, fs: ImageFileSystem, path: str, *args: Any, image: Image, **kwargs: Any) -> None:
+        self._image = image
+        super().__init__(fs, path, *args, **kwargs)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        return self.fs._image._native.read(self.details["inode"], start, end - start)  # type: ignore[no-any-return,unused-ignore]
+        return self._image._native.read(self.details["inode"], start, end - start)  # type: ignore[no-any-return,unused-ignore]

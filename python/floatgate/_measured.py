@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 
 from . import _floatgate as native
 from ._arguments import Overrides, Path, fspath, overrides, strings
-from ._error import Error
+from ._error import Error, MissingFile
 from ._plot import Plotted, bars
 from ._result import Result, row
+
+#: Largest file of results; the native module refuses more.
+RESULTS_MAX_BYTES = 16 << 20
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -272,9 +275,26 @@ def advise(
     return Advice(data, [row(Point, point) for point in data["points"]])
 
 
+def _results(results: Union[Path, bytes]) -> Any:
+    """The text of results, which may be in a file."""
+    if isinstance(results, str) and len(results.split()) != 1 and ("\n" in results or not os.path.exists(results)):
+        return results.encode()
+    if not isinstance(results, (str, os.PathLike)):
+        return results
+    path = os.fspath(results)
+    help = "name a text file with what flash_speed, dd or U-Boot printed, or give the text itself"
+    try:
+        with open(path, "rb") as file:
+            return file.read(RESULTS_MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise MissingFile(f"{path}: there is no such file", help) from None
+    except OSError as error:
+        raise Error(f"{path}: {error.strerror or error}", help) from None
+
+
 def fit(
     setup: Path,
-    results: Union[str, bytes],
+    results: Union[Path, bytes],
     set: Optional[Overrides] = None,
     *,
     free: Sequence[str] = (),
@@ -285,9 +305,9 @@ def fit(
     ----------
     setup, set
         As for `speed`.
-    results : str or bytes
-        What ``flash_speed``, ``dd`` or U-Boot printed, or lines such as ``page read 227 us``. The text itself: of a file,
-        ``Path("flash_speed.txt").read_bytes()``.
+    results : str, bytes or path
+        What ``flash_speed``, ``dd`` or U-Boot printed, or lines such as ``page read 227 us``: the text itself, or the path of a file with
+        it. A `str` of one word, or of one line that is the name of a file, is a path.
     free : sequence of str
         Further numbers of the setup to fit: ``"chip.timing.t_prog_us.typ"``.
 
@@ -295,10 +315,11 @@ def fit(
     --------
     >>> fit("imx6-mx30lf2g18ac", "page read 227 us")["page read"].fitted
     True
+    >>> fit("imx6-mx30lf2g18ac", "flash_speed.txt")  # doctest: +SKIP
     """
     name = fspath("setup", setup)
     is_file = "/" in name or name.endswith(".toml")
-    text = results.encode() if isinstance(results, str) else results
+    text = _results(results)
     base = os.path.abspath(name) if is_file else name
     printed, toml = native.fit_results(name, overrides(set), text, strings("free", free), base)
     data = json.loads(printed)

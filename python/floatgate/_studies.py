@@ -414,8 +414,11 @@ class Age(Plotted[Life]):
         return int(self._run["survived"])
 
     @property
-    def probability(self) -> tuple[float, float] | None:
-        """Interval in which the probability of survival is, at 95 % confidence; None of NOR, whose cells are not simulated."""
+    def probability(self) -> Optional[tuple[float, float]]:
+        """Interval in which the probability of survival is, at 95 % confidence; ``None`` where all chips live alike.
+
+        Lives that differ in nothing but the seed do not show how chips differ, however many there are.
+        """
         if self._run["probability"] is None:
             return None
         low, high = self._run["probability"]
@@ -594,7 +597,7 @@ def endurance(
     chips: int = 1,
     seed: int = 0,
     pages: str = "1",
-    temperature: float = 25.0,
+    temperature_c: float = 25.0,
     pattern: str = "zeroes",
     erase_only: bool = False,
     interleave: int = 1,
@@ -611,7 +614,7 @@ def endurance(
         Blocks of each chip, and chips.
     pages : {"1", "all"}
         Pages of the block that each cycle programs.
-    temperature : float
+    temperature_c : float
         Degrees Celsius.
     pattern : {"zeroes", "ones", "random", "checker"}
         Data to program.
@@ -621,7 +624,7 @@ def endurance(
         "chips": chips,
         "seed": seed,
         "pages": pages,
-        "temperature": temperature,
+        "temperature_c": temperature_c,
         "pattern": pattern,
         "erase_only": erase_only,
         "interleave": interleave,
@@ -680,8 +683,8 @@ def age(
     *,
     fs: str = "ubifs",
     years: float = 10.0,
-    temperature: float = 40.0,
-    write_per_day: int = 10 << 20,
+    temperature_c: float = 40.0,
+    write_bytes_per_day: int = 10 << 20,
     fill_percent: int = 50,
     scrub_days: Optional[int] = 91,
     chips: int = 5,
@@ -697,9 +700,9 @@ def age(
         The filesystem.
     years : float
         Years that each chip is to live, 0.1 to 100.
-    temperature : float
+    temperature_c : float
         Degrees Celsius, -55 to 150.
-    write_per_day : int
+    write_bytes_per_day : int
         Bytes written in a day.
     fill_percent : int
         Percent of the free space that files take which stay, 1 to 80.
@@ -713,8 +716,8 @@ def age(
     lives = {
         "fs": fs,
         "years": years,
-        "temperature": temperature,
-        "write_per_day": write_per_day,
+        "temperature_c": temperature_c,
+        "write_bytes_per_day": write_bytes_per_day,
         "fill_percent": fill_percent,
         "scrub_days": scrub_days,
         "chips": chips,
@@ -782,7 +785,7 @@ def ecc(
     *,
     codes: Sequence[str] = (),
     years: float = 1.0,
-    temperature: float = 40.0,
+    temperature_c: float = 40.0,
     reads: float = 1e4,
     uber: float = 1e-15,
 ) -> Ecc:
@@ -796,12 +799,12 @@ def ecc(
         Overrides of the chip.
     codes : sequence of str
         Codes to judge: ``bch8/512``, ``hamming/512``; the usual ones by default.
-    years, temperature, reads : float
+    years, temperature_c, reads : float
         Years between program and read, degrees Celsius meanwhile, and reads of the block.
     uber : float
         Uncorrectable codewords per bit read that are acceptable.
     """
-    storage = {"years": years, "temperature": temperature, "reads": reads, "uber": uber}
+    storage = {"years": years, "temperature_c": temperature_c, "reads": reads, "uber": uber}
     data = json.loads(native.advise_ecc(fspath("chip", chip), overrides(set), strings("codes", codes), storage))
     return Ecc(data, [row(CodeRow, code) for code in data["codes"]])
 

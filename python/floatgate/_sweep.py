@@ -42,28 +42,21 @@ class Table(Tabular):
     Rows stay in a file until they are asked for.
     """
 
-    def __init__(self, columns: Mapping[str, tuple[str, list[Any]]], results: Optional[native.NativeSweep] = None) -> None:
-        self._given = columns
-        self._native = results
-
-    @property
-    def _results(self) -> native.NativeSweep:
-        if self._native is None:
-            raise Error("these rows are not those of a sweep in this process", "use `to_pandas()`, or `rows`")
-        return self._native
+    def __init__(self, results: native.NativeSweep) -> None:
+        self._results = results
 
     @functools.cached_property
     def _typed(self) -> Mapping[str, tuple[str, list[Any]]]:
         """Arrow type and values of each column."""
-        return self._given if self._native is None else self._native.columns()
+        return self._results.columns()
 
     @functools.cached_property
     def _data(self) -> dict[str, list[Any]]:
         return {name: values for name, (_, values) in self._typed.items()}
 
-    def __reduce__(self) -> tuple[type[Table], tuple[Mapping[str, tuple[str, list[Any]]]]]:
-        """A pickle has the columns."""
-        return Table, (self._typed,)
+    def __reduce__(self) -> tuple[Any, tuple[str, list[str]]]:
+        """A pickle has the specification and all that was measured."""
+        return _of_pickle, self._results.state()
 
     def _columns(self) -> dict[str, list[Any]]:
         return self._data
@@ -120,7 +113,7 @@ class Table(Tabular):
         return column in self._data
 
     def __len__(self) -> int:
-        return self._native.done() if self._native is not None else len(self._data["refused"])
+        return self._results.done()
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self._data, values)) for values in zip(*self._data.values()))
@@ -153,6 +146,10 @@ class Table(Tabular):
         if not fspath("path", path).endswith(".parquet"):
             raise Error(f"{path}: Parquet ends in .parquet", "name such a file, or use `write`")
         self.write(path)
+
+
+def _of_pickle(spec: str, batches: list[str]) -> Table:
+    return Table(native.NativeSweep.of_state(spec, batches))
 
 
 def _pyarrow() -> Any:
@@ -324,7 +321,7 @@ def sweep(
     finally:
         results.close()
     results.check_measured()
-    table = Table({}, results)
+    table = Table(results)
     if output is not None:
         table.write(output)
     return table

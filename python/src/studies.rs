@@ -89,7 +89,7 @@ arguments! {
         chips: u32,
         seed: u64,
         pages: String,
-        temperature: f64,
+        temperature_c: f64,
         pattern: String,
         erase_only: bool,
         interleave: u32,
@@ -109,7 +109,7 @@ impl Wear {
             chips: self.chips,
             seed: self.seed,
             pages: chosen("choice of pages", &self.pages, &[("1", Pages::One), ("all", Pages::All)])?,
-            temperature_c: self.temperature,
+            temperature_c: self.temperature_c,
             pattern: chosen("pattern", &self.pattern, &patterns)?,
             erase_only: self.erase_only,
             interleave: self.interleave,
@@ -192,8 +192,8 @@ arguments! {
     pub(crate) struct Lives {
         fs: String,
         years: f64,
-        temperature: f64,
-        write_per_day: u64,
+        temperature_c: f64,
+        write_bytes_per_day: u64,
         fill_percent: u32,
         scrub_days: Option<u32>,
         chips: u32,
@@ -204,7 +204,7 @@ impl Lives {
     fn options(&self, seed: u64) -> Result<age::Options, Failure> {
         check_ranges(&[
             ((0.1..=100.0).contains(&self.years), "years", "0.1 to 100"),
-            ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
+            ((-55.0..=150.0).contains(&self.temperature_c), "temperature_c", "-55 to 150 degrees Celsius"),
             ((1..=80).contains(&self.fill_percent), "fill_percent", "1 to 80"),
             ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
             (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
@@ -212,8 +212,8 @@ impl Lives {
         Ok(age::Options {
             kind: filesystem_kind(&self.fs)?,
             years: self.years,
-            temperature_c: self.temperature,
-            write_bytes_per_day: self.write_per_day,
+            temperature_c: self.temperature_c,
+            write_bytes_per_day: self.write_bytes_per_day,
             fill_percent: self.fill_percent,
             scrub_days: self.scrub_days,
             chips: self.chips,
@@ -312,7 +312,7 @@ pub(crate) fn cut_power<'py>(
 arguments! {
     pub(crate) struct Storage {
         years: f64,
-        temperature: f64,
+        temperature_c: f64,
         reads: f64,
         uber: f64,
     }
@@ -322,11 +322,11 @@ impl Storage {
     fn use_(&self) -> Result<ecc::Use, Failure> {
         check_ranges(&[
             ((0.0..=1000.0).contains(&self.years), "years", "0 to 1000"),
-            ((-55.0..=150.0).contains(&self.temperature), "temperature", "-55 to 150 degrees Celsius"),
+            ((-55.0..=150.0).contains(&self.temperature_c), "temperature_c", "-55 to 150 degrees Celsius"),
             ((0.0..=1e12).contains(&self.reads), "reads", "0 to 1e12"),
             ((1e-40..=1e-2).contains(&self.uber), "uber", "1e-40 to 0.01"),
         ])?;
-        let Self { years, temperature: temperature_c, reads, uber } = *self;
+        let Self { years, temperature_c, reads, uber } = *self;
         Ok(ecc::Use { years, temperature_c, reads, uber })
     }
 }

@@ -80,8 +80,11 @@ impl Head {
 /// A sweep with what is measured of it.
 #[pyclass(frozen)]
 pub(crate) struct NativeSweep {
+    /// Its specification, for a pickle.
+    spec: String,
     head: String,
-    evaluator: Arc<Evaluator>,
+    /// None of a sweep from a pickle, which measures nothing.
+    evaluator: Option<Arc<Evaluator>>,
     results: Mutex<Results>,
 }
 
@@ -103,11 +106,34 @@ impl NativeSweep {
     ) -> PyResult<Self> {
         Ok(py.detach(|| -> Result<Self, Failure> {
             output.as_deref().map(Format::of).transpose()?;
+            let text = spec.to_owned();
             let spec = Spec::from_json(spec).map_err(of_arguments)?;
             let head = Head::new(spec.head());
             let evaluator = head.evaluator()?;
             let results = Mutex::new(Results::new(&evaluator, &spec, checkpoint.as_deref())?);
-            Ok(Self { head: serde_json::to_string(&head)?, evaluator, results })
+            Ok(Self { spec: text, head: serde_json::to_string(&head)?, evaluator: Some(evaluator), results })
+        })?)
+    }
+
+    /// The specification and all batches: what a pickle holds.
+    fn state(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
+        let lines = py.detach(|| -> Result<Vec<String>, Failure> {
+            let results = self.results();
+            results.batches().map(|batch| Ok(batch?.to_line())).collect()
+        })?;
+        Ok((self.spec.clone(), lines))
+    }
+
+    /// A sweep from its state, in any process: it has the results, and measures nothing.
+    #[staticmethod]
+    fn of_state(py: Python<'_>, spec: String, lines: Vec<String>) -> PyResult<Self> {
+        Ok(py.detach(|| -> Result<Self, Failure> {
+            let parsed = Spec::from_json(&spec).map_err(of_arguments)?;
+            let batches: Option<Vec<Batch>> = lines.iter().map(|line| Batch::from_line(line)).collect();
+            let batches =
+                batches.ok_or_else(|| Failure::new("the pickle holds no batches of a sweep", None))?;
+            let results = Mutex::new(Results::of_batches(&parsed, batches)?);
+            Ok(Self { spec, head: String::new(), evaluator: None, results })
         })?)
     }
 
@@ -143,8 +169,10 @@ impl NativeSweep {
     /// Measures the next designs on all cores of this machine; false when there are none.
     fn measure(&self, py: Python<'_>, most: usize) -> PyResult<bool> {
         let next = self.done();
-        let Some(work) = self.results().work(next, most) else { return Ok(false) };
-        let (evaluator, waves) = (Arc::clone(&self.evaluator), self.results().waves());
+        let (Some(work), Some(evaluator)) = (self.results().work(next, most), self.evaluator.clone()) else {
+            return Ok(false);
+        };
+        let waves = self.results().waves();
         let batch =
             interruptible(py, move |cancel| Ok(evaluator.measure(&work, true, &waves, &|| cancel.check())?))?;
         Ok(py.detach(|| self.results().add(&batch)).map_err(Failure::from).map(|()| true)?)

@@ -151,6 +151,48 @@ def test_pandas_and_duckdb_read_out_of_a_dump(dump: Path) -> None:
     assert found == (5000, 26.5)
 
 
+def _built(folder: Path, name: str, text: str, **flash: Any) -> Path:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "data.csv").write_text(text)
+    path = folder / f"{name}.img"
+    floatgate.Image.build(folder / name, path, **flash)
+    return path
+
+
+def test_duckdb_takes_both_filesystems(tmp_path: Path) -> None:
+    ubifs = _built(tmp_path, "u", "a\n1\n", part="mx30lf2g18ac")
+    jffs2 = _built(tmp_path, "j", "a\n2\n", format="jffs2", setup="stm32-n25q128a")
+    with duckdb.connect() as connection:
+        connection.register_filesystem(fsspec.filesystem("ubifs", image=str(ubifs)))
+        connection.register_filesystem(fsspec.filesystem("jffs2", image=str(jffs2)))
+        query = "select * from 'ubifs:///data.csv' union all select * from 'jffs2:///data.csv' order by 1"
+        assert connection.execute(query).fetchall() == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("protocol", ["ubifs", "jffs2"])
+def test_an_edit_is_seen_by_a_filesystem_that_is_open(protocol: str, tmp_path: Path) -> None:
+    flash = {"part": "mx30lf2g18ac"} if protocol == "ubifs" else {"format": "jffs2", "setup": "stm32-n25q128a"}
+    path = _built(tmp_path, "image", "old", **flash)
+    files = fsspec.filesystem(protocol, image=str(path))
+    assert files.cat("/data.csv") == b"old"
+    (tmp_path / "new").write_text("new")
+    # A JFFS2 as small as this tells no size of its eraseblocks, and has no free one.
+    peb_size = 65536 if protocol == "jffs2" else None
+    with floatgate.Image(path, peb_size=peb_size).edit(grow=protocol == "jffs2") as edit:
+        edit.put(tmp_path / "new", "/data.csv")
+        edit.put(tmp_path / "new", "/more")
+    assert files.cat("/data.csv") == b"new"
+    assert sorted(files.ls("/", detail=False)) == ["/data.csv", "/more"]
+    # Another image takes its place. fsspec gives out the filesystem that it has made before.
+    _built(tmp_path, "other", "alt", **flash).replace(path)
+    assert fsspec.filesystem(protocol, image=str(path)).cat("/data.csv") == b"alt"
+    files.invalidate_cache()
+    assert files.cat("/data.csv") == b"alt"
+    path.unlink()
+    with pytest.raises(floatgate.MissingFile):
+        files.cat("/data.csv")
+
+
 def test_dask_reads_out_of_a_dump(dump: Path) -> None:
     bag = pytest.importorskip("dask.bag")
     lines = bag.read_text("ubifs:///sensor.csv", storage_options={"image": str(dump)})

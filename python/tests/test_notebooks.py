@@ -6,7 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pytest
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt  # noqa: E402
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
 
@@ -19,12 +24,27 @@ def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) == 4
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebook_runs(notebook: Path) -> None:
+def _run(notebook: Path) -> dict[str, Any]:
+    """The names of a notebook after its last cell."""
     names: dict[str, Any] = {}
     for number, cell in enumerate(_cells(notebook)):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_and_draws(notebook: Path) -> None:
+    plt.close("all")
+    names = _run(notebook)
+    # Jupyter shows each figure of pyplot below the cell that has drawn it.
+    axes = [axes for number in plt.get_fignums() for axes in plt.figure(number).axes]
+    assert axes and all(axes.has_data() for axes in axes)
+    plt.close("all")
+    if notebook.stem == "ten-years":
+        heat = names["heat"].astype(str)
+        assert len(heat.drop_duplicates()) == len(heat), heat
+        assert heat["survived"].tolist() == ["True", "True", "True", "False"], heat
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -35,7 +55,8 @@ def test_notebook_is_stored_without_outputs(notebook: Path) -> None:
 
 def test_fakes_are_told_from_real_cards(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = next(path for path in NOTEBOOKS if path.stem == "is-my-card-a-fake")
-    test_notebook_runs(notebook)
+    _run(notebook)
+    plt.close("all")
     verdicts = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert all(verdicts[name].startswith("holds all") for name in ("kingston-class-10", "sandisk-extreme"))
     assert "wraps around at 8.0 GiB" in verdicts["fake-wraps-32g"]

@@ -38,6 +38,19 @@ def test_rows_stand_in_the_order_of_the_grid() -> None:
     assert len(copy) == len(table) == 12
 
 
+def test_a_table_from_a_pickle_has_all_that_it_had(tmp_path: Path) -> None:
+    table = floatgate.sweep(SETUP, SPACE, "page read", constraints="page read KiB/s > 8000", maximise="page read KiB/s")
+    copy = pickle.loads(pickle.dumps(table))
+    for ask in ("columns", "rows", "feasible", "refused", "screened", "pareto", "sensitivity"):
+        assert getattr(copy, ask) == getattr(table, ask), ask
+    assert copy.refused == 4
+    for name in ("rows.csv", "rows.json", "rows.parquet"):
+        copy.write(tmp_path / f"copy-{name}")
+        table.write(tmp_path / name)
+        assert (tmp_path / f"copy-{name}").read_bytes() == (tmp_path / name).read_bytes(), name
+    assert pickle.loads(pickle.dumps(copy)) == table
+
+
 @pytest.mark.parametrize("setup", [row.name for row in floatgate.setups()])
 def test_a_row_is_what_speed_says(setup: str) -> None:
     run = floatgate.speed(setup)

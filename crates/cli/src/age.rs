@@ -179,10 +179,7 @@ fn text(runs: &[Report], args: &Args) -> String {
     );
     text += &format!("{}\n", wear(first, args.write_per_day));
     for run in runs {
-        text += &match run.probability {
-            Some(probability) => simulated(run, probability, args),
-            None => promised(run),
-        };
+        text += &if run.cells_simulated { simulated(run, args) } else { promised(run) };
     }
     text + &advice(runs)
 }
@@ -215,8 +212,8 @@ fn promised(run: &Report) -> String {
     format!("\ncells of NOR are not simulated; {retention}\nby what the part promises, {end}\n")
 }
 
-/// Lives of simulated chips.
-fn simulated(run: &Report, [low, high]: [f64; 2], args: &Args) -> String {
+/// Lives of simulated chips. Of chips that live alike, one row has all.
+fn simulated(run: &Report, args: &Args) -> String {
     let scrub = run.scrub_days.map_or_else(
         || match args.fs {
             FilesystemKind::Ubifs => "without ubihealthd".to_owned(),
@@ -224,6 +221,12 @@ fn simulated(run: &Report, [low, high]: [f64; 2], args: &Args) -> String {
         },
         |days| format!("ubihealthd every {}", crate::common::count(days as usize, "day")),
     );
+    let chips = run.lives.len();
+    let probability = match run.probability {
+        Some([low, high]) => format!("; probability {:.0} to {:.0} % (95 %)", low * 100.0, high * 100.0),
+        None if chips > 1 => "; no difference between chips shows, so that no probability follows".to_owned(),
+        None => String::new(),
+    };
     let mut table = Table::new([
         "seed",
         "fails after",
@@ -235,11 +238,16 @@ fn simulated(run: &Report, [low, high]: [f64; 2], args: &Args) -> String {
         "what fails",
     ])
     .numbers(0..7);
-    for life in &run.lives {
+    let shown = if run.probability.is_some() { &run.lives[..] } else { &run.lives[..chips.min(1)] };
+    for life in shown {
+        let seed = match run.lives.last() {
+            Some(last) if shown.len() < chips => format!("{} to {}", life.seed, last.seed),
+            _ => life.seed.to_string(),
+        };
         let after =
             life.failed_after_years.map_or_else(|| "-".to_owned(), |years| format!("{years:.1} years"));
         table.row([
-            life.seed.to_string(),
+            seed,
             after,
             life.moved.to_string(),
             life.bad_blocks.to_string(),
@@ -249,20 +257,15 @@ fn simulated(run: &Report, [low, high]: [f64; 2], args: &Args) -> String {
             life.failure.clone().unwrap_or_default(),
         ]);
     }
-    format!(
-        "\n{scrub}: {} of {} survive; probability {:.0} to {:.0} % (95 %)\n{table}\n",
-        run.survived,
-        crate::common::count(args.chips as usize, "chip"),
-        low * 100.0,
-        high * 100.0
-    )
+    let survived = format!("{} of {}", run.survived, crate::common::count(chips, "chip"));
+    format!("\n{scrub}: {survived} survive{probability}\n{table}\n")
 }
 
 /// The longest period that was enough, or what would be.
 fn advice(runs: &[Report]) -> String {
     let enough = runs.iter().filter(|run| is_enough(run));
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
-    let is_nor = runs.iter().any(|run| run.probability.is_none());
+    let is_nor = runs.iter().any(|run| !run.cells_simulated);
     let advice = match longest.map(|run| (run.filesystem, run.scrub_days)) {
         _ if is_nor => return String::new(),
         Some((FilesystemKind::Jffs2, _)) => {

@@ -20,6 +20,7 @@ const LISTED: usize = 10;
 #[command(after_help = "The results are a text with any of
   output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
   lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
+  `real 0m 1.86s` of a shell's time, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
   lines of U-Boot: what `time sf read`, `time nand read` and `sf update` print
   lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
   `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
@@ -164,8 +165,15 @@ fn is_undecided(p: &Prediction) -> bool {
 fn undecided(p: &Prediction) -> String {
     format!(
         "not decided by these figures: {} may be {:.0} to {:.0} KiB/s, before flash_speed rounds its time\n",
-        p.name, p.slowest_kib_s, p.fastest_kib_s
+        with_conditions(&p.name, &p.set),
+        p.slowest_kib_s,
+        p.fastest_kib_s
     )
+}
+
+/// A test with the conditions of the lines `set` of the results.
+fn with_conditions(name: &str, set: &[String]) -> String {
+    set.iter().fold(name.to_owned(), |name, set| name + ", " + set)
 }
 
 fn costs(parameters: &[FittedParameter]) -> String {
@@ -183,10 +191,9 @@ fn rows(rows: &[FittedRow]) -> String {
     for row in rows {
         let left_out = row.left_out.map_or_else(String::new, percent);
         let note = if row.fitted { "" } else { "not fitted: the chip decides" };
-        let name = row.set.iter().fold(row.name.clone(), |name, set| name + ", " + set);
         table.row([
             row.line.to_string(),
-            name,
+            with_conditions(&row.name, &row.set),
             row.measured.clone(),
             percent(row.residual_before),
             percent(row.residual),

@@ -16,9 +16,9 @@ use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, HEAD, Host, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise, Report,
-    Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio, flashbench,
-    holders, members, probe_simulated, size,
+    Answer, Answers, HEAD, Host, IMAGE, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise,
+    Report, Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio,
+    flashbench, holders, members, probe_simulated, size,
 };
 use indicatif::{ProgressBar, ProgressFinish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,7 +37,8 @@ use std::process::ExitCode;
 A card of the catalogue is simulated in virtual time. A file or block device is only read, unless --write is given; then everything that was \
 overwritten is restored at the end, after Ctrl-C as well. Before a range is overwritten, its contents are saved durably in a file: --restore writes them \
 back after the probe was killed or the host lost power, --kept lists such files, and --forget deletes one. Confidence is the probability that an answer is right; what is not visible has no \
-value, and the reason says below what an effect would be.
+value, and the reason says below what an effect would be. \
+A file or a loop device is an image: its contents and its partition table are judged, its times are not.
 
 Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again. \
 A block with anything in its OOB is not blank, and nothing is written while a filesystem is mounted on the flash, UBI is attached or anything else uses it.")]
@@ -349,12 +350,6 @@ fn host(args: &Args, path: &Path, ending: &Ending) -> Result<Measured, Failure> 
         return Err(Failure::new(
             format!("{}: nobody can be asked, as stdin is no terminal", path.display()),
             "--yes agrees in advance; nothing was read or written",
-        ));
-    }
-    if let Some(reason) = host.memory() {
-        tell(&format!(
-            "{}: {reason}: its times say nothing of a card, and only its contents are tested",
-            path.display()
         ));
     }
     if host.is_cached() {
@@ -769,7 +764,8 @@ fn statements(report: &Report) -> String {
 
 fn text(report: &Report, tool: Option<&str>) -> String {
     let mut table = Table::new(["question", "answer", "confidence", "reason"]).numbers(2..3);
-    for (name, answer) in report.answers.all() {
+    let unanswered = report.answers.all().into_iter().filter(|(_, answer)| answer.reason == IMAGE).count();
+    for (name, answer) in report.answers.all().into_iter().filter(|(_, answer)| answer.reason != IMAGE) {
         let confidence = format!("{:.0} %", answer.confidence * 100.0);
         table.row([name.replace('_', " "), value(answer), confidence, reason(answer)]);
     }
@@ -781,6 +777,11 @@ fn text(report: &Report, tool: Option<&str>) -> String {
         },
         |tool| format!("log of {tool}"),
     );
+    let table = match unanswered {
+        0 => table.to_string(),
+        _ if unanswered == report.answers.all().len() => format!("{IMAGE}\n"),
+        _ => format!("{IMAGE}\n\n{table}"),
+    };
     format!("{target}: {measured}\n\n{table}{}{}{}", classes(report), statements(report), partitions(report))
 }
 

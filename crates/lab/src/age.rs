@@ -100,9 +100,12 @@ pub struct Report {
     pub wear: WearOut,
     /// Years of retention that the part promises, of NOR, whose cells are not simulated.
     pub promised_retention_years: Option<u32>,
+    /// False of NOR, whose cells are not simulated: its life follows from what the part promises.
+    pub cells_simulated: bool,
     /// Chips on which nothing failed.
     pub survived: u32,
-    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none of NOR, whose chips differ by nothing that is simulated.
+    /// Lower and upper end of the probability that a chip survives (Wilson, 95 %); none where all chips live alike, which shows nothing of how chips
+    /// differ.
     pub probability: Option<[f64; 2]>,
     /// The lives.
     pub lives: Vec<Life>,
@@ -200,8 +203,9 @@ pub(crate) fn run_with(
         rated_cycles: chip.promised_cycles(),
         wear: WearOut::of_life(flash, options),
         promised_retention_years: chip.promised_retention_years().filter(|_| !is_nand),
+        cells_simulated: is_nand,
         survived,
-        probability: is_nand.then(|| wilson(survived.into(), options.chips.into())),
+        probability: (!are_alike(&lives)).then(|| wilson(survived.into(), options.chips.into())),
         lives,
     })
 }
@@ -255,6 +259,11 @@ fn promised_life(flash: &FlashLife, retention_years: Option<u32>, options: &Opti
         cycles: Cycles { least, mean: mean as u32, most },
         cycles_before: 0,
     }
+}
+
+/// True of lives that differ in nothing but the seed: one of them shows all that several do.
+fn are_alike(lives: &[Life]) -> bool {
+    lives.windows(2).all(|pair| Life { seed: pair[0].seed, ..pair[1].clone() } == pair[0])
 }
 
 /// A filesystem under way through the years.

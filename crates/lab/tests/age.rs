@@ -46,8 +46,7 @@ fn moved(report: &Report) -> u64 {
 fn a_new_chip_lives_on() {
     let report = aged(&[], &OPTIONS);
     assert_eq!(report.survived, 2, "{:?}", report.lives);
-    let [low, high] = report.probability.unwrap();
-    assert!(low < 0.5 && high > 0.99, "{low} {high}");
+    assert_eq!(report.probability, None, "chips that live alike show nothing of how they differ");
     assert_eq!(report, aged(&[], &OPTIONS), "the same every time");
     for life in &report.lives {
         assert!(life.failed_after_years.is_none() && life.failure.is_none());

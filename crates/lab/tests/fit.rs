@@ -267,3 +267,11 @@ fn sizes_that_the_chip_does_not_have_are_named() {
     let bad = error("eraseblock read speed is 14883 KB/s\npage read speed is 1e4 KiB/s");
     assert!(bad.contains("line 1") && bad.contains("line 2"), "{bad}");
 }
+
+/// The fitted setup has no condition of the results' `set` lines, so speeds under one name it.
+#[test]
+fn speeds_that_stay_open_name_their_conditions() {
+    let report = fitted("imx6-mx30lf2g18ac", "set bus.interface=sdr3\npage read 200 us\n");
+    assert!(!report.predictions.is_empty());
+    assert!(report.predictions.iter().all(|p| p.set == ["bus.interface=sdr3"]), "{:?}", report.predictions);
+}

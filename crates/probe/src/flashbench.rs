@@ -1,8 +1,9 @@
 //! Reader of flashbench's output (Bergmann): takes its tables, and draws the conclusion that flashbench leaves to the reader.
 //!
 //! Tables: reads before, on and behind borders (`-a`), the first erase blocks one by one (`--find-fat`), erase blocks in turn (`--open-au`).
-//! The number of units written in turn is not in flashbench's output; headings with `AU=3` and `linear` or `random`, as the script of
-//! wirenboard/sdcard_benchmark prints, tell it. A log of a card that failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
+//! The number of units written in turn is not in flashbench's output. It is in the command line, where the log has it (`# flashbench --open-au
+//! --open-au-nr=3`), or in headings with `AU=3` and `linear` or `random`, as the script of wirenboard/sdcard_benchmark prints them. A log of a card that
+//! failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
 
 use crate::analysis::borders::AU_MIN;
 use crate::analysis::period::{Fit, Point, candidates, fit_usual, prior};
@@ -24,7 +25,7 @@ pub struct Log {
 }
 
 /// Meaning of the rows below a heading.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Table {
     Unknown,
     Fat,
@@ -35,6 +36,8 @@ enum Table {
 impl Log {
     /// Reads a log; lines that are none of flashbench's are left out. `None` when it has no table.
     pub fn parse(text: &str) -> Option<Self> {
+        // A shell's command line may go on in the next line.
+        let text = &text.replace("\\\r\n", " ").replace("\\\n", " ");
         let mut log = Self::default();
         let mut table = Table::Unknown;
         for line in text.lines() {
@@ -263,33 +266,49 @@ const OPEN_ROWS: std::ops::RangeInclusive<u64> = 32 << 10..=1 << 20;
 /// Factor by which writes are slower with one erase block more than can be open; from this much on, it is clear.
 const CLIFF: f64 = 1.7;
 const CLEAR_CLIFF: f64 = 3.0;
+/// Confidence that no erase block can be written in random order, where each write seems to close one.
+const NONE_OPEN: f64 = 0.75;
 /// Difference of the logarithms of speeds from which on an erase block is special.
 const FAT_SPEED: f64 = 0.35;
 
-/// Mean time of a byte over the sizes of [`OPEN_ROWS`], geometric, in s.
-fn cost(speeds: &BTreeMap<u64, f64>) -> Option<f64> {
-    let logs: Vec<f64> = speeds.range(OPEN_ROWS).map(|(_, speed)| -libm::log(*speed)).collect();
-    (!logs.is_empty()).then(|| libm::exp(logs.iter().sum::<f64>() / logs.len() as f64))
+/// Mean time of a byte over the `sizes` of writes, geometric, in s.
+fn cost(speeds: &BTreeMap<u64, f64>, sizes: &[u64]) -> f64 {
+    let logs = sizes.iter().filter_map(|size| speeds.get(size)).map(|speed| -libm::log(*speed));
+    libm::exp(logs.sum::<f64>() / sizes.len() as f64)
 }
 
-/// Largest number of erase blocks before the speed falls, and does not come back with more. `base` is that of one erase block in order.
-fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, base: Option<&BTreeMap<u64, f64>>) -> Answer {
-    let costs: Vec<(u64, f64)> =
-        speeds.iter().filter_map(|(aus, speeds)| Some((*aus, cost(speeds)?))).collect();
-    let base = base.and_then(cost).map(|cost| (0, cost));
-    let all: Vec<(u64, f64)> = base.into_iter().chain(costs.iter().copied()).collect();
-    let (Some((most, _)), false) = (costs.last(), costs.is_empty()) else {
+/// Largest number of erase blocks before the speed falls, and does not come back with more. `in_order` is that of one erase block in order.
+fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeMap<u64, f64>>) -> Answer {
+    let tables: Vec<(u64, &BTreeMap<u64, f64>)> = speeds
+        .iter()
+        .filter(|(_, speeds)| speeds.range(OPEN_ROWS).next().is_some())
+        .map(|(aus, speeds)| (*aus, speeds))
+        .collect();
+    let Some(((most, last), others)) = tables.split_last() else {
         return Answer::unknown("AUs", 0.0, "the log has no erase blocks written in turn");
     };
-    let cliffs = all.windows(2).enumerate().filter_map(|(place, pair)| {
-        let before = all[..=place].iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
-        let after = all[place + 1..].iter().map(|(_, cost)| *cost).fold(f64::INFINITY, f64::min);
+    // A table that somebody interrupted lacks its short writes, which are slower than long ones.
+    let sizes: Vec<u64> = last
+        .range(OPEN_ROWS)
+        .map(|(size, _)| *size)
+        .filter(|size| others.iter().all(|(_, speeds)| speeds.contains_key(size)))
+        .collect();
+    if sizes.is_empty() {
+        return Answer::unknown(
+            "AUs",
+            0.0,
+            "the tables of erase blocks written in turn have no size in common",
+        );
+    }
+    let costs: Vec<(u64, f64)> = tables.iter().map(|(aus, speeds)| (*aus, cost(speeds, &sizes))).collect();
+    let cliffs = costs.windows(2).enumerate().filter_map(|(place, pair)| {
+        let before = costs[..=place].iter().map(|(_, cost)| *cost).fold(0.0, f64::max);
+        let after = costs[place + 1..].iter().map(|(_, cost)| *cost).fold(f64::INFINITY, f64::min);
         Some((pair[0].0, pair[1].0, after / before)).filter(|cliff| cliff.2 > CLIFF)
     });
     let Some((good, bad, factor)) = cliffs.max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        let reason =
-            format!("at least {most}: so many erase blocks written in turn are about as fast as one");
-        return Answer::unknown("AUs", 0.7, reason);
+        let closing = in_order.zip(speeds.get(&1)).and_then(|(in_order, any)| closing(in_order, any));
+        return without_cliff(*most, others.len(), closing);
     };
     let is_repeated = bad < *most;
     let confidence = match factor {
@@ -302,6 +321,46 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, base: Option<&BTreeMap<u
         "with {bad} erase blocks written in turn, writes of 32 KiB to 1 MiB take {factor:.1} times as long as with {good}"
     );
     Answer::found(Value::Count(good), "AUs", confidence, reason)
+}
+
+/// The answer of tables that are about as slow as each other; `closing` is the time in s for which each write closes an erase block.
+fn without_cliff(most: u64, others: usize, closing: Option<f64>) -> Answer {
+    match (closing, others) {
+        (Some(seconds), 1..) => {
+            let reason = format!(
+                "a write to a single erase block in random order takes {} longer than in order, whatever its size, and to {most} as long",
+                us(seconds * 1e9)
+            );
+            Answer::found(Value::Count(0), "AUs", NONE_OPEN, reason)
+        }
+        (Some(_), 0) => {
+            let reason = "a single erase block in random order is slow, and the log has no more of them";
+            Answer::unknown("AUs", 1.0 - NONE_OPEN, reason).or([(0, NONE_OPEN)])
+        }
+        (None, 0) => {
+            Answer::unknown("AUs", 0.0, format!("the log has no other number of erase blocks than {most}"))
+        }
+        (None, 1..) => {
+            let reason =
+                format!("at least {most}: so many erase blocks written in turn are about as fast as one");
+            Answer::unknown("AUs", 0.7, reason)
+        }
+    }
+}
+
+/// Time in s that writes of all sizes in random order take longer than in order, where it is about the same for each: what a write costs that closes an
+/// erase block. Random writes that are slower by a factor pay for something else, and those of which only the short ones are slow pay for parts of pages.
+fn closing(in_order: &BTreeMap<u64, f64>, any_order: &BTreeMap<u64, f64>) -> Option<f64> {
+    let rows =
+        in_order.range(OPEN_ROWS).filter_map(|(size, speed)| Some((*size, *speed, *any_order.get(size)?)));
+    let longer: Vec<f64> =
+        rows.clone().map(|(size, speed, any)| size as f64 / any - size as f64 / speed).collect();
+    let factors: Vec<f64> = rows.map(|(_, speed, any)| libm::log(speed / any)).collect();
+    let least = longer.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = longer.iter().copied().fold(0.0, f64::max);
+    let factor = libm::exp(factors.iter().sum::<f64>() / factors.len() as f64);
+    let is_closing = longer.len() > 1 && factor > CLIFF && least > most / 2.0;
+    is_closing.then(|| f64::midpoint(least, most))
 }
 
 /// Columns of a table whose speed is another than that of most, with the factor.
@@ -320,10 +379,53 @@ fn odd_blocks(table: &[(u64, Vec<f64>)]) -> Vec<(u64, f64)> {
 /// True when the headings of the script are there.
 fn has_headings(text: &str) -> bool {
     let known = |table| matches!(table, Some(Table::Fat | Table::Linear(_) | Table::Random(_)));
-    text.lines().any(|line| known(heading(line)))
+    text.lines().any(|line| known(script_heading(line)))
 }
 
+/// Meaning of the rows below a heading or a command line.
 fn heading(line: &str) -> Option<Table> {
+    script_heading(line).or_else(|| command(line))
+}
+
+/// Erase blocks that flashbench writes in turn without `--open-au-nr`.
+const USUAL_AUS: u64 = 2;
+
+/// Meaning of the rows below a command line, which may have a prompt before it: `root@host:~# ./flashbench -O --open-au-nr=3 /dev/sdb`.
+fn command(line: &str) -> Option<Table> {
+    let is_program = |word: &&str| word.rsplit('/').next() == Some("flashbench");
+    let mut words = line.split_whitespace().skip_while(|word| !is_program(word));
+    words.next()?;
+    let (mut open, mut random, mut fat, mut aus) = (false, false, false, Some(USUAL_AUS));
+    while let Some(word) = words.next() {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("--open-au", _) => open = true,
+            ("--random", _) => random = true,
+            ("--find-fat", _) => fat = true,
+            ("--open-au-nr", "") => aus = words.next().and_then(|count| count.parse().ok()),
+            ("--open-au-nr", count) => aus = count.parse().ok(),
+            _ => {
+                let has = |flag| short_flags(word).contains(flag);
+                open |= has('O');
+                random |= has('r');
+                fat |= has('f');
+            }
+        }
+    }
+    Some(match aus.filter(|aus| open && *aus > 0) {
+        Some(aus) if random => Table::Random(aus),
+        Some(aus) => Table::Linear(aus),
+        None if fat && !open => Table::Fat,
+        None => Table::Unknown,
+    })
+}
+
+/// Short options without values in a word as `-Or`; what follows one with a value is that value.
+fn short_flags(word: &str) -> &str {
+    let flags = word.strip_prefix('-').filter(|flags| !flags.starts_with('-')).unwrap_or_default();
+    flags.split(['o', 'F', 'c', 'b', 'e']).next().unwrap_or_default()
+}
+
+fn script_heading(line: &str) -> Option<Table> {
     let line = line.strip_prefix("=======")?.to_ascii_lowercase();
     let aus = line
         .split("au=")
@@ -403,9 +505,82 @@ mod tests {
             text += &format!(
                 "======= AU={aus}, linear access =======\n4MiB    4M/s\n1MiB    {speed}M/s\n64KiB    {speed}M/s\n"
             );
-            text += &format!("======= AU={aus}, random access =======\n1MiB    1M/s\n64KiB    900K/s\n");
+            // Each write closes an erase block, which takes half a second.
+            text += &format!("======= AU={aus}, random access =======\n1MiB    1.85M/s\n64KiB    130K/s\n");
         }
         text
+    }
+
+    /// Rows of `--open-au` below a command line: sizes in KiB and times of a write in ms.
+    fn table(command: &str, rows: &[(u64, f64)]) -> String {
+        let row = |(kib, ms): &(u64, f64)| format!("{kib}KiB    {:.3}M/s\n", *kib as f64 * 1.024 / ms);
+        format!("root@board:~# {command}\n{}", rows.iter().map(row).collect::<String>())
+    }
+
+    /// Times of writes to one erase block in order, of a card of 20 MB/s.
+    const IN_ORDER: [(u64, f64); 6] =
+        [(1024, 52.0), (512, 26.0), (256, 13.0), (128, 6.5), (64, 3.3), (32, 1.7)];
+
+    #[test]
+    fn a_card_that_is_slow_in_random_order_from_the_first_row_on_is_counted_by_its_cliff() {
+        // A factor of 4 in random order, as of a card that copies pages, which alone would be more than the cliff behind four blocks.
+        let slow = |factor: f64| IN_ORDER.map(|(kib, ms)| (kib, ms * factor));
+        let logs = [3.0, 5.0].map(|cliff| {
+            let mut log = table("flashbench -O --open-au-nr=1 /dev/sdb", &IN_ORDER);
+            for aus in 1..7 {
+                let factor = if aus < 5 { 4.0 } else { 4.0 * cliff };
+                log +=
+                    &table(&format!("./flashbench -Or --open-au-nr {aus} -b 16384 /dev/sdb"), &slow(factor));
+            }
+            Log::parse(&log).unwrap().conclude().open_aus_random
+        });
+        assert!(logs.iter().all(|answer| answer.count() == Some(4)), "{logs:?}");
+    }
+
+    #[test]
+    fn no_open_block_is_concluded_from_what_closing_costs_and_never_from_one_table() {
+        let conclude = |longer: fn(f64) -> f64, tables: u64| {
+            let mut log = table("flashbench --open-au --open-au-nr=1 /dev/sdb", &IN_ORDER);
+            for aus in 1..=tables {
+                let rows = IN_ORDER.map(|(kib, ms)| (kib, longer(ms)));
+                log +=
+                    &table(&format!("sudo flashbench --open-au --random --open-au-nr={aus} /dev/sdb"), &rows);
+            }
+            Log::parse(&log).unwrap().conclude().open_aus_random
+        };
+        let (closing, factor): (fn(f64) -> f64, fn(f64) -> f64) = (|ms| ms + 200.0, |ms| 4.0 * ms);
+        assert_eq!(conclude(closing, 5).count(), Some(0));
+        for (longer, tables) in [(closing, 1), (factor, 1), (factor, 5)] {
+            let answer = conclude(longer, tables);
+            assert_eq!(answer.value, None, "{answer:?}");
+        }
+        assert_eq!(conclude(closing, 1).alternatives[0].value, Value::Count(0));
+        assert!(conclude(factor, 5).reason.starts_with("at least 5: "));
+    }
+
+    #[test]
+    fn tables_behind_command_lines_are_read() {
+        let log = [
+            "$ sudo ./flashbench -a /dev/sdb -b 1024\nalign 8388608\tpre 500\u{b5}s\ton 700\u{b5}s\tpost 500\u{b5}s\n".to_owned(),
+            table("./flashbench --open-au --erasesize=$[4*1024*1024] /dev/mmcblk1 --open-au-nr=1", &IN_ORDER),
+            table("flashbench /dev/mmcblk1 --open-au \\\n  --open-au-nr=2", &IN_ORDER),
+            // Somebody has interrupted it, and its short writes are missing.
+            table("flashbench -O --open-au-nr=3 /dev/mmcblk1", &[(1024, 200.0), (512, 190.0)]) + "^C\n",
+            "# flashbench -f --fat-nr=3 /dev/mmcblk1\n1MiB 4M/s 12M/s 4M/s\n64KiB 4M/s 12M/s 4M/s\n".to_owned(),
+        ];
+        let log = Log::parse(&log.concat()).unwrap();
+        assert_eq!((log.borders.len(), log.linear.len(), log.random.len(), log.fat.len()), (1, 3, 0, 1));
+        assert_eq!(log.conclude().open_aus_linear.count(), Some(2));
+        for (line, expected) in [
+            ("# flashbench --open-au /dev/sdb", "Linear(2)"),
+            ("# flashbench -rO --open-au-nr=7 /dev/sdb", "Random(7)"),
+            ("# flashbench -O -b4096 -ofr /dev/sdb", "Linear(2)"),
+            ("for n in 1 2; do flashbench -O --open-au-nr=$n /dev/sdb; done", "Unknown"),
+            ("# flashbench -s /dev/sdb", "Unknown"),
+        ] {
+            assert_eq!(format!("{:?}", heading(line).unwrap()), expected, "{line}");
+        }
+        assert!(heading("root@host:~/flashbench# ls").is_none());
     }
 
     #[test]

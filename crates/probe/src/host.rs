@@ -28,7 +28,7 @@ pub struct Host {
     length: u64,
     capacity: u64,
     sector: u64,
-    memory: Option<&'static str>,
+    is_image: bool,
     is_cached: bool,
     /// Contents before the first write. Without a place for them nothing is written.
     saved: Option<SavedRanges<FileStore>>,
@@ -108,13 +108,13 @@ impl Host {
                 if kind.is_block_device() { logical_sector(&file)? } else { direct_unit(&file, &mut buf)? };
             Ok((file, node, sector))
         });
-        let (mut file, node, sector, is_direct) = match direct {
+        let (mut file, node, sector) = match direct {
             // Some filesystems know no direct I/O.
             Err(error) if error.kind() == ErrorKind::InvalidInput && kind.is_file() => {
                 let (file, node) = open(OFlags::empty())?;
-                (file, node, 512, false)
+                (file, node, 512)
             }
-            other => other.map(|(file, node, sector)| (file, node, sector, true))?,
+            other => other?,
         };
         if writes && kind.is_file() {
             lock(&file)?;
@@ -130,26 +130,22 @@ impl Host {
         if writes && kind.is_block_device() && is_read_only(sysfs, &number(&node)) {
             return Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "the device is read-only"));
         }
-        let memory = if kind.is_file() { memory(&file, is_direct, length) } else { None };
-        let is_cached = kind.is_block_device() && is_cached_loop(sysfs, &number(&node));
+        let is_image = is_image(Path::new("/"), &node);
+        let is_cached = kind.is_block_device() && !is_image && is_cached_loop(sysfs, &number(&node));
+        let has_holes = kind.is_file() && has_hole(&file, length);
         Ok(Self {
-            disk: OpenDisk { file, buf, has_holes: memory == Some(HOLES) },
+            disk: OpenDisk { file, buf, has_holes },
             length,
             capacity: length / sector * sector,
             sector,
-            memory,
+            is_image,
             is_cached,
             saved: None,
             is_own_file: false,
         })
     }
 
-    /// Reason in words for which requests are answered from memory, so that times are not those of a card.
-    pub const fn memory(&self) -> Option<&'static str> {
-        self.memory
-    }
-
-    /// True for a loop device that uses the page cache for its file: that answers reads from memory and reads ahead, so that times are others.
+    /// True for a loop device over a card that uses the page cache: that answers reads from memory and reads ahead, so that times are others.
     pub const fn is_cached(&self) -> bool {
         self.is_cached
     }
@@ -341,22 +337,35 @@ pub(crate) fn is_memory_filesystem(kind: u64) -> bool {
     [0x0102_1994, 0x8584_58F6].contains(&kind)
 }
 
-/// Holes are restored as holes.
-const HOLES: &str = "it is a file with holes, which no disk holds";
+/// True for a file with holes. Filesystems that do not tell have a hole at the end only.
+fn has_hole(file: &File, length: u64) -> bool {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < length)
+}
 
-/// Reason for which a file is answered from memory.
-fn memory(file: &File, is_direct: bool, length: u64) -> Option<&'static str> {
-    let kind = rustix::fs::fstatfs(file).map_or(0, |found| found.f_type as u64);
-    // Filesystems that do not tell have a hole at the end only.
-    let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).unwrap_or(length);
-    match () {
-        () if is_memory_filesystem(kind) => Some("it is a file in memory"),
-        () if !is_direct => {
-            Some("it is a file on a filesystem without direct I/O, which the page cache answers")
-        }
-        () if hole < length => Some(HOLES),
-        () => None,
+/// True for a file, and for a loop device over one. A card that `floatgate card serve` serves as a file has the times of that card.
+fn is_image(root: &Path, metadata: &Metadata) -> bool {
+    if metadata.is_file() {
+        let mounts = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
+        let device = metadata.dev();
+        return !is_served_card(
+            &mounts,
+            &format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device)),
+        );
     }
+    let device = root.join(BLOCK_DEVICES).join(number(metadata));
+    let below =
+        ["loop/backing_file", "../loop/backing_file"].into_iter().find_map(|file| line(&device.join(file)));
+    // A file that was deleted or is in another mount namespace has no path here.
+    below.is_some_and(|below| Path::new(&below).metadata().map_or(true, |below| is_image(root, &below)))
+}
+
+/// True where the mount of a device number is that of `floatgate card serve` (proc(5), mountinfo: type and source follow a dash).
+fn is_served_card(mountinfo: &str, device: &str) -> bool {
+    let is_it = |line: &str| {
+        let (mount, source) = line.split_once(" - ")?;
+        Some(mount.split(' ').nth(2)? == device && source.starts_with("fuse.floatgate card "))
+    };
+    mountinfo.lines().any(|line| is_it(line) == Some(true))
 }
 
 fn failed(operation: &'static str, position: u64, bytes: u64, error: &io::Error) -> TargetError {
@@ -379,8 +388,8 @@ impl Target for Host {
         self.sector
     }
 
-    fn is_memory(&self) -> bool {
-        self.memory.is_some()
+    fn is_image(&self) -> bool {
+        self.is_image
     }
 
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
@@ -568,6 +577,16 @@ mod tests {
     use std::fs;
 
     #[test]
+    fn a_served_card_is_no_image() {
+        let mounts = "22 1 179:2 / / rw - ext4 /dev/root rw\n40 22 0:50 / /mnt rw,nosuid - fuse.floatgate card rw\n\
+                      41 22 0:51 / /image rw - fuse.floatgate flash.ubi rw\n42 22 0:52 / /ntfs rw - fuseblk card rw\n";
+        assert!(is_served_card(mounts, "0:50"));
+        for other in ["179:2", "0:51", "0:52", "0:5"] {
+            assert!(!is_served_card(mounts, other), "{other}");
+        }
+    }
+
+    #[test]
     fn users_are_found() {
         let mountinfo =
             "22 1 179:2 / / rw - ext4 /dev/root rw\n36 22 8:17 / /mnt/card rw - vfat /dev/sdb1 rw\n";
@@ -745,7 +764,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut host, _) = opened(file.path(), &folder);
         // Some filesystems have no holes, and others none that can be told.
-        if host.memory() != Some(HOLES) {
+        if !host.disk.has_holes {
             return;
         }
         host.write(2 << 20, &[0xEE; 1 << 16]).unwrap();

@@ -51,7 +51,7 @@ mod stats;
 mod target;
 
 pub use analysis::class::{Promise, Verdict};
-pub use analysis::conclude;
+pub use analysis::{IMAGE, conclude};
 pub use answer::{Alternative, Answer, Answers, Value, size};
 pub use host::{Host, NotRestored, NotThisDevice, holders};
 pub use members::members;

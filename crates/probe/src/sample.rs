@@ -188,8 +188,8 @@ impl std::ops::AddAssign for Cost {
 pub struct Samples {
     /// Size that the device claims, in bytes.
     pub capacity: u64,
-    /// True when requests were answered from memory: times say nothing of a card.
-    pub is_memory: bool,
+    /// True of an image, a file or a loop device: times are those of the disk that holds it, not of a card.
+    pub is_image: bool,
     /// Time and bytes of the probe.
     pub cost: Cost,
     /// Requests in order.
@@ -208,8 +208,8 @@ pub struct BadSamples {
 
 /// Beginning of the first line of a file of samples.
 pub const HEAD: &str = "# floatgate probe, capacity_bytes=";
-/// End of that line where times are those of memory.
-const OF_MEMORY: &str = ", times of memory";
+/// End of that line where times are not those of a card.
+const OF_IMAGE: &str = ", times of an image";
 const COLUMNS: &str = "order,test,about,kind,position,bytes,ns,found";
 /// Most bytes of a device: positions are added without overflow.
 const CAPACITY_MAX: u64 = 1 << 60;
@@ -226,9 +226,9 @@ impl Samples {
     /// As CSV, with capacity and cost in a comment before the header.
     pub fn to_csv(&self) -> String {
         let Cost { ns, read_bytes, written_bytes } = self.cost;
-        let memory = if self.is_memory { OF_MEMORY } else { "" };
+        let image = if self.is_image { OF_IMAGE } else { "" };
         let mut text = format!(
-            "{HEAD}{}, time_ns={ns}, read_bytes={read_bytes}, written_bytes={written_bytes}{memory}\n{COLUMNS}\n",
+            "{HEAD}{}, time_ns={ns}, read_bytes={read_bytes}, written_bytes={written_bytes}{image}\n{COLUMNS}\n",
             self.capacity
         );
         for (order, sample) in self.all.iter().enumerate() {
@@ -247,8 +247,8 @@ impl Samples {
     pub fn from_csv(text: &str) -> Result<Self, BadSamples> {
         let mut lines = text.lines();
         let head = lines.next().and_then(|line| line.strip_prefix(HEAD)).unwrap_or_default();
-        let of_memory = head.strip_suffix(OF_MEMORY);
-        let mut fields = of_memory.unwrap_or(head).split(", ");
+        let of_image = head.strip_suffix(OF_IMAGE);
+        let mut fields = of_image.unwrap_or(head).split(", ");
         let capacity = fields.next().and_then(|capacity| capacity.parse().ok());
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
@@ -259,7 +259,7 @@ impl Samples {
         }
         let rows = lines.zip(3..).map(|(text, line)| row(text).map_err(|reason| BadSamples { line, reason }));
         let all: Vec<Sample> = rows.collect::<Result<_, _>>()?;
-        Ok(Self { capacity, is_memory: of_memory.is_some(), cost, all })
+        Ok(Self { capacity, is_image: of_image.is_some(), cost, all })
     }
 }
 
@@ -324,7 +324,7 @@ mod tests {
         let tag = Sample { test: Test::TagEnd, kind: Kind::Write, found: Some(7), ..sample };
         Samples {
             capacity: 1 << 30,
-            is_memory: false,
+            is_image: false,
             cost: Cost { ns: 7, read_bytes: 8, written_bytes: 9 },
             all: vec![sample, tag],
         }
@@ -332,8 +332,8 @@ mod tests {
 
     #[test]
     fn a_file_holds_all_samples() {
-        for is_memory in [false, true] {
-            let samples = Samples { is_memory, ..samples() };
+        for is_image in [false, true] {
+            let samples = Samples { is_image, ..samples() };
             assert_eq!(Samples::from_csv(&samples.to_csv()), Ok(samples));
         }
     }

@@ -27,8 +27,8 @@ pub trait Target {
         512
     }
 
-    /// True when requests are answered from memory, so that times say nothing of a card.
-    fn is_memory(&self) -> bool {
+    /// True of an image, whose times are those of the disk that holds it, not of a card.
+    fn is_image(&self) -> bool {
         false
     }
 
@@ -76,8 +76,8 @@ impl<T: Target + ?Sized> Target for &mut T {
         (**self).sector_bytes()
     }
 
-    fn is_memory(&self) -> bool {
-        (**self).is_memory()
+    fn is_image(&self) -> bool {
+        (**self).is_image()
     }
 
     fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {

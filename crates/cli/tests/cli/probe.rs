@@ -168,23 +168,36 @@ fn a_log_of_flashbench_gets_a_conclusion() {
     assert!(probe(&folder, &["--from", "log"]).out.starts_with("log: log of flashbench\n"));
 }
 
-/// Times of memory are no times of a card; the contents are tested all the same.
+/// Times of a file are not those of a card: it has all answers, without values. Its contents are tested all the same.
 #[test]
-fn a_file_in_memory_or_with_holes_has_no_speed() {
-    let folder = fresh("probe-memory");
+fn a_file_is_an_image_whose_times_are_not_judged() {
+    let folder = fresh("probe-image");
     let hollow = folder.join("hollow");
     std::fs::File::create(&hollow).unwrap().set_len(64 << 20).unwrap();
-    let mut files = vec![(hollow, "a file with holes")];
+    let zeros = folder.join("zeros");
+    std::fs::write(&zeros, vec![0; 16 << 20]).unwrap();
+    let mut files = vec![hollow, zeros];
     let in_memory = tempfile::Builder::new().tempfile_in("/dev/shm");
     if let Ok(file) = &in_memory {
         std::fs::write(file.path(), vec![1; 8 << 20]).unwrap();
-        files.push((file.path().to_owned(), "a file in memory"));
+        files.push(file.path().to_owned());
     }
-    for (path, reason) in files {
+    for path in files {
         let path = path.to_str().unwrap();
+        let report: Value = serde_json::from_str(&probe(&folder, &[path, "--json"]).out).unwrap();
+        let answers = report["answers"].as_object().unwrap();
+        assert_eq!(answers.len(), 19, "{path}");
+        for (question, answer) in answers {
+            assert!(answer["value"].is_null() && answer["confidence"] == 0.0, "{path} {question}: {answer}");
+        }
+        let text = probe(&folder, &[path]).out;
+        assert!(
+            text.contains("its times are not those of a card") && !text.contains("erase block"),
+            "{text}"
+        );
+
         let run = probe(&folder, &[path, "--write", "--yes", "--json", "--raw", "samples.csv"]);
         assert_eq!(run.code, Some(0), "{}", run.err);
-        assert!(run.err.contains(reason), "{}", run.err);
         let report: Value = serde_json::from_str(&run.out).unwrap();
         for answer in ["read_speed", "write_speed", "erase_block", "fat_area", "steady_state"] {
             assert_eq!(report["answers"][answer]["value"], Value::Null, "{answer}");

@@ -89,11 +89,14 @@ fn a_whole_probe_leaves_a_device_as_it_was() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.err.contains("restored"), "{}", run.err);
     let name = device.device.0.trim_start_matches("/dev/");
-    let is_direct = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio")).unwrap() == "1\n";
-    assert_eq!(run.err.contains("uses the page cache"), !is_direct, "{}", run.err);
+    assert!(Path::new(&format!("/sys/block/{name}/loop")).exists());
     device.assert_unchanged("whole");
     let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(report["answers"]["capacity"]["value"], 24 * MIB + 512);
+    // It is an image: its times are those of the disk that holds it.
+    for question in ["read_speed", "write_speed", "erase_block", "read_latency"] {
+        assert!(report["answers"][question]["value"].is_null(), "{question}");
+    }
 }
 
 #[test]
@@ -246,8 +249,8 @@ fn an_interrupt_at_any_moment_leaves_the_device_as_it_was() {
     let mut interrupted = 0;
     for moment in 0..14_u32 {
         let (child, messages) = started(&mut device.command(&["--write", "--yes", "--json"]));
-        // Not in equal distances, and shorter ones at the beginning. A whole probe takes some ten seconds.
-        std::thread::sleep(Duration::from_millis(u64::from(moment * moment) * 50));
+        // Not in equal distances, and shorter ones at the beginning. A whole probe of an image takes some 0.3 s.
+        std::thread::sleep(Duration::from_millis(u64::from(moment * moment) * 3));
         let id = child.id().to_string();
         let signal = ["TERM", "QUIT", "USR1", "ALRM", "HUP"][moment as usize % 5];
         assert!(shell(&format!("kill -{signal} {id} 2> /dev/null; kill -{signal} {id} 2> /dev/null; true")));

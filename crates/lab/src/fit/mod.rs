@@ -88,6 +88,8 @@ pub struct FittedParameter {
 pub struct Prediction {
     /// Name of the test.
     pub name: String,
+    /// Overrides under which it runs: those of the first figure, which the fitted setup does not have.
+    pub set: Vec<String>,
     /// Speed with the costs that make it slowest, KiB/s.
     pub slowest_kib_s: f64,
     /// Speed with the costs that make it fastest, KiB/s.

@@ -174,7 +174,8 @@ impl<'l> Model<'l> {
                 || runs.iter().flatten().filter(|(t, _)| *t == test).map(|(_, ns)| 1e9 / (ns * 1024.0));
             let slowest_kib_s = speeds().min_by(f64::total_cmp)?;
             let fastest_kib_s = speeds().max_by(f64::total_cmp)?;
-            Some(Prediction { name: test.name(), slowest_kib_s, fastest_kib_s })
+            let set = self.conditions.first()?.set.clone();
+            Some(Prediction { name: test.name(), set, slowest_kib_s, fastest_kib_s })
         };
         tests.clone().filter_map(prediction).collect()
     }

@@ -1,4 +1,4 @@
-//! Measured figures from texts: `flash_speed` and the kernel's `mtd_speedtest`, dd, U-Boot, and lines of one's own.
+//! Measured figures from texts: `flash_speed` and the kernel's `mtd_speedtest`, dd alone and below a shell's `time`, U-Boot, and lines of one's own.
 //!
 //! A line is understood, says nothing (blank, comment, progress), or is reported. `set KEY=VALUE` lines are the conditions of what follows;
 //! a `set` after figures begins a new block, and what was set before no longer holds.
@@ -112,7 +112,11 @@ pub fn parse(bytes: &[u8]) -> Results {
     for (line, text) in (1..).zip(text.split('\n')) {
         // A carriage return begins a line of progress anew; what was last is what counts.
         let text = text.trim_end_matches('\r').rsplit('\r').next().unwrap_or_default();
-        reader.line(line, text);
+        let (command, output) = with_output(text);
+        reader.line(line, command);
+        if let Some(output) = output {
+            reader.line(line, output);
+        }
     }
     reader.end()
 }
@@ -126,7 +130,7 @@ enum Line {
     /// Command line of the next figure of dd.
     Dd(Dd),
     /// Records that dd counted.
-    Records(u64),
+    Records(Records),
     /// Bytes that U-Boot has moved in the time that follows.
     Moved(Moved),
     /// State of the blocks whose speeds `floatgate probe` prints next.
@@ -144,8 +148,27 @@ impl Line {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Dd {
     unit: u64,
+    /// Number of records that `count=` asks for.
+    count: Option<u64>,
     /// True of writes; or the reason why its figure is none of the flash.
     write: Result<bool, &'static str>,
+}
+
+/// Records that dd has read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Records {
+    Whole(u64),
+    /// One of them was shorter, by an unknown number of bytes.
+    Partial,
+}
+
+/// What is known of the run of dd whose lines are read.
+#[derive(Clone, Copy, Debug, Default)]
+struct DdRun {
+    command: Option<Dd>,
+    records: Option<Records>,
+    /// True when dd itself has printed its time, which a shell's `time` prints again.
+    has_time: bool,
 }
 
 /// Operation that U-Boot prints the time of; none where no test of the flash does it.
@@ -159,8 +182,7 @@ struct Moved {
 struct Reader {
     results: Results,
     block: Block,
-    dd: Option<Dd>,
-    records: Option<u64>,
+    dd: DdRun,
     moved: Option<Moved>,
     state: Option<&'static str>,
     figures: usize,
@@ -168,13 +190,12 @@ struct Reader {
 
 impl Reader {
     fn line(&mut self, number: usize, text: &str) {
-        match self.meaning(without_prefix(text)) {
+        let text = without_prefix(text);
+        let meaning = self.meaning(text);
+        self.end_run(text);
+        match meaning {
             Line::Nothing => return,
-            Line::Wrong(why) => {
-                // The command above was that of this figure.
-                self.dd = self.dd.filter(|_| !text.contains("copied, "));
-                return self.refuse(number, text, why);
-            }
+            Line::Wrong(why) => return self.refuse(number, text, why),
             Line::State(state) => {
                 self.state = Some(state);
                 return;
@@ -187,11 +208,15 @@ impl Reader {
                 self.block.set.extend(Some(set).filter(|set| !set.is_empty()));
             }
             Line::Count(count) => self.block.blocks = Some(count),
-            Line::Dd(dd) => self.dd = Some(dd),
-            Line::Records(records) => self.records = Some(records),
+            Line::Dd(dd) => self.dd = DdRun { command: Some(dd), ..DdRun::default() },
+            Line::Records(records) => {
+                // Behind a time, another run begins.
+                let command = self.dd.command.filter(|_| !self.dd.has_time);
+                self.dd = DdRun { command, records: Some(records), has_time: false };
+            }
             Line::Moved(moved) => self.moved = Some(moved),
             Line::Figure(measurement) => {
-                (self.dd, self.records, self.moved) = (None, None, None);
+                self.moved = None;
                 if let Some(why) = self.is_other_state(&measurement) {
                     return self.refuse(number, text, why);
                 }
@@ -203,6 +228,14 @@ impl Reader {
             }
         }
         self.results.understood += 1;
+    }
+
+    /// Forgets the command and the records of a run of dd whose time was printed, understood or not.
+    fn end_run(&mut self, text: &str) {
+        let has_time = text.contains("copied, ");
+        if has_time || shell_time(text).is_some() {
+            self.dd = DdRun { has_time, ..DdRun::default() };
+        }
     }
 
     fn refuse(&mut self, line: usize, text: &str, why: String) {
@@ -244,12 +277,13 @@ impl Reader {
         if text == "set" || text.starts_with("set ") {
             return set_line(text.trim_start_matches("set").trim());
         }
-        let readers: [fn(&Self, &str) -> Option<Line>; 9] = [
+        let readers: [fn(&Self, &str) -> Option<Line>; 10] = [
             |_, text| flash_speed(text),
             |_, text| device(text),
             |_, text| dd_command(text),
             |_, text| records(text),
             Self::dd,
+            Self::timed_dd,
             |_, text| u_boot(text),
             |_, text| moved(text),
             Self::u_boot_time,
@@ -273,23 +307,57 @@ impl Reader {
         let Some((span, bytes)) = span(seconds).zip(number(bytes)) else {
             return Some(Line::wrong(if seconds.contains(',') { LANGUAGE } else { "no time above 0" }));
         };
-        let counted = self.records.filter(|&n| n > 0).map(|n| (bytes / n as f64).ceil() as u64);
-        let write = match self.dd.map_or(Ok(false), |dd| dd.write) {
+        let counted = match self.dd.records {
+            Some(Records::Whole(n)) if n > 0 => Some((bytes / n as f64).ceil() as u64),
+            _ => None,
+        };
+        let write = match self.dd.command.map_or(Ok(false), |dd| dd.write) {
             Ok(write) => write,
             Err(why) => return Some(Line::wrong(why)),
         };
-        let unit = self.dd.map(|dd| dd.unit).or(counted).unwrap_or(u64::MAX);
+        let unit = self.dd.command.map(|dd| dd.unit).or(counted).unwrap_or(u64::MAX);
         let measure = Measure::Bytes { unit, write };
         Some(Line::Figure(Measurement::of_bytes(measure, span, bytes, format!("{seconds} s"))))
+    }
+
+    /// `real 0m 1.86s` behind what a shell's `time` has run, where dd prints no time itself: that of BusyBox may be built so.
+    fn timed_dd(&self, text: &str) -> Option<Line> {
+        let time = shell_time(text)?;
+        if self.dd.has_time {
+            return Some(Line::Nothing);
+        }
+        let Some(Dd { unit, count, write }) = self.dd.command else {
+            return Some(Line::wrong(
+                "no command line above, like `time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`, says what took this time",
+            ));
+        };
+        let records = match (self.dd.records, count) {
+            (Some(Records::Whole(records)), _) | (None, Some(records)) if records > 0 => records,
+            (Some(Records::Partial), _) => {
+                return Some(Line::wrong(
+                    "dd has read a record that is not whole, and does not say how long it is: give it count=N, for whole records",
+                ));
+            }
+            _ => return Some(Line::wrong("no line above says how many records dd has moved in this time")),
+        };
+        let write = match write {
+            Ok(write) => write,
+            Err(why) => return Some(Line::wrong(why)),
+        };
+        let Some((span, bytes)) = duration(time).zip(records.checked_mul(unit)) else {
+            return Some(Line::wrong("no time above 0"));
+        };
+        let text = time.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(Line::Figure(Measurement::of_bytes(Measure::Bytes { unit, write }, span, bytes as f64, text)))
     }
 
     /// `time: 1.680 seconds`, `time: 1 minutes, 2.345 seconds` behind what U-Boot's `time` has run.
     fn u_boot_time(&self, text: &str) -> Option<Line> {
         let time = text.strip_prefix("time: ")?.strip_suffix(" seconds")?;
         let (minutes, seconds) = time.split_once(" minutes, ").unwrap_or(("0", time));
-        let (Some((low, high)), Ok(minutes)) = (span(seconds), minutes.parse::<u32>()) else {
-            return Some(Line::wrong("no time above 0"));
-        };
+        let span =
+            minutes.parse::<u32>().ok().and_then(|minutes| span_from(60.0 * f64::from(minutes), seconds));
+        let Some(span) = span else { return Some(Line::wrong("no time above 0")) };
         let Some(Moved { bytes, test }) = self.moved else {
             return Some(Line::wrong(
                 "no line above says how many bytes U-Boot has read or written in this time",
@@ -298,11 +366,39 @@ impl Reader {
         let Some(test) = test else {
             return Some(Line::wrong("the time of an erase, whose eraseblocks are not known"));
         };
-        let more = 60.0 * f64::from(minutes);
-        let measurement =
-            Measurement::of_bytes(Measure::Test(test), (low + more, high + more), bytes, format!("{time} s"));
-        Some(Line::Figure(measurement))
+        Some(Line::Figure(Measurement::of_bytes(Measure::Test(test), span, bytes, format!("{time} s"))))
     }
+}
+
+/// A command line of dd and, in the same line, what dd has printed. Pastes often lose the line break between them.
+fn with_output(text: &str) -> (&str, Option<&str>) {
+    let begin = |output: &str| text.find(output).and_then(|end| text[..end].rfind(char::is_whitespace));
+    match begin(" records in").or_else(|| begin(" bytes ")) {
+        Some(at) if dd_command(&text[..at]).is_some() => (&text[..at], Some(&text[at..])),
+        _ => (text, None),
+    }
+}
+
+/// The elapsed time that `time` prints: `real 0m 1.86s` of BusyBox, `real 0m1.860s` of bash, `real 1.86` of POSIX, `0:01.86elapsed` of GNU.
+fn shell_time(text: &str) -> Option<&str> {
+    let real = text.strip_prefix("real").filter(|time| time.starts_with(char::is_whitespace));
+    let elapsed = || text.split_whitespace().find_map(|word| word.strip_suffix("elapsed"));
+    real.map(str::trim).or_else(elapsed).filter(|time| time.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Times in seconds that `time` prints like this. It cuts digits off, and the start of the program counts: the times are a unit of the last digit to either
+/// side.
+fn duration(text: &str) -> Option<(f64, f64)> {
+    let text: String = text.split_whitespace().collect();
+    let mut minutes = 0.0;
+    let mut rest = text.strip_suffix('s').unwrap_or(&text);
+    while let Some((whole, other)) = rest.split_once(['h', 'm', ':']) {
+        minutes = minutes * 60.0 + f64::from(whole.parse::<u32>().ok()?);
+        rest = other;
+    }
+    let (low, high) = span_from(60.0 * minutes, rest)?;
+    let half = (high - low) / 2.0;
+    Some(((low - half).max(low / 2.0), high + half))
 }
 
 /// The state of the blocks in a heading of `floatgate probe`: `# 16 eraseblocks, just written`.
@@ -312,9 +408,9 @@ fn state(text: &str) -> Option<&'static str> {
     ["written", "blank", "just written"].into_iter().find(|known| is_heading && *known == state.trim())
 }
 
-/// The text behind what dmesg, syslog and the tests' own names put before it.
+/// The text behind what mails, dmesg, syslog and the tests' own names put before it.
 fn without_prefix(text: &str) -> &str {
-    let mut text = text.trim();
+    let mut text = text.trim_start_matches("> ").trim();
     if let Some((stamp, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         let is_stamp = !stamp.is_empty() && stamp.chars().all(|c| c.is_ascii_digit() || " .T".contains(c));
         text = if is_stamp { rest.trim() } else { text };
@@ -327,7 +423,20 @@ fn without_prefix(text: &str) -> &str {
     text
 }
 
-/// True of blank lines, comments, rules and the progress of the tests.
+/// The command behind a shell's prompt, or a comment: `# cmd`, `root@OpenWrt:~# cmd`, `[root@board ~]# cmd`, `/ # cmd`.
+fn behind_prompt(text: &str) -> Option<&str> {
+    let (prompt, command) = text.split_at(text.find(['#', '$'])?);
+    let is_prompt = prompt.is_empty() || prompt.contains('@') || prompt.starts_with(['~', '/']);
+    is_prompt.then(|| command[1..].trim_start())
+}
+
+/// True of the other times that `time` prints.
+fn is_cpu_time(text: &str) -> bool {
+    let of = |name| text.strip_prefix(name).is_some_and(|time: &str| time.starts_with(char::is_whitespace));
+    of("user") || of("sys") || text.ends_with("pagefaults 0swaps")
+}
+
+/// True of blank lines, comments, commands that are not dd, rules and the progress of the tests.
 fn says_nothing(text: &str) -> bool {
     let progress = [
         "testing ",
@@ -346,8 +455,9 @@ fn says_nothing(text: &str) -> bool {
         "time sf ",
         "time nand ",
     ];
-    text.trim_matches(['=', '-', '*']).is_empty()
-        || text.starts_with('#') && !text.contains("dd ")
+    text.trim_matches(['=', '-', '*', '>']).is_empty()
+        || behind_prompt(text).is_some() && dd_command(text).is_none()
+        || is_cpu_time(text)
         || progress.iter().any(|begin| text.starts_with(begin))
         || ["records out", "blocks are bad", "eraseblocks are bad"].iter().any(|end| text.ends_with(end))
 }
@@ -418,15 +528,18 @@ fn device(text: &str) -> Option<Line> {
 
 /// A command line with `dd if=... of=... bs=...`.
 fn dd_command(text: &str) -> Option<Line> {
-    let (before, rest) =
-        text.split_once("dd ").filter(|(before, _)| !before.ends_with(char::is_alphanumeric))?;
-    let options = || rest.split_whitespace().filter_map(|word| word.split_once('='));
-    if before.contains("copied") || options().next().is_none() {
+    let is_program =
+        |word: &&str| word.trim_start_matches(['\'', '"', '(', '`']).rsplit('/').next() == Some("dd");
+    let mut words = text.split_whitespace().skip_while(|word| !is_program(word));
+    words.next()?;
+    let options: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
+    if options.is_empty() {
         return None;
     }
-    let of = |name: &str| options().find(|(key, _)| *key == name).map(|(_, value)| value);
+    let of = |name: &str| options.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    let count = of("count").and_then(with_suffix);
     Some(match of("bs").map_or(Some(512), with_suffix) {
-        Some(unit) => Line::Dd(Dd { unit, write: direction(of("if"), of("of")) }),
+        Some(unit) => Line::Dd(Dd { unit, count, write: direction(of("if"), of("of")) }),
         None => Line::wrong("bs is no size"),
     })
 }
@@ -463,8 +576,8 @@ fn with_suffix(text: &str) -> Option<u64> {
 fn records(text: &str) -> Option<Line> {
     let (whole, part) = text.strip_suffix(" records in")?.split_once('+')?;
     match (whole.trim().parse::<u64>(), part.parse::<u64>()) {
-        // Of records that are not whole the size is not known.
-        (Ok(whole), Ok(part)) => Some(if part == 0 { Line::Records(whole) } else { Line::Nothing }),
+        (Ok(whole), Ok(0)) => Some(Line::Records(Records::Whole(whole))),
+        (Ok(_), Ok(_)) => Some(Line::Records(Records::Partial)),
         _ => Some(Line::wrong("no number of records")),
     }
 }
@@ -535,10 +648,16 @@ fn number(text: &str) -> Option<f64> {
 
 /// Numbers that print as `text`: half a unit of its last digit to either side.
 fn span(text: &str) -> Option<(f64, f64)> {
-    let value = number(text)?;
+    span_from(0.0, text)
+}
+
+/// Numbers above 0 that are `more` than those that print as `text`.
+fn span_from(more: f64, text: &str) -> Option<(f64, f64)> {
+    let is_zero = text.chars().all(|c| c == '0' || c == '.') && text.parse::<f64>().is_ok();
+    let value = more + if is_zero { 0.0 } else { number(text)? };
     let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let half = 0.5 / 10f64.powi(i32::try_from(decimals).ok()?.min(15));
-    Some(((value - half).max(value / 2.0), value + half))
+    (value > 0.0).then(|| ((value - half).max(value / 2.0), value + half))
 }
 
 #[cfg(test)]
@@ -583,6 +702,82 @@ mod tests {
         let update = only("16777216 bytes written, 0 bytes skipped in 59.8s, speed 285975 B/s");
         assert_eq!(update.measure, Measure::Update);
         assert_eq!(only("page read 227 us").figure, Figure::NsPerCall(226.5e3, 227.5e3));
+    }
+
+    #[test]
+    fn runs_of_dd_below_time_are_understood_in_all_shells() {
+        let run = |prompt: &str, times: &str| {
+            format!(
+                "{prompt}time dd if=/dev/mtd4 of=/dev/null bs=10M count=1\n1+0 records in\n1+0 records out\n{times}\n"
+            )
+        };
+        let busybox = "real\t0m 1.86s\nuser\t0m 0.00s\nsys\t0m 0.28s";
+        for (prompt, times) in [
+            ("# ", busybox),
+            ("root@OpenWrt:~# ", busybox),
+            ("/ # ", busybox),
+            ("$ ", "\nreal\t0m1.863s\nuser\t0m0.003s\nsys\t0m0.281s"),
+            ("[root@board ~]$ ", "real 1.86\nuser 0.00\nsys 0.28"),
+            (
+                "",
+                "0.00user 0.28system 0:01.86elapsed 15%CPU (0avgtext+0avgdata 1408maxresident)k\n0inputs+0outputs (0major+75minor)pagefaults 0swaps",
+            ),
+        ] {
+            let found = only(&run(prompt, times));
+            assert_eq!(found.measure, Measure::Bytes { unit: 10 << 20, write: false }, "{times}");
+            assert_eq!(found.bytes, Some(10 << 20));
+            let Figure::NsPerByte(low, high) = found.figure else { panic!("{found:?}") };
+            let seconds = [low, high].map(|ns| ns * f64::from(10 << 20) / 1e9);
+            assert!(
+                seconds[0] > 1.84 && seconds[0] < 1.863 && seconds[1] > 1.863 && seconds[1] < 1.88,
+                "{seconds:?}"
+            );
+        }
+        // Several runs in a row, quoted by a mail, with other commands between them.
+        let quoted = format!(
+            "{}root@OpenWrt:~# cat /proc/mtd\n{}",
+            run("root@OpenWrt:~# ", busybox),
+            run("# ", busybox)
+        );
+        let quoted: String = quoted.lines().map(|line| format!("> {line}\n")).collect();
+        let results = parse(quoted.as_bytes());
+        assert!(results.unknown.is_empty(), "{:?}", results.unknown);
+        assert_eq!(results.blocks[0].figures.iter().map(|figure| figure.line).collect::<Vec<_>>(), [4, 11]);
+        let long = only("# time dd if=/dev/mtd4 of=/dev/null bs=1M count=64 2>/dev/null\nreal 1m 0.00s\n");
+        assert_eq!((long.bytes, long.text.as_str()), (Some(64 << 20), "1m 0.00s"));
+    }
+
+    #[test]
+    fn a_time_that_dd_has_printed_itself_counts_once() {
+        let text = "# time dd if=/dev/mtd1 of=/dev/null bs=1M count=8 status=progress 8+0 records in\n8+0 records out\n\
+                    8388608 bytes (8.0MB) copied, 2.71 seconds, 2.9MB/s\nreal\t0m 2.72s\nuser\t0m 0.00s\nsys\t0m 0.30s\n";
+        assert_eq!(only(text).text, "2.71 s");
+        // The output in the line of the command, as a paste without its line breaks.
+        let line = "root@OpenWrt:~# dd if=/dev/mtd1 of=/dev/null bs=10M count=1 status=progress 10485760 bytes (10 MB, 10 MiB) copied, 1.68404 s, 6.2 MB/s";
+        assert_eq!(only(line).measure, Measure::Bytes { unit: 10 << 20, write: false });
+    }
+
+    #[test]
+    fn a_time_whose_bytes_are_not_known_is_refused_with_the_reason() {
+        let command = "$ time dd if=/dev/mtd1 of=/dev/null bs=8M\n";
+        for (text, why) in [
+            (
+                format!("{command}0+1 records in\n0+1 records out\nreal\t0m 3.21s\n"),
+                "a record that is not whole",
+            ),
+            (format!("{command}real\t0m 3.21s\n"), "how many records"),
+            ("256+0 records in\n256+0 records out\nreal    0m 2.71s\n".to_owned(), "no command line above"),
+            (
+                "# time dd if=/dev/zero of=/tmp/x bs=1M count=1\nreal 0m 0.10s\n".to_owned(),
+                "neither from nor to",
+            ),
+            (
+                "# time dd if=/dev/mtd1 of=/dev/null bs=1M count=1\nreal 0m 0.00s\n".to_owned(),
+                "no time above 0",
+            ),
+        ] {
+            assert!(refused(&text).1.contains(why), "{text}: {}", refused(&text).1);
+        }
     }
 
     /// The one line that is not understood, and why.

@@ -48,7 +48,6 @@ impl Results {
     /// # Errors
     /// A space that is none; a checkpoint that cannot be opened, or belongs to another sweep.
     pub fn new(evaluator: &Evaluator, spec: &Spec, checkpoint: Option<&Path>) -> Result<Self, Error> {
-        let space = spec.space()?;
         let checkpoint = match checkpoint {
             Some(path) => {
                 let all = serde_json::to_string(spec).unwrap_or_default();
@@ -56,6 +55,21 @@ impl Results {
             }
             None => Checkpoint::temporary()?,
         };
+        Self::of_checkpoint(spec, checkpoint)
+    }
+
+    /// Results from batches that were measured elsewhere.
+    ///
+    /// # Errors
+    /// A space that is none; batches of another one.
+    pub fn of_batches(spec: &Spec, batches: impl IntoIterator<Item = Batch>) -> Result<Self, Error> {
+        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?)?;
+        batches.into_iter().try_for_each(|batch| results.add(&batch))?;
+        Ok(results)
+    }
+
+    fn of_checkpoint(spec: &Spec, checkpoint: Checkpoint) -> Result<Self, Error> {
+        let space = spec.space()?;
         let mut analysis = Analysis::new(spec, &space);
         let (mut done, mut waves) = (0, Waves::default());
         for line in checkpoint.lines() {
@@ -208,6 +222,11 @@ impl Results {
         let flags = ["feasible", "pareto"].map(|name| (name.to_owned(), Cells::Bool(Vec::new())));
         let refused = [("refused".to_owned(), Cells::Text(Vec::new()))];
         keys.chain(figures).chain(texts).chain(flags).chain(refused).collect()
+    }
+
+    /// The batches of all designs that are done.
+    pub fn batches(&self) -> impl Iterator<Item = Result<Batch, Error>> {
+        self.checkpoint.batches()
     }
 
     /// Calls `write` with the rows in order, page by page; once without rows when there are none.

@@ -19,23 +19,26 @@ use std::collections::BTreeMap;
 
 /// Answers all questions as far as the samples allow.
 pub fn conclude(samples: &Samples) -> Answers {
-    match memory(samples) {
-        // Contents tell the real size all the same.
-        Some(reason) => {
-            let real = capacity::conclude(samples);
-            Answers { capacity: real.capacity, fake: real.fake, ..Answers::unknown(&reason) }
-        }
-        None => of_times(samples),
+    let Some(reason) = untimed(samples) else { return of_times(samples) };
+    let unknown = Answers::unknown(&reason);
+    let real = capacity::conclude(samples);
+    // Contents tell the real size all the same, once they were tested.
+    match real.fake.value {
+        Some(_) => Answers { capacity: real.capacity, fake: real.fake, ..unknown },
+        None => unknown,
     }
 }
+
+/// Reason for which an image has no answers that rest on times.
+pub const IMAGE: &str = "an image, a file or a loop device: its times are not those of a card";
 
 /// Speed in MB/s that nothing behind a bus has: PCIe 5.0 with four lanes carries 15 800.
 const BUS_MAX: f64 = 16_000.0;
 
-/// Reason for which times are those of memory, and say nothing of a card.
-fn memory(samples: &Samples) -> Option<String> {
-    if samples.is_memory {
-        return Some("requests are answered from memory: their times say nothing of a card".to_owned());
+/// Reason why times are not those of a card.
+fn untimed(samples: &Samples) -> Option<String> {
+    if samples.is_image {
+        return Some(IMAGE.to_owned());
     }
     let speed = throughput(samples).filter(|speed| *speed > BUS_MAX)?;
     Some(format!(

@@ -178,7 +178,7 @@ impl<'a, T: Target> Probe<'a, T> {
     /// A probe that has not asked anything yet.
     pub fn new(target: &'a mut T, options: ProbeOptions) -> Self {
         let capacity = target.capacity();
-        let samples = Samples { capacity, is_memory: target.is_memory(), ..Samples::default() };
+        let samples = Samples { capacity, is_image: target.is_image(), ..Samples::default() };
         let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
         Self {
             target: Metered { target, cost: Cost::default(), writing_ns: 0 },

@@ -34,13 +34,13 @@ const AGAIN_PLACES: usize = 64;
 const AGAIN_BYTES: u64 = 64 << 10;
 
 impl<T: Target> Probe<'_, T> {
-    /// Asks all that reads answer. Nothing is written.
+    /// Asks all that reads answer; of an image only whether its contents stay the same. Nothing is written.
     ///
     /// # Errors
     /// A device that fails or is too small; `Interrupted`.
     pub fn measure_reads(&mut self) -> Result<(), ProbeError> {
         self.check_size()?;
-        if self.samples.is_memory {
+        if self.samples.is_image {
             return self.measure_again();
         }
         self.measure_noise()?;

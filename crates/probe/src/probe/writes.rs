@@ -208,7 +208,7 @@ impl<T: Target> Probe<'_, T> {
     /// A device that fails or is too small; `Interrupted`.
     pub fn measure_writes(&mut self, plan: &WritePlan) -> Result<(), ProbeError> {
         self.check_size()?;
-        if self.samples.is_memory {
+        if self.samples.is_image {
             return Ok(());
         }
         self.plan.clone_from(plan);
