@@ -548,7 +548,8 @@ mod tests {
             }
             Log::parse(&log).unwrap().conclude().open_aus_random
         };
-        let (closing, factor): (fn(f64) -> f64, fn(f64) -> f64) = (|ms| ms + 200.0, |ms| 4.0 * ms);
+        let closing: fn(f64) -> f64 = |ms| ms + 200.0;
+        let factor: fn(f64) -> f64 = |ms| 4.0 * ms;
         assert_eq!(conclude(closing, 5).count(), Some(0));
         for (longer, tables) in [(closing, 1), (factor, 1), (factor, 5)] {
             let answer = conclude(longer, tables);
