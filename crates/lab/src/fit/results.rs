@@ -162,7 +162,7 @@ enum Records {
     Partial,
 }
 
-/// What is known of the run of dd whose lines are read.
+/// State of the run of dd whose lines are read.
 #[derive(Clone, Copy, Debug, Default)]
 struct DdRun {
     command: Option<Dd>,
