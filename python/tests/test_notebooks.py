@@ -24,23 +24,22 @@ def test_there_are_notebooks() -> None:
     assert len(NOTEBOOKS) == 4
 
 
-def _run(notebook: Path) -> dict[str, Any]:
-    """The names of a notebook after its last cell."""
+def _run(notebook: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The names of a notebook after its last cell, and the axes of all figures. Below each cell Jupyter shows its figures, and closes them."""
     names: dict[str, Any] = {}
+    axes: list[Any] = []
     for number, cell in enumerate(_cells(notebook)):
         if cell["cell_type"] == "code":
             exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), names)
-    return names
+            axes += [drawn for figure in plt.get_fignums() for drawn in plt.figure(figure).axes]
+            plt.close("all")
+    return names, axes
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook_runs_and_draws(notebook: Path) -> None:
-    plt.close("all")
-    names = _run(notebook)
-    # Jupyter shows each figure of pyplot below the cell that has drawn it.
-    axes = [axes for number in plt.get_fignums() for axes in plt.figure(number).axes]
-    assert axes and all(axes.has_data() for axes in axes)
-    plt.close("all")
+    names, axes = _run(notebook)
+    assert axes and all(drawn.has_data() for drawn in axes)
     if notebook.stem == "ten-years":
         heat = names["heat"].astype(str)
         assert len(heat.drop_duplicates()) == len(heat), heat
@@ -56,7 +55,6 @@ def test_notebook_is_stored_without_outputs(notebook: Path) -> None:
 def test_fakes_are_told_from_real_cards(capsys: pytest.CaptureFixture[str]) -> None:
     notebook = next(path for path in NOTEBOOKS if path.stem == "is-my-card-a-fake")
     _run(notebook)
-    plt.close("all")
     verdicts = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
     assert all(verdicts[name].startswith("holds all") for name in ("kingston-class-10", "sandisk-extreme"))
     assert "wraps around at 8.0 GiB" in verdicts["fake-wraps-32g"]

@@ -397,18 +397,20 @@ fn command(line: &str) -> Option<Table> {
     words.next()?;
     let (mut open, mut random, mut fat, mut aus) = (false, false, false, Some(USUAL_AUS));
     while let Some(word) = words.next() {
-        match word.split_once('=').unwrap_or((word, "")) {
-            ("--open-au", _) => open = true,
-            ("--random", _) => random = true,
-            ("--find-fat", _) => fat = true,
-            ("--open-au-nr", "") => aus = words.next().and_then(|count| count.parse().ok()),
-            ("--open-au-nr", count) => aus = count.parse().ok(),
-            _ => {
-                let has = |flag| short_flags(word).contains(flag);
-                open |= has('O');
-                random |= has('r');
-                fat |= has('f');
-            }
+        let Some(long) = word.strip_prefix("--") else {
+            let has = |flag| short_flags(word).contains(flag);
+            open |= has('O');
+            random |= has('r');
+            fat |= has('f');
+            continue;
+        };
+        match long.split_once('=').unwrap_or((long, "")) {
+            ("open-au", _) => open = true,
+            ("random", _) => random = true,
+            ("find-fat", _) => fat = true,
+            ("open-au-nr", "") => aus = words.next().and_then(|count| count.parse().ok()),
+            ("open-au-nr", count) => aus = count.parse().ok(),
+            _ => {}
         }
     }
     Some(match aus.filter(|aus| open && *aus > 0) {
@@ -421,7 +423,7 @@ fn command(line: &str) -> Option<Table> {
 
 /// Short options without values in a word as `-Or`; what follows one with a value is that value.
 fn short_flags(word: &str) -> &str {
-    let flags = word.strip_prefix('-').filter(|flags| !flags.starts_with('-')).unwrap_or_default();
+    let flags = word.strip_prefix('-').unwrap_or_default();
     flags.split(['o', 'F', 'c', 'b', 'e']).next().unwrap_or_default()
 }
 
@@ -548,7 +550,8 @@ mod tests {
             }
             Log::parse(&log).unwrap().conclude().open_aus_random
         };
-        let (closing, factor): (fn(f64) -> f64, fn(f64) -> f64) = (|ms| ms + 200.0, |ms| 4.0 * ms);
+        let closing: fn(f64) -> f64 = |ms| ms + 200.0;
+        let factor: fn(f64) -> f64 = |ms| 4.0 * ms;
         assert_eq!(conclude(closing, 5).count(), Some(0));
         for (longer, tables) in [(closing, 1), (factor, 1), (factor, 5)] {
             let answer = conclude(longer, tables);

@@ -162,7 +162,7 @@ enum Records {
     Partial,
 }
 
-/// What is known of the run of dd whose lines are read.
+/// State of the run of dd whose lines are read.
 #[derive(Clone, Copy, Debug, Default)]
 struct DdRun {
     command: Option<Dd>,
@@ -239,7 +239,8 @@ impl Reader {
     }
 
     fn refuse(&mut self, line: usize, text: &str, why: String) {
-        let text: String = text.trim().chars().filter(|c| !c.is_control()).take(60).collect();
+        let shown = text.trim().chars().map(|c| if c == '\t' { ' ' } else { c });
+        let text: String = shown.filter(|c| !c.is_control()).take(60).collect();
         self.results.unknown.push(Unknown { line, text, why });
     }
 
