@@ -227,6 +227,15 @@ pub(crate) fn of_jffs2(own: &Jffs2Shape, len: u64, flash: &TargetFlash) -> Vec<F
         let what = format!("the image has eraseblocks of {} bytes, the flash of {erase}", own.erase_bytes);
         return finding(Severity::Damaged, what, "Linux drops nodes that cross the end of an eraseblock");
     }
+    of_jffs2_image(len, flash)
+}
+
+/// Findings on a JFFS2 of `len` bytes that the flash cannot hold, or not with its worst number of bad blocks.
+pub(crate) fn of_jffs2_image(len: u64, flash: &TargetFlash) -> Vec<Finding> {
+    let finding = |severity, what, consequence: &str| {
+        vec![Finding::new(Layer::Jffs2, severity, "image", what, consequence)]
+    };
+    let erase = flash.shape.peb_bytes;
     let Some(FlashSize { pebs, worst_bad, .. }) = flash.shape.size else { return Vec::new() };
     let (blocks, has) = (len.div_ceil(u64::from(erase.max(1))), count(pebs.into(), "eraseblock"));
     let what = format!("the image has {}, the flash {has}", count(blocks, "eraseblock"));

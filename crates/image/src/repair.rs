@@ -14,12 +14,13 @@ use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreMode};
 use serde::Serialize;
 
-use super::check::{CheckReport, Outcome, check_found};
+use super::check::{CheckReport, Outcome, check_found, open_volume};
 use super::detect::{Content, Found, UbiShape};
-use super::extract::{Loss, shifts};
+use super::extract::{Loss, device_losses, shifts};
 use super::format::jffs2;
 use super::format::jffs2::repair as jffs2_repair;
 use super::format::ubi::repair as ubi_repair;
+use super::format::ubifs::check::has_filesystem;
 use super::format::ubifs::repair as ubifs_repair;
 use super::inventory::Inventory;
 use super::open::{Access, Selection};
@@ -219,6 +220,9 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         }
         let lost = compare(out, &image, (&chosen, &checked), &saved.losses)?;
         saved.losses.extend(lost);
+        for found in &chosen {
+            saved.losses.extend(around_files(&image, found)?);
+        }
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
@@ -437,6 +441,19 @@ fn compare(
         lost.extend(before.missing_in(&after, known));
     }
     Ok(lost)
+}
+
+/// Losses of a UBI device beside those of its filesystems, as an extraction lists them.
+fn around_files(image: &Image, found: &Found) -> Result<Vec<Loss>, ImageError> {
+    let is_ubifs = |id: u32| {
+        let selection = Selection {
+            offset: Some(image.file_byte(found.offset)),
+            volume: Some(id.to_string()),
+            ..Selection::default()
+        };
+        open_volume(image, &selection).is_ok_and(|(mut volume, ..)| has_filesystem(&mut volume))
+    };
+    device_losses(image, found, &is_ubifs)
 }
 
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they

@@ -191,6 +191,12 @@ impl VolumeSource {
         if size < content {
             return Err(self.wrong(format!("{content} bytes do not fit into {size}")));
         }
+        if let Some(path) = self.image.as_ref().filter(|_| content == 0) {
+            return Err(self.wrong(format!("its image {} is empty", path.display())));
+        }
+        if self.volume_type == VolumeType::Static && content == 0 {
+            return Err(self.wrong("a static volume needs an image: its LEBs say how many of them hold data"));
+        }
         let lebs = u32::try_from(size.div_ceil(u64::from(usable)));
         let lebs = lebs.ok().filter(|&lebs| lebs > 0).ok_or_else(|| self.wrong("an impossible size"))?;
         let record = VolumeRecord::new(self.name.as_bytes(), self.volume_type, lebs, data_pad);

@@ -281,7 +281,11 @@ fn build_into(
     options: &BuildOptions,
 ) -> Result<Built, BuildError> {
     if let Container::Jffs2(own) = &options.container {
-        return jffs2::build(source, store, own, options);
+        let mut built = jffs2::build(source, store, own, options)?;
+        let flash = options.shape.size.and_then(|_| TargetFlash::new(options.shape).ok());
+        let findings = flash.map(|flash| fit::of_jffs2_image(built.image_bytes, &flash));
+        built.warnings = accepted(findings.unwrap_or_default())?;
+        return Ok(built);
     }
     let geometry = options.shape.ubi()?;
     let leb_bytes = u64::from(geometry.leb_bytes());

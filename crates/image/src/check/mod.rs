@@ -116,6 +116,11 @@ fn check_ubi(
         }
         let mut volume = device.volume(store, id, Mapping::Linux);
         let has_files = files::has_filesystem(&mut volume);
+        if !has_files && let Some(corrected) = &image.corrected {
+            let pages = device.unchecked_pages(&corrected.lost_pages(found));
+            let own = pages.into_iter().filter(|(_, leb)| leb.volume == id);
+            own.for_each(|(at, leb)| report.add(device.judge_page(at, leb, origin)));
+        }
         if has_files {
             let room = fit::Room::new(record.flags, volume.geometry(), lebs, flash);
             let named = files::UbiVolume { id, name, room };

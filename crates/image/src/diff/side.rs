@@ -62,7 +62,7 @@ impl Side {
         }
     }
 
-    /// What an extraction of the image would list as lost: a mount alone does not see names that are gone.
+    /// Losses that an extraction of the image lists: a mount alone does not see names that are gone.
     fn missing(&self, number: u32) -> Vec<Loss> {
         let Self::Image(image, selection) = self else { return Vec::new() };
         // An image without a filesystem says why when it is mounted.

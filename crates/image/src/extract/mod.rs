@@ -18,7 +18,7 @@ pub use directory::DirectoryTarget;
 pub use source::{FileSystemSource, Name, Source, Xattrs};
 pub use tar::TarTarget;
 pub use volumes::Extractions;
-pub(crate) use volumes::shifts;
+pub(crate) use volumes::{device_losses, shifts};
 pub use walk::{Entry, walk};
 
 use serde::Serialize;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_stack::fs::FileType;
 use floatgate_stack::store::Window;
 
@@ -86,16 +87,15 @@ impl Extractions {
         let mut with_files = BTreeSet::new();
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
-            let (suffix, content) = match Extraction::open(image, &selection) {
-                Ok(extraction) => {
-                    with_files.insert(id);
-                    ("", PartContent::Filesystem(Box::new(extraction)))
-                }
-                Err(_) => {
-                    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
-                    let raw = read_raw(image, &selection, &mut file)?;
-                    (".img", PartContent::Raw(file, raw))
-                }
+            // A node whose header is lost may be of any volume: what Linux finds in this one decides.
+            let extraction = if is_raw(id)? { None } else { Extraction::open(image, &selection).ok() };
+            let (suffix, content) = if let Some(extraction) = extraction {
+                with_files.insert(id);
+                ("", PartContent::Filesystem(Box::new(extraction)))
+            } else {
+                let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+                let raw = read_raw(image, &selection, &mut file)?;
+                (".img", PartContent::Raw(file, raw))
             };
             let mut name = [name.as_slice(), suffix.as_bytes()].concat();
             let is_taken = parts.iter().any(|part| part.name == name);
@@ -183,9 +183,12 @@ impl Parts {
     }
 }
 
-/// Losses of a UBI device that its filesystems do not tell: the file is cut, or data of a static volume fail their CRC. `has_files` tells for
-/// which volumes files are extracted; of others the extraction lists LEBs itself.
-fn device_losses(
+/// Losses of a UBI device that its filesystems do not tell: the file is cut, data of a static volume fail their CRC, headers or pages of a
+/// volume without a filesystem are lost. `has_files` tells for which volumes files are extracted; of others the extraction lists LEBs itself.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn device_losses(
     image: &Image,
     found: &Found,
     has_files: &dyn Fn(u32) -> bool,
@@ -195,29 +198,50 @@ fn device_losses(
     }
     let mut window = Window::new(image.store()?, found.offset, found.len);
     let device = Device::read(&mut window, found)?;
+    let origin = image.origin(found);
     let mut report = CheckReport::default();
-    device.report(&mut window, &image.origin(found), &mut report)?;
-    let with_files: BTreeSet<String> = device
-        .survey
-        .volumes()
-        .filter(|(id, _)| has_files(*id))
-        .map(|(_, record)| show_name(record.name()))
-        .collect();
+    device.report(&mut window, &origin, &mut report)?;
+    let name = |id: u32| device.survey.volume(id).map(|record| show_name(record.name()));
+    let with_files: BTreeSet<String> =
+        device.survey.volumes().filter(|(id, _)| has_files(*id)).filter_map(|(id, _)| name(id)).collect();
     let is_of_files = |volume: &String| with_files.contains(volume);
     let is_lost = |finding: &Finding| match finding.structure {
         // No LEB is missing where all that is in use is in front of the end.
         DEVICE => finding.severity == Outcome::Damaged || finding.peb.is_none(),
-        _ if finding.severity != Outcome::Damaged => false,
-        STATIC_VOLUME => finding.leb.is_none() || finding.volume.as_ref().is_some_and(is_of_files),
+        // Nothing tells whether it was made empty.
+        STATIC_VOLUME if finding.leb.is_none() => true,
+        STATIC_VOLUME => {
+            finding.severity == Outcome::Damaged && finding.volume.as_ref().is_some_and(is_of_files)
+        }
         _ => false,
     };
+    let mut lost: Vec<Finding> = report.findings.into_iter().filter(is_lost).collect();
+    if let Some(corrected) = &image.corrected {
+        let pages = device.unchecked_pages(&corrected.lost_pages(found));
+        let pages = pages.into_iter().filter(|(_, leb)| !has_files(leb.volume));
+        lost.extend(pages.map(|(at, leb)| device.judge_page(at, leb, &origin)));
+    }
     let loss = |finding: Finding| {
         let volume = finding.volume.map_or(String::new(), |name| format!("volume {name}"));
         let leb = finding.leb.map_or(String::new(), |lnum| format!(", LEB {lnum}"));
         let place = if volume.is_empty() { volume } else { format!("{volume}{leb}: ") };
         Loss::new(&[], format!("{place}{}: {}", finding.what, finding.consequence))
     };
-    Ok(report.findings.into_iter().filter(is_lost).map(loss).collect())
+    let is_raw =
+        |(id, record): (u32, &VolumeRecord)| !has_files(id) && record.volume_type == VolumeType::Dynamic;
+    let has_raw = device.survey.volumes().any(is_raw);
+    let headers = device.lost_pebs().filter_map(|(pnum, leb)| match leb {
+        Some(leb) if has_files(leb.volume) => None,
+        Some(leb) => {
+            let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
+            Some(format!("volume {volume}, LEB {}: the headers of PEB {pnum} are lost, and the LEB with them", leb.lnum))
+        }
+        None => has_raw.then(|| {
+            format!("PEB {pnum}: its headers are lost, and the LEB with them: of a volume without a filesystem, or already listed")
+        }),
+    });
+    let headers: Vec<Loss> = headers.map(|what| Loss::new(&[], what)).collect();
+    Ok(lost.into_iter().map(loss).chain(headers).collect())
 }
 
 /// Bytes behind the nodes of a JFFS2 that may have been nodes.
@@ -271,7 +295,7 @@ fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, 
     Ok(meant.map(|volume| (volume.id, volume.name)).collect())
 }
 
-/// True when a volume holds something else than a UBIFS.
+/// True when a volume holds something else than a UBIFS, as far as Linux finds its LEBs.
 fn is_raw(image: &Image, selection: &Selection) -> Result<bool, ImageError> {
     match open_volume(image, selection) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),

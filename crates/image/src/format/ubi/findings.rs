@@ -71,6 +71,45 @@ impl Device {
         Ok(())
     }
 
+    /// PEBs with data whose headers are lost, so that Linux does not find their LEBs, and no other PEB has them; each with its LEB where that
+    /// is known.
+    pub(crate) fn lost_pebs(&self) -> impl Iterator<Item = (u32, Option<LebId>)> {
+        (0..).zip(self.survey.pebs()).filter_map(|(pnum, peb)| {
+            let vid = match (peb.ec, peb.vid) {
+                (_, HeaderState::Damaged(_)) if peb.has_data => peb.guess.map(|guess| guess.header),
+                (HeaderState::Erased, HeaderState::Good(vid)) => Some(vid),
+                _ => return None,
+            };
+            let is_lost = vid.is_none_or(|vid| !self.is_mapped(&vid));
+            is_lost.then(|| (pnum, vid.map(|vid| LebId { volume: vid.volume_id, lnum: vid.lnum })))
+        })
+    }
+
+    /// LEBs of dynamic volumes in which pages with these bytes of the image are: no checksum covers them but the ECC. Each with the byte.
+    pub(crate) fn unchecked_pages(&self, pages: &[u64]) -> Vec<(u64, LebId)> {
+        let pebs: Vec<&PebVerdict> = self.survey.pebs().iter().collect();
+        let peb_bytes = u64::from(self.survey.geometry().flash().peb_bytes);
+        let leb = |&at: &u64| {
+            let pnum = u32::try_from(at / peb_bytes).ok()?;
+            let peb = pebs.get(pnum as usize)?;
+            let HeaderState::Good(vid) = peb.vid else { return None };
+            let is_data = peb.claim == Claim::Current && at >= self.data_start(pnum);
+            let is_dynamic = self.survey.volume(vid.volume_id)?.volume_type == VolumeType::Dynamic;
+            (is_data && is_dynamic).then_some((at, LebId { volume: vid.volume_id, lnum: vid.lnum }))
+        };
+        pages.iter().filter_map(leb).collect()
+    }
+
+    /// Finding of a page that the ECC cannot correct, in a volume without a filesystem.
+    pub(crate) fn judge_page(&self, at: u64, leb: LebId, origin: &Origin) -> Finding {
+        let what = "a page has more wrong bits than its ECC corrects";
+        let consequence = "the data of this volume are not whole";
+        let mut finding = ubi(Severity::Damaged, "page", what, consequence);
+        (finding.leb, finding.volume) = (Some(leb.lnum), self.volume_name(leb.volume));
+        finding.offset = Some(origin.file_byte(at));
+        finding
+    }
+
     /// Damage to a PEB. `leb_offset` has the byte in the PEB.
     fn judge(&self, peb: &PebVerdict) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -299,19 +338,13 @@ impl Device {
     ) -> Result<(), StoreError> {
         let fixed = self.survey.volumes().filter(|(_, record)| record.volume_type == VolumeType::Static);
         for (volume, record) in fixed {
-            if self.is_short()
-                && self.survey.mapped_lebs(volume).next().is_none()
-                && record.update_marker == 0
-            {
-                let what = format!(
-                    "none of its {} LEBs is there, and the image has not as many PEBs as the volumes",
-                    record.reserved_pebs
-                );
-                let consequence =
-                    "an image of a static volume has its data: they are lost, unless it was made empty";
-                let mut finding = ubi(Severity::Damaged, STATIC_VOLUME, what, consequence);
+            if self.survey.mapped_lebs(volume).next().is_none() && record.update_marker == 0 {
+                let what = format!("none of its {} LEBs is there", record.reserved_pebs);
+                let consequence = "the volume was made empty, as Linux takes it, or its data are lost";
+                let mut finding = ubi(Severity::Note, STATIC_VOLUME, what, consequence);
                 finding.volume = self.volume_name(volume);
                 report.add(finding);
+                report.may_be_lost.push(Part { offset: origin.file_byte(0), len: 0 });
             }
             let mapped = self.survey.mapped_lebs(volume);
             let used = mapped.filter_map(|leb| self.survey.header_of(leb).map(|vid| vid.used_lebs)).max();
