@@ -327,3 +327,23 @@ fn commands_in_csv_are_lines() {
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("/dev/mmcblk0p1\nmount -t ext4 "), "{}", run.out);
 }
+
+/// Of NOR the promises of the data sheet are printed, by `endurance` and by `age`.
+#[test]
+fn nor_has_a_life_by_its_data_sheet() {
+    let folder = fresh("nor_life");
+    let run = run_in(&folder, ["endurance", "w25q128jv"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(
+        run.out.contains("promises 100 000 erase cycles of a block and 20 years of retention"),
+        "{}",
+        run.out
+    );
+    let set = ["--set", "partition.size=1MiB", "--fs", "jffs2", "--write-per-day", "1MiB"];
+    let run = run_in(&folder, [&["age", "sama5d2-mx25l25635e"][..], &set].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for part in ["wear is not the limit", "the part promises 20 years of retention", "nothing fails"] {
+        assert!(run.out.contains(part), "{part}: {}", run.out);
+    }
+    assert!(!run.out.contains("probability"), "{}", run.out);
+}
