@@ -229,7 +229,9 @@ fn a_board_has_one_life() {
     let board = all["target"].as_str().unwrap();
     let set =
         ["--set", "chip=w25n01gv", "--set", "partition.size=8MiB", "--chips", "1", "--scrub-days", "never"];
-    let run = run_in(&folder, [&["age", board, "--json"][..], &set, &words].concat());
+    let is_jffs2 = commands(&all).iter().any(|command| command.starts_with("mkfs.jffs2"));
+    let fs = ["--fs", if is_jffs2 { "jffs2" } else { "ubifs" }];
+    let run = run_in(&folder, [&["age", board, "--json"][..], &set, &fs, &words].concat());
     let aged: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
     let wear = &aged["runs"][0]["wear"];
     let (years, cycles) = (wear["worn_out_after_years"].as_f64().unwrap(), wear["cycles"].as_u64().unwrap());
