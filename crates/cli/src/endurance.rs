@@ -7,7 +7,7 @@ use crate::common::{self, Corner, Failure, Outcome};
 use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
-use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Report, Subject};
+use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Promise, Report, Subject};
 use floatgate_lab::plot::{self, Figure};
 use std::path::{Path, PathBuf};
 
@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
   floatgate endurance mt29f8g08maawc --predict block.csv
   floatgate endurance mx30lf2g18ac --blocks 100 --chips 4 --seed 7
   floatgate endurance hy27us08121a --set chip.wear.life_spread=0.5 --json
+  floatgate endurance w25q128jv
 
 One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009). \
-Every cycle counts, but only those at which something changes are simulated.")]
+Every cycle counts, but only those at which something changes are simulated. Of NOR, whose lives nobody has published, what the data sheet promises is printed.")]
 pub(crate) struct Args {
-    /// A NAND part's name (see `floatgate parts`), or the path of a TOML file
+    /// A part's name (see `floatgate parts`), or the path of a TOML file
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     chip: Option<String>,
 
@@ -129,6 +130,12 @@ impl Args {
         }
     }
 
+    /// The promises of a NOR; none of other chips, and where a picture of lives is asked for.
+    fn promise(&self) -> Result<Option<Promise>, Failure> {
+        let Some(chip) = self.chip.as_deref().filter(|_| self.plot.is_none()) else { return Ok(None) };
+        Ok(Promise::of_nor(&Library::built_in(), chip, &Override::parse_all(&self.set)?)?)
+    }
+
     /// The chips under test.
     fn subjects(&self) -> Result<Vec<Subject>, Failure> {
         let library = Library::built_in();
@@ -149,6 +156,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if let Some(share) = args.example_trace {
         return predict::example(args, share);
+    }
+    if let Some(promise) = args.promise()? {
+        return args.format.finish(&promise, "erases", || show::promise(&promise));
     }
     let reports = endurance::run_all(&args.subjects()?, &args.experiment())?;
     if let Some(path) = &args.plot {

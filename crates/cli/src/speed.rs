@@ -166,7 +166,7 @@ fn head(run: &SpeedRun) -> String {
     );
     if let Some(fs) = &r.filesystem {
         text += &format!(
-            "{} on {} of {} B, {} MiB free; files of {} KiB; the CPU's time for compression and checksums is not counted\n",
+            "{} on {} of {} B, {} MiB free; files of {} KiB{}\n",
             match fs.kind {
                 FilesystemKind::Ubifs => "UBIFS",
                 FilesystemKind::Jffs2 => "JFFS2",
@@ -180,7 +180,12 @@ fn head(run: &SpeedRun) -> String {
             ),
             fs.leb_bytes,
             fs.free_bytes >> 20,
-            fs.file_bytes >> 10
+            fs.file_bytes >> 10,
+            if fs.cpu_is_known {
+                ""
+            } else {
+                "; the CPU's time is missing, as the setup does not say how fast it is"
+            }
         );
     }
     for note in run.link.not_given.iter().chain(&run.link.notes) {

@@ -55,6 +55,8 @@ pub struct FilesystemReport {
     pub free_bytes: u64,
     /// Bytes of each large file that was written and read.
     pub file_bytes: u64,
+    /// False when the setup does not say how fast the CPU is: its time is missing then.
+    pub cpu_is_known: bool,
 }
 
 /// Result of the tests.
@@ -90,7 +92,8 @@ pub fn run(rig: Rig, config: &Config, kind: machine::FilesystemKind, asked: u64)
     let free_bytes = empty.space().available_blocks * 4096;
     let file_bytes = file_bytes(&empty, asked);
     let (lebs, leb_bytes) = empty.eraseblocks();
-    let report = FilesystemReport { kind, lebs, leb_bytes, free_bytes, file_bytes };
+    let cpu_is_known = bench.cpu.is_known();
+    let report = FilesystemReport { kind, lebs, leb_bytes, free_bytes, file_bytes, cpu_is_known };
     let fs = bench.all(&empty, file_bytes)?;
     Ok(Tested { device: fs.into_fs().abandon().into_inner(), report, tests: bench.tests })
 }

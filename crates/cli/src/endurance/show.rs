@@ -3,7 +3,7 @@
 use crate::common;
 use crate::output;
 use crate::table::Table;
-use floatgate_lab::endurance::{Experiment, Latency, Pages, Pattern, Report};
+use floatgate_lab::endurance::{Experiment, Latency, Pages, Pattern, Promise, Report};
 
 /// One chip in full.
 pub(super) fn one(report: &Report) -> String {
@@ -14,6 +14,27 @@ pub(super) fn one(report: &Report) -> String {
     text += &histogram(report);
     text += &format!("\n{}\n", latencies(report));
     text += &format!("\n{}", trace(report));
+    text
+}
+
+/// A NOR by its data sheet.
+pub(super) fn promise(promise: &Promise) -> String {
+    let Promise { chip, title, promised_cycles, promised_retention_years, erases, .. } = promise;
+    let stated = |what: &str, number: Option<String>| {
+        number.map_or_else(|| format!("no {what}"), |number| format!("{number} {what}"))
+    };
+    let mut text = format!(
+        "{chip}: {title}\nits data sheet promises {} of a block and {} of retention\nlives of blocks of NOR are not published: nothing is simulated\n",
+        stated("erase cycles", promised_cycles.map(common::grouped)),
+        stated("years", promised_retention_years.map(|years| years.to_string()))
+    );
+    if !erases.is_empty() {
+        let mut table = Table::new(["erase, us", "typical", "at most"]).numbers(1..);
+        for erase in erases {
+            table.row([common::size(erase.bytes.into()), us(erase.typical_us), us(erase.max_us)]);
+        }
+        text += &format!("\n{table}\n");
+    }
     text
 }
 

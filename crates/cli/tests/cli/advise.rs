@@ -229,7 +229,9 @@ fn a_board_has_one_life() {
     let board = all["target"].as_str().unwrap();
     let set =
         ["--set", "chip=w25n01gv", "--set", "partition.size=8MiB", "--chips", "1", "--scrub-days", "never"];
-    let run = run_in(&folder, [&["age", board, "--json"][..], &set, &words].concat());
+    let is_jffs2 = commands(&all).iter().any(|command| command.starts_with("mkfs.jffs2"));
+    let fs = ["--fs", if is_jffs2 { "jffs2" } else { "ubifs" }];
+    let run = run_in(&folder, [&["age", board, "--json"][..], &set, &fs, &words].concat());
     let aged: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
     let wear = &aged["runs"][0]["wear"];
     let (years, cycles) = (wear["worn_out_after_years"].as_f64().unwrap(), wear["cycles"].as_u64().unwrap());
@@ -326,4 +328,24 @@ fn commands_in_csv_are_lines() {
     let run = run_in(&folder, ["advise", "samsung-evo-16g", "--fs", "ext4", "--workload", "create", "--csv"]);
     assert_eq!(run.code, Some(0), "{}", run.err);
     assert!(run.out.contains("/dev/mmcblk0p1\nmount -t ext4 "), "{}", run.out);
+}
+
+/// Of NOR the promises of the data sheet are printed, by `endurance` and by `age`.
+#[test]
+fn nor_has_a_life_by_its_data_sheet() {
+    let folder = fresh("nor_life");
+    let run = run_in(&folder, ["endurance", "w25q128jv"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    assert!(
+        run.out.contains("promises 100 000 erase cycles of a block and 20 years of retention"),
+        "{}",
+        run.out
+    );
+    let set = ["--set", "partition.size=1MiB", "--fs", "jffs2", "--write-per-day", "1MiB"];
+    let run = run_in(&folder, [&["age", "sama5d2-mx25l25635e"][..], &set].concat());
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    for part in ["wear is not the limit", "the part promises 20 years of retention", "nothing fails"] {
+        assert!(run.out.contains(part), "{part}: {}", run.out);
+    }
+    assert!(!run.out.contains("probability"), "{}", run.out);
 }

@@ -55,7 +55,7 @@ const ERRORS: [(&str, &str); 32] = [
     ("no-firmware", "keystore nor-serialised"),
     ("unknown-measure", "papers measure.toml"),
     ("unknown-kind", "speed ./kind.toml"),
-    ("endurance-of-nor", "endurance w25q128jv"),
+    ("endurance-of-nor", "endurance w25q128jv --example-trace 0.4"),
     ("trace-line", "endurance mt29f8g08maawc --predict broken.csv"),
     ("trace-of-another-chip", "endurance nand128w3a2bn --predict block.csv"),
     ("ecc-no-code", "ecc decode dump.nand --part mx30lf2g28ad -o corrected.ubi"),

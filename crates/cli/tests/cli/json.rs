@@ -229,6 +229,7 @@ const LINES: &[(&str, &str)] = &[
     ("otp write", "otp lock stm32-n25q128a --json"),
     ("endurance", "endurance mt29f8g08maawc --json"),
     ("endurance", "endurance mx30lf2g18ac --erase-only --blocks 1 --json"),
+    ("endurance of a NOR", "endurance w25q128jv --json"),
     ("endurance --all", "endurance --all --chips 2 --json"),
     ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
@@ -246,6 +247,7 @@ const LINES: &[(&str, &str)] = &[
         "age",
         "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 2 --scrub-days 30,never --json",
     ),
+    ("age", "age sama5d2-mx25l25635e --set partition.size=1MiB --fs jffs2 --json"),
     ("trace", "trace imx6-mx30lf2g18ac write-file --json"),
     (
         "powercut --replay",

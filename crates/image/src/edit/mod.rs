@@ -19,7 +19,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-#[cfg(feature = "mount")]
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 #[cfg(feature = "mount")]

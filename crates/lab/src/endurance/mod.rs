@@ -7,15 +7,18 @@
 //! - [`Experiment`]: how many blocks, how they are treated; [`life`]: the life of one.
 //! - [`run`], [`Report`]: what came out.
 //! - [`predict`]: how much life a block has left, from its times.
+//! - [`Promise`]: of NOR, whose lives are not published, what the data sheet says.
 
 mod latency;
 mod life;
 pub mod predict;
+mod promise;
 mod report;
 mod subject;
 
 pub use latency::Latency;
 pub use life::{Stretch, cycles, life};
+pub use promise::{EraseTime, Promise};
 pub use report::{Bin, BlockCycles, Life, Point, Report, Trace, run, run_all};
 pub use subject::{Evidence, PAPER_CHIPS, Subject};
 

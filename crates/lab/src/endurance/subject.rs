@@ -134,6 +134,6 @@ fn facts(config: &Config) -> Result<NandFacts, Error> {
 fn not_nand(config: &Config, kind: ChipKind) -> Error {
     Error::asked(
         format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
-        "chips of kind `raw-nand` and `spi-nand` can be tested: `floatgate parts` lists them",
+        "name it alone: `floatgate endurance PART` prints what its data sheet promises; chips of kind `raw-nand` and `spi-nand` can be tested",
     )
 }

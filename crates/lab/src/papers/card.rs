@@ -191,8 +191,8 @@ fn compared(own: &[Cell], other: &[Cell], what: &str) -> Option<f64> {
         cells.iter().find(is_it).map(|cell| (cell.time_us, cell.longest_us))
     };
     let spread = |cells: &[Cell]| {
-        let relative = cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.relative_time);
-        relative.reduce(f64::max)
+        let times = || cells.iter().filter(|cell| cell.workload == workload).map(|cell| cell.time_us);
+        Some(times().reduce(f64::max)? / times().reduce(f64::min)?)
     };
     if figure == "slowest over fastest" {
         return Some(spread(own)? / spread(other)?);
