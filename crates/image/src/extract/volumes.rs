@@ -16,7 +16,7 @@ use super::{
 };
 use crate::check::{CheckReport, Finding, Origin, Outcome, open_volume};
 use crate::detect::{Content, Found, Jffs2Shape};
-use crate::format::jffs2::around::{around, continuation};
+use crate::format::jffs2::around::{self, around};
 use crate::format::jffs2::history::Mounted;
 use crate::format::jffs2::{self, FileJffs2};
 use crate::format::ubi::Device;
@@ -240,25 +240,31 @@ pub(crate) fn device_losses(
             format!("PEB {pnum}: its headers are lost, and the LEB with them: of a volume without a filesystem, or already listed")
         }),
     });
-    let headers: Vec<Loss> = headers.map(|what| Loss::new(&[], what)).collect();
+    let marked = device.marked_lebs(&mut window).map_err(ImageError::Store)?;
+    let marked = marked.into_iter().filter(|(_, leb)| !has_files(leb.volume)).map(|(pnum, leb)| {
+        let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
+        format!("volume {volume}, LEB {}: only PEB {pnum} has it, whose block is marked bad", leb.lnum)
+    });
+    let headers: Vec<Loss> = headers.chain(marked).map(|what| Loss::new(&[], what)).collect();
     Ok(lost.into_iter().map(loss).chain(headers).collect())
 }
 
-/// Bytes behind the nodes of a JFFS2 that may have been nodes.
+/// Bytes around the nodes of a JFFS2 that may have been nodes.
 fn overwritten(
     image: &Image,
     found: &Found,
     shape: &Jffs2Shape,
     fs: &FileJffs2,
-) -> Result<Option<Loss>, ImageError> {
-    let [_, behind] = around(image, found, shape, fs)?;
-    Ok(continuation(image, found, behind).map(|part| {
+) -> Result<Vec<Loss>, ImageError> {
+    let parts = around(image, found, shape, fs)?;
+    let loss = |part: crate::Part| {
         let (start, end) = (part.offset, part.end());
         let what = format!(
-            "bytes {start} to {end} behind the nodes are neither nodes nor erased flash: other data, or files that were there are missing"
+            "bytes {start} to {end} beside the nodes are neither nodes nor erased flash: other data, or files that were there are missing"
         );
         Loss::new(&[], what)
-    }))
+    };
+    Ok(around::overwritten(image, found, parts, fs).map(loss).collect())
 }
 
 /// Bytes of a file that are missing, or too many.

@@ -32,10 +32,18 @@ pub(crate) fn around(
     Ok([before, behind].map(|range| range.map(|range| image.part(range))))
 }
 
-/// The part behind the last node, if it stands where the filesystem would go on: the file begins with it and holds no other image. In a dump
-/// of a chip other data follow as a rule.
-pub(crate) fn continuation(image: &Image, found: &Found, behind: Option<Part>) -> Option<Part> {
-    behind.filter(|_| found.offset == 0 && image.found.len() == 1)
+/// Parts around a JFFS2 that may have overwritten nodes of it. The part behind the last node is one if it stands where the filesystem would go on:
+/// the file begins with it and holds no other image, while in a dump of a chip other data follow as a rule. The part in front is one if the
+/// names of directories are missing that have names in them.
+pub(crate) fn overwritten(
+    image: &Image,
+    found: &Found,
+    [front, behind]: [Option<Part>; 2],
+    fs: &FileJffs2,
+) -> impl Iterator<Item = Part> {
+    let front = front.filter(|_| fs.counts().nameless_directories > 0);
+    let behind = behind.filter(|_| found.offset == 0 && image.found.len() == 1);
+    front.into_iter().chain(behind)
 }
 
 /// Byte behind the last node of a JFFS2, but in its eraseblocks, from which on something else stands, unless the mount tells it as damage.

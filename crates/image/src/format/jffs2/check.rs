@@ -8,7 +8,7 @@ use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType};
 use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
-use super::around::{around, continuation};
+use super::around::{around, overwritten};
 use super::nodes::{Piece, pieces};
 use super::write::Extent;
 use super::{FileJffs2, Jffs2Shape, mount};
@@ -158,7 +158,7 @@ fn note_around(
     let extent = Extent::read(image, found, shape)?;
     let own = image.own_part(found, &extent);
     let [front, behind] = around(image, found, shape, fs)?;
-    report.may_be_lost.extend(continuation(image, found, behind));
+    report.may_be_lost.extend(overwritten(image, found, [front, behind], fs));
     for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
         let Some(part) = part else { continue };
         let (start, end) = (part.offset, part.end());

@@ -1,6 +1,6 @@
 //! Findings of a check about a UBI device: headers of PEBs, the volume table, static volumes.
 
-use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
+use floatgate_media::ubi::{ReadFlips, VidHeader, VolumeRecord, VolumeType};
 use floatgate_media::{MediaError, Reason, crc};
 use floatgate_stack::StoreError;
 use floatgate_stack::store::Store;
@@ -17,6 +17,9 @@ use crate::{ImageError, Part};
 /// Names of structures in findings.
 pub(crate) const DEVICE: &str = "device";
 pub(crate) const STATIC_VOLUME: &str = "static volume";
+
+/// Bytes of a header.
+const HEADER: usize = 64;
 
 /// Bytes of a record of the volume table.
 const RECORD: usize = 172;
@@ -58,6 +61,7 @@ impl Device {
             }
         }
         self.report_image_seq(origin, report);
+        self.report_marked(store, origin, report).map_err(ImageError::Store)?;
         self.report_end(store, origin, report).map_err(ImageError::Store)?;
         self.report_table(origin, report);
         self.report_static(store, origin, report).map_err(ImageError::Store)?;
@@ -241,6 +245,45 @@ impl Device {
         let mut finding = ubi(Severity::Damaged, "EC header", what, consequence);
         (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum))));
         report.add(finding);
+    }
+
+    /// LEBs in blocks that are marked bad, and in no other PEB. Linux reads no such block: a LEB that it moved, or that was removed later, may
+    /// have left its headers there, or the mark is a wrong bit.
+    pub(crate) fn marked_lebs(&self, store: &mut impl Store) -> Result<Vec<(u32, LebId)>, StoreError> {
+        let mut lebs = Vec::new();
+        for (pnum, peb) in (0..).zip(self.survey.pebs()) {
+            if !matches!(peb.ec, HeaderState::BadBlock) {
+                continue;
+            }
+            let mut header = [0; HEADER];
+            let at = self.peb_start(pnum) + u64::from(self.survey.geometry().vid_header_offset());
+            store.read_at(at, &mut header)?;
+            let Ok(vid) = VidHeader::parse(&header, ReadFlips::default()) else { continue };
+            if self.survey.volume(vid.volume_id).is_some() && !self.is_mapped(&vid) {
+                lebs.push((pnum, LebId { volume: vid.volume_id, lnum: vid.lnum }));
+            }
+        }
+        Ok(lebs)
+    }
+
+    fn report_marked(
+        &self,
+        store: &mut impl Store,
+        origin: &Origin,
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
+        for (pnum, leb) in self.marked_lebs(store)? {
+            let what = "the block is marked bad and holds a LEB that no other PEB has";
+            let consequence = "Linux does not read it: the LEB is lost if the mark is a mistake, and was removed if it is not";
+            let mut finding = ubi(Severity::Note, "bad block", what, consequence);
+            finding.offset = Some(origin.file_byte(self.peb_start(pnum)));
+            (finding.peb, finding.leb) = (Some(pnum), Some(leb.lnum));
+            finding.volume = self.volume_name(leb.volume);
+            report.add(finding);
+            let offset = origin.file_byte(self.peb_start(pnum));
+            report.may_be_lost.push(Part { offset, len: 0 });
+        }
+        Ok(())
     }
 
     /// Makes a finding of a file that is cut. Nothing tells how much is missing, and nothing in use is lost where every
