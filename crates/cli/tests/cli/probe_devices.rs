@@ -249,8 +249,8 @@ fn an_interrupt_at_any_moment_leaves_the_device_as_it_was() {
     let mut interrupted = 0;
     for moment in 0..14_u32 {
         let (child, messages) = started(&mut device.command(&["--write", "--yes", "--json"]));
-        // Not in equal distances, and shorter ones at the beginning. A whole probe of an image takes some 0.3 s.
-        std::thread::sleep(Duration::from_millis(u64::from(moment * moment) * 3));
+        // Not in equal distances, and shorter ones at the beginning. A whole probe of an image takes some 0.1 to 0.3 s.
+        std::thread::sleep(Duration::from_millis(u64::from(moment * moment)));
         let id = child.id().to_string();
         let signal = ["TERM", "QUIT", "USR1", "ALRM", "HUP"][moment as usize % 5];
         assert!(shell(&format!("kill -{signal} {id} 2> /dev/null; kill -{signal} {id} 2> /dev/null; true")));

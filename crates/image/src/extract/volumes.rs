@@ -85,10 +85,18 @@ impl Extractions {
         }
         let mut parts: Vec<Part> = Vec::new();
         let mut with_files = BTreeSet::new();
+        let mut raw = BTreeSet::new();
+        for (id, _) in &volumes {
+            if is_raw(*id)? {
+                raw.insert(*id);
+            }
+        }
+        let count = volumes.len();
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
-            // A node whose header is lost may be of any volume: what Linux finds in this one decides.
-            let extraction = if is_raw(id)? { None } else { Extraction::open(image, &selection).ok() };
+            // A node whose header is lost may be of any volume: what Linux finds decides, as far as it finds a filesystem.
+            let is_other = raw.contains(&id) && raw.len() < count;
+            let extraction = if is_other { None } else { Extraction::open(image, &selection).ok() };
             let (suffix, content) = if let Some(extraction) = extraction {
                 with_files.insert(id);
                 ("", PartContent::Filesystem(Box::new(extraction)))
@@ -230,14 +238,18 @@ pub(crate) fn device_losses(
     let is_raw =
         |(id, record): (u32, &VolumeRecord)| !has_files(id) && record.volume_type == VolumeType::Dynamic;
     let has_raw = device.survey.volumes().any(is_raw);
-    let headers = device.lost_pebs().filter_map(|(pnum, leb)| match leb {
+    let lost_pebs = device.lost_pebs(&mut window).map_err(ImageError::Store)?;
+    let headers = lost_pebs.into_iter().filter_map(|(pnum, leb)| match leb {
         Some(leb) if has_files(leb.volume) => None,
         Some(leb) => {
             let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
-            Some(format!("volume {volume}, LEB {}: the headers of PEB {pnum} are lost, and the LEB with them", leb.lnum))
+            Some(format!(
+                "volume {volume}, LEB {}: the headers of PEB {pnum} are lost, and the LEB with them",
+                leb.lnum
+            ))
         }
         None => has_raw.then(|| {
-            format!("PEB {pnum}: its headers are lost, and the LEB with them: of a volume without a filesystem, or already listed")
+            format!("PEB {pnum}: its headers are lost, and a LEB of a volume without a filesystem with them")
         }),
     });
     let marked = device.marked_lebs(&mut window).map_err(ImageError::Store)?;

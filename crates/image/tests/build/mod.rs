@@ -11,6 +11,7 @@ mod fits;
 mod foreign;
 mod grown;
 mod memory;
+mod raw;
 mod support;
 mod tars;
 mod volumes;

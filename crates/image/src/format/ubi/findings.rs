@@ -9,7 +9,7 @@ use floatgate_stack::ubifs::Severity;
 
 use super::Device;
 use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
-use crate::content::{HEAD_BYTES, begins_ubifs};
+use crate::content::{HEAD_BYTES, begins_ubifs, is_node};
 use crate::extract::show_name;
 use crate::words::count;
 use crate::{ImageError, Part};
@@ -76,17 +76,23 @@ impl Device {
     }
 
     /// PEBs with data whose headers are lost, so that Linux does not find their LEBs, and no other PEB has them; each with its LEB where that
-    /// is known.
-    pub(crate) fn lost_pebs(&self) -> impl Iterator<Item = (u32, Option<LebId>)> {
-        (0..).zip(self.survey.pebs()).filter_map(|(pnum, peb)| {
+    /// is known. One whose LEB is not known and begins with a node is of a filesystem, which misses it.
+    pub(crate) fn lost_pebs(&self, store: &mut impl Store) -> Result<Vec<(u32, Option<LebId>)>, StoreError> {
+        let mut lost = Vec::new();
+        for (pnum, peb) in (0..).zip(self.survey.pebs()) {
             let vid = match (peb.ec, peb.vid) {
                 (_, HeaderState::Damaged(_)) if peb.has_data => peb.guess.map(|guess| guess.header),
                 (HeaderState::Erased, HeaderState::Good(vid)) => Some(vid),
-                _ => return None,
+                _ => continue,
             };
-            let is_lost = vid.is_none_or(|vid| !self.is_mapped(&vid));
-            is_lost.then(|| (pnum, vid.map(|vid| LebId { volume: vid.volume_id, lnum: vid.lnum })))
-        })
+            let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
+            store.read_at(self.data_start(pnum), &mut head)?;
+            let is_lost = vid.map_or(!is_node(&head), |vid| !self.is_mapped(&vid));
+            if is_lost {
+                lost.push((pnum, vid.map(|vid| LebId { volume: vid.volume_id, lnum: vid.lnum })));
+            }
+        }
+        Ok(lost)
     }
 
     /// LEBs of dynamic volumes in which pages with these bytes of the image are: no checksum covers them but the ECC. Each with the byte.
