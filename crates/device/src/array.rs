@@ -29,7 +29,7 @@ pub struct Array {
     spoils: bool,
 }
 
-/// How a NAND chip lets a page be programmed in parts between two erases: NOP times at most, and each sub-page and each OOB byte
+/// Rule by which a page of NAND is programmed in parts between two erases: NOP times at most, and each sub-page and each OOB byte
 /// once. Bytes FFh clear no bit: a part that is loaded with nothing else is left unprogrammed, although the program counts
 /// (drivers fill the rest of a page with FFh).
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ pub struct Loaded<'a> {
     pub sub_pages: u8,
 }
 
-/// What timing-only mode knows of a page.
+/// State of a page in timing-only mode.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     /// Programs since the last erase.
@@ -241,7 +241,7 @@ impl Array {
         self.page(row).map_or(self.mark(row).programs, |p| p.programs)
     }
 
-    /// What timing-only mode knows of a page.
+    /// State of a page in timing-only mode.
     #[inline]
     fn mark(&self, row: usize) -> Mark {
         let (block, page) = self.split(row);

@@ -100,7 +100,8 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
     if report.bytes != report.bytes_before {
         text += &format!("it has {} bytes instead of {}\n", report.bytes, report.bytes_before);
     }
-    let untold = report.before.untold();
+    let in_notes = || "what may be lost is in the notes of `image check`".to_owned();
+    let untold = report.before.untold().or_else(|| (!report.before.may_be_lost.is_empty()).then(in_notes));
     if report.losses.is_empty() {
         return text
             + &untold
@@ -146,6 +147,9 @@ fn text(report: &CheckReport) -> String {
     let untold = report.untold();
     text += &match report.outcome {
         Found::Clean if untold.is_some() => "clean as far as its nodes tell".to_owned(),
+        Found::Clean if !report.may_be_lost.is_empty() => {
+            "clean as far as its headers tell: the notes say what may be lost".to_owned()
+        }
         Found::Clean => "clean".to_owned(),
         Found::Recoverable => format!("recoverable: {recoverable} {}", recovered_by(report)),
         Found::Damaged => format!("damaged: {damaged} of damage, {recoverable} that a mount makes good"),

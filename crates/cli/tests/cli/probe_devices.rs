@@ -343,7 +343,7 @@ fn a_card_that_is_taken_away_ends_a_probe() {
     command.arg("probe").arg(&card).args(["--write", "--yes", "--keep", ".", "--raw", "raw.csv"]);
     command.current_dir(&folder).stdin(Stdio::null());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(100));
     mount.signal("-KILL");
     let mut waits = (0..1200).filter_map(|_| {
         std::thread::sleep(Duration::from_millis(50));

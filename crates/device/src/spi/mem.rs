@@ -58,7 +58,7 @@ pub trait SpiMem: PageTruth {
     /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
 
-    /// What chip and controller offer in place of an operation that was refused, in words.
+    /// Words for the operations that chip and controller offer in place of one that was refused.
     fn offers(&self, op: &SpiOp, refused: &SpiError) -> Option<String> {
         let opcode = op.opcode;
         let (who, shapes) = match refused {

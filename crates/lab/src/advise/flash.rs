@@ -577,7 +577,7 @@ fn pebs_by_use(geometry: &Geometry) -> String {
 /// Smallest eraseblock for which mkfs.jffs2 makes an image, in bytes.
 const JFFS2_ERASE_MIN: u32 = 8 << 10;
 
-/// What the kernel must be built with, in words that begin a sentence.
+/// Kernel options that the choice needs, in words that begin a sentence.
 fn kernel_first(candidate: &Candidate) -> String {
     let erase = size(candidate.geometry.erase_bytes.into());
     candidate.kernel.map_or_else(String::new, |kernel| {

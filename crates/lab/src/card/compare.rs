@@ -115,7 +115,7 @@ fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
     ];
     if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
         remarks.push(
-            "NILFS2 is not ranked: its traces ran without its cleaner, which copies live blocks out of old segments and writes many times more: `card run --nilfs-cleaner` starts it."
+            "NILFS2 is not ranked: its traces ran without its cleaner, which copies live blocks out of old segments and writes many times more: `card run` can start it."
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! What the data sheet of a NOR promises. Lives of its blocks are not published, so there is nothing to simulate.
+//! Promises of the data sheet of a NOR. Lives of its blocks are not published, so there is nothing to simulate.
 
 use crate::config::{Library, Override};
 use crate::error::Error;
