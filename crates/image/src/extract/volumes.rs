@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_stack::fs::FileType;
 use floatgate_stack::store::Window;
+use floatgate_stack::ubi::LebId;
 
 use super::source::{FileSystemSource, without_inode};
 use super::{
@@ -210,6 +211,10 @@ pub(crate) fn device_losses(
     let mut report = CheckReport::default();
     device.report(&mut window, &origin, &mut report)?;
     let name = |id: u32| device.survey.volume(id).map(|record| show_name(record.name()));
+    let place = |leb: LebId| {
+        let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
+        format!("volume {volume}, LEB {}", leb.lnum)
+    };
     let with_files: BTreeSet<String> =
         device.survey.volumes().filter(|(id, _)| has_files(*id)).filter_map(|(id, _)| name(id)).collect();
     let is_of_files = |volume: &String| with_files.contains(volume);
@@ -242,21 +247,17 @@ pub(crate) fn device_losses(
     let headers = lost_pebs.into_iter().filter_map(|(pnum, leb)| match leb {
         Some(leb) if has_files(leb.volume) => None,
         Some(leb) => {
-            let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
-            Some(format!(
-                "volume {volume}, LEB {}: the headers of PEB {pnum} are lost, and the LEB with them",
-                leb.lnum
-            ))
+            Some(format!("{}: the headers of PEB {pnum} are lost, and the LEB with them", place(leb)))
         }
         None => has_raw.then(|| {
             format!("PEB {pnum}: its headers are lost, and a LEB of a volume without a filesystem with them")
         }),
     });
     let marked = device.marked_lebs(&mut window).map_err(ImageError::Store)?;
-    let marked = marked.into_iter().filter(|(_, leb)| !has_files(leb.volume)).map(|(pnum, leb)| {
-        let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());
-        format!("volume {volume}, LEB {}: only PEB {pnum} has it, whose block is marked bad", leb.lnum)
-    });
+    let marked = marked
+        .into_iter()
+        .filter(|(_, leb)| !has_files(leb.volume))
+        .map(|(pnum, leb)| format!("{}: only PEB {pnum} has it, whose block is marked bad", place(leb)));
     let headers: Vec<Loss> = headers.chain(marked).map(|what| Loss::new(&[], what)).collect();
     Ok(lost.into_iter().map(loss).chain(headers).collect())
 }

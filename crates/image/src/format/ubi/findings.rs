@@ -8,7 +8,7 @@ use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
 use floatgate_stack::ubifs::Severity;
 
 use super::Device;
-use crate::check::{CheckReport, Finding, Layer, Origin, PebCounts};
+use crate::check::{CheckReport, Finding, Layer, Origin, PAGE, PebCounts};
 use crate::content::{HEAD_BYTES, begins_ubifs, is_node};
 use crate::extract::show_name;
 use crate::words::count;
@@ -85,9 +85,14 @@ impl Device {
                 (HeaderState::Erased, HeaderState::Good(vid)) => Some(vid),
                 _ => continue,
             };
-            let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
-            store.read_at(self.data_start(pnum), &mut head)?;
-            let is_lost = vid.map_or(!is_node(&head), |vid| !self.is_mapped(&vid));
+            let is_lost = match vid {
+                Some(vid) => !self.is_mapped(&vid),
+                None => {
+                    let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
+                    store.read_at(self.data_start(pnum), &mut head)?;
+                    !is_node(&head)
+                }
+            };
             if is_lost {
                 lost.push((pnum, vid.map(|vid| LebId { volume: vid.volume_id, lnum: vid.lnum })));
             }
@@ -97,7 +102,7 @@ impl Device {
 
     /// LEBs of dynamic volumes in which pages with these bytes of the image are: no checksum covers them but the ECC. Each with the byte.
     pub(crate) fn unchecked_pages(&self, pages: &[u64]) -> Vec<(u64, LebId)> {
-        let pebs: Vec<&PebVerdict> = self.survey.pebs().iter().collect();
+        let pebs = self.survey.pebs();
         let peb_bytes = u64::from(self.survey.geometry().flash().peb_bytes);
         let leb = |&at: &u64| {
             let pnum = u32::try_from(at / peb_bytes).ok()?;
@@ -114,7 +119,7 @@ impl Device {
     pub(crate) fn judge_page(&self, at: u64, leb: LebId, origin: &Origin) -> Finding {
         let what = "a page has more wrong bits than its ECC corrects";
         let consequence = "the data of this volume are not whole";
-        let mut finding = ubi(Severity::Damaged, "page", what, consequence);
+        let mut finding = ubi(Severity::Damaged, PAGE, what, consequence);
         (finding.leb, finding.volume) = (Some(leb.lnum), self.volume_name(leb.volume));
         finding.offset = Some(origin.file_byte(at));
         finding
