@@ -6,7 +6,10 @@ use floatgate_stack::{BareVolume, FileStore, Volume};
 
 use super::super::extract::Loss;
 use super::super::{ImageError, ImageFs};
-use super::{BuildError, BuildOptions, Container, Filled, FlashShape, Overrides, Source, filled, max_lebs};
+use super::write::Writer;
+use super::{
+    BuildError, BuildOptions, Container, FlashShape, Overrides, Source, fill_with, max_lebs, not_formatted,
+};
 
 /// Sizes of a flash that does not matter.
 const SHAPE: FlashShape = FlashShape {
@@ -48,10 +51,13 @@ pub fn files(source: &Source) -> Result<Files, BuildError> {
     let file = tempfile::tempfile().map_err(ImageError::File)?;
     let store = FileStore::new(file).map_err(ImageError::Store)?;
     let volume = BareVolume::new(store, SHAPE.volume(&geometry, lebs));
-    let Filled { built, volume, has_root, .. } = filled(source, volume, &options.format, &options)?;
+    let fs = Ubifs::format(volume, &options.format, Behaviour::default());
+    let mut fs = fs.map_err(|(error, _)| not_formatted(error))?;
+    let filled = fill_with(Writer::comparing(&mut fs), source, Compression::None, &options)?;
+    let volume = fs.unmount().map_err(|(error, _)| ImageError::from(error))?;
     let volume: Box<dyn Volume> = Box::new(volume);
     let read_only = MountOptions { read_only: true, ..MountOptions::default() };
     let fs = Ubifs::mount(volume, &read_only, Behaviour::default());
     let fs = Box::new(fs.map_err(|(error, _)| ImageError::from(error))?);
-    Ok(Files { fs, losses: built.losses, has_root })
+    Ok(Files { fs, losses: filled.losses, has_root: filled.has_root })
 }

@@ -442,7 +442,16 @@ pub fn fill_filesystem(
     compression: Compression,
     options: &BuildOptions,
 ) -> Result<FilledFiles, BuildError> {
-    let mut writer = Writer::new(fs, options.overrides);
+    fill_with(Writer::new(fs, options.overrides), source, compression, options)
+}
+
+/// As [`fill_filesystem`], by a writer.
+fn fill_with(
+    mut writer: Writer<'_>,
+    source: &Source,
+    compression: Compression,
+    options: &BuildOptions,
+) -> Result<FilledFiles, BuildError> {
     run(source, &mut writer, Compressors::new(compression))?;
     if let Some(table) = &options.device_table {
         table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
@@ -459,8 +468,6 @@ struct Filled<V> {
     superblock: Superblock,
     /// An image sequence number for it.
     seq: u32,
-    /// The source has said what the root directory is like.
-    has_root: bool,
 }
 
 /// Makes the filesystem, fills it and unmounts it.
@@ -480,7 +487,7 @@ fn filled<V: Volume + 'static>(
     })?;
     let (superblock, _): (Superblock, _) = probe(&mut volume).map_err(ImageError::from)?;
     let (lebs, max_lebs) = (superblock.leb_count, superblock.max_leb_count);
-    let FilledFiles { entries, bytes, losses, has_root, image_seq, .. } = files;
+    let FilledFiles { entries, bytes, losses, image_seq, .. } = files;
     let built = Built { entries, bytes, image_bytes: 0, lebs, max_lebs, losses, warnings: Vec::new() };
-    Ok(Filled { built, volume, superblock, seq: image_seq, has_root })
+    Ok(Filled { built, volume, superblock, seq: image_seq })
 }

@@ -9,6 +9,9 @@ use super::BuildError;
 /// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
 const WRITE_BYTES: u32 = 32 << 10;
 
+/// The VID header stands at a multiple of this (ubinize refuses others).
+const VID_ALIGN: u32 = 8;
+
 /// Sizes of the flash that an image is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashShape {
@@ -58,6 +61,11 @@ impl FlashShape {
             min_io_bytes: self.page_bytes,
             sub_page_bytes: self.sub_page_bytes,
         };
+        if let Some(offset) = self.vid_header_offset.filter(|offset| !offset.is_multiple_of(VID_ALIGN)) {
+            return Err(BuildError::Shape(format!(
+                "the VID header offset is {offset}, not a multiple of {VID_ALIGN}"
+            )));
+        }
         let geometry = match self.vid_header_offset {
             Some(offset) => ubi::Geometry::with_vid_header_offset(flash, offset),
             None => ubi::Geometry::new(flash),

@@ -2,8 +2,8 @@
 
 use floatgate_media::ubifs::{MAX_INODE_DATA, MAX_NAME_BYTES};
 use floatgate_stack::fs::{
-    Acl, AttributeChanges, CompressedBlock, Error, FileFlags, FileSystem, FileType, FilledFile, NewFile,
-    NewKind, SetXattr, Timestamp, is_acl,
+    Acl, AttributeChanges, CompressedBlock, Error, FileFlags, FileSystem, FileType, FilledFile, Holds,
+    NewFile, NewKind, SetXattr, Timestamp, is_acl,
 };
 
 use super::super::ImageError;
@@ -19,6 +19,8 @@ const MAX_XATTR_LIST: usize = 65536;
 /// Fills a filesystem.
 pub(super) struct Writer<'f> {
     pub(super) fs: &'f mut dyn FileSystem,
+    /// Attributes that files keep.
+    holds: Holds,
     overrides: Overrides,
     pub(super) identity: Identity,
     pub(super) losses: Vec<Loss>,
@@ -36,6 +38,7 @@ impl<'f> Writer<'f> {
     pub(super) fn new(fs: &'f mut dyn FileSystem, overrides: Overrides) -> Self {
         let parent = (Vec::new(), fs.root());
         Self {
+            holds: fs.holds(),
             fs,
             overrides,
             identity: Identity::new(),
@@ -46,6 +49,12 @@ impl<'f> Writer<'f> {
             parent,
             current: None,
         }
+    }
+
+    /// A writer of files that are only compared: they keep ACLs, which UBIFS has none of.
+    pub(super) fn comparing(fs: &'f mut dyn FileSystem) -> Self {
+        let writer = Self::new(fs, Overrides::default());
+        Self { holds: Holds { acls: true, ..writer.holds }, ..writer }
     }
 
     fn lose(&mut self, path: &[Vec<u8>], what: impl Into<String>) {
@@ -279,7 +288,7 @@ impl<'f> Writer<'f> {
 
     /// Attributes that the filesystem cannot have are losses.
     fn keep_possible_xattrs(&mut self, item: &mut Item) {
-        let holds = self.fs.holds();
+        let holds = self.holds;
         let mut list = 0;
         let mut lost = Vec::new();
         let of_type = item.kind.file_type();

@@ -101,6 +101,7 @@ fn check_ubi(
         device => device?,
     };
     device.report(&mut window, origin, report)?;
+    device.report_behind(image, found, report)?;
     attach(image, found, report);
     let flash = selection.flash.as_ref();
     let lebs = device.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();

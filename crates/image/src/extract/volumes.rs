@@ -166,9 +166,13 @@ impl Parts {
                 let (Mounted { mut fs, losses, notes }, origin) = *mounted;
                 let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
                 extracted.notes.extend(notes);
-                let left_out = |damage| format!("{damage}: what it held is missing, or older");
-                let damage = jffs2::damage(&fs, &origin).into_iter().map(left_out);
-                extracted.losses.extend(damage.map(|what| Loss::new(&[], what)).chain(losses));
+                let (kept, left_out): (Vec<_>, Vec<_>) =
+                    jffs2::damage(&fs, &origin).into_iter().partition(|damage| damage.is_kept);
+                extracted.notes.extend(kept.into_iter().map(|damage| damage.what));
+                let lost = |damage: jffs2::Told| {
+                    Loss::new(&[], format!("{}: what it held is missing, or older", damage.what))
+                };
+                extracted.losses.extend(left_out.into_iter().map(lost).chain(losses));
                 return Ok(extracted);
             }
             Self::Volumes(parts) => parts,
@@ -210,6 +214,7 @@ pub(crate) fn device_losses(
     let origin = image.origin(found);
     let mut report = CheckReport::default();
     device.report(&mut window, &origin, &mut report)?;
+    device.report_behind(image, found, &mut report)?;
     let name = |id: u32| device.survey.volume(id).map(|record| show_name(record.name()));
     let place = |leb: LebId| {
         let volume = name(leb.volume).unwrap_or_else(|| leb.volume.to_string());

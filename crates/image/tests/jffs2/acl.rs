@@ -4,7 +4,7 @@ use std::fs;
 
 use floatgate_image::build::{Overrides, Source, build};
 use floatgate_image::check::{Outcome, check};
-use floatgate_image::diff::{DiffOptions, compare};
+use floatgate_image::diff::{DiffOptions, Side, compare, diff_sides};
 use floatgate_image::edit::EditError;
 use floatgate_image::extract::{DirectoryTarget, ExtractLimits, Extractions, TarTarget, Target};
 use floatgate_image::{Image, Selection};
@@ -115,6 +115,14 @@ fn acls_go_through_tars_and_folders_into_new_images() {
     assert_eq!(host("dir", "system.posix_acl_default"), default());
     let plain = directory.join("dir/plain");
     assert!(rustix::fs::getxattr(plain, "system.posix_acl_access", &mut [0; 0][..]).is_err(), "inherited");
+    let all = Selection::default();
+    for files in [&tar, &directory] {
+        let of_mkfs = Side::Image(Box::new(open(MKFS[1].1).unwrap()), all.clone());
+        let report = diff_sides([of_mkfs, Side::open(files, &all).unwrap()], &DiffOptions::default());
+        let report = report.unwrap();
+        assert_eq!(report.trouble, [], "{files:?}");
+        assert!(report.is_same(), "{files:?}: {report:?}");
+    }
     for source in [Source::Tar(tar), Source::Directory(directory)] {
         for (endian, of_mkfs) in MKFS {
             let name = format!("{source:?} {endian:?}");

@@ -89,7 +89,7 @@ pub(crate) fn jffs2_info(
         base_inodes,
         directories,
         files,
-        damage: super::damage(&fs, &image.origin(found)),
+        damage: super::damage(&fs, &image.origin(found)).into_iter().map(|told| told.what).collect(),
         around,
     })
 }

@@ -134,13 +134,24 @@ pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
     losses
 }
 
-/// Words for the damage that a mount has met until now, with places in the file.
-pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<String> {
-    let in_file = |damage: &Damage| match &damage.fault {
-        Fault::Missing { .. } => damage.fault.to_string(),
-        fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
+/// Damage that a mount has met until now.
+pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<Told> {
+    let told = |damage: &Damage| {
+        let what = match &damage.fault {
+            Fault::Missing { .. } => damage.fault.to_string(),
+            fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
+        };
+        let is_kept = matches!(damage.fault, Fault::Summary | Fault::Marked | Fault::LastVersion { .. });
+        Told { what, is_kept }
     };
-    fs.damaged_nodes().iter().map(in_file).collect()
+    fs.damaged_nodes().iter().map(told).collect()
+}
+
+/// Damage in words, with its place in the file.
+pub(crate) struct Told {
+    pub(crate) what: String,
+    /// All nodes that the damage is about are read: it costs no contents.
+    pub(crate) is_kept: bool,
 }
 
 fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {

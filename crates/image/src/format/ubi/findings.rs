@@ -3,16 +3,17 @@
 use floatgate_media::ubi::{ReadFlips, VidHeader, VolumeRecord, VolumeType};
 use floatgate_media::{MediaError, Reason, crc};
 use floatgate_stack::StoreError;
-use floatgate_stack::store::Store;
+use floatgate_stack::store::{Store, Window};
 use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
 use floatgate_stack::ubifs::Severity;
 
 use super::Device;
 use crate::check::{CheckReport, Finding, Layer, Origin, PAGE, PebCounts};
 use crate::content::{HEAD_BYTES, begins_ubifs, is_node};
+use crate::detect::Found;
 use crate::extract::show_name;
 use crate::words::count;
-use crate::{ImageError, Part};
+use crate::{Image, ImageError, Part};
 
 /// Names of structures in findings.
 pub(crate) const DEVICE: &str = "device";
@@ -291,8 +292,13 @@ impl Device {
             (finding.peb, finding.leb) = (Some(pnum), Some(leb.lnum));
             finding.volume = self.volume_name(leb.volume);
             report.add(finding);
-            let offset = origin.file_byte(self.peb_start(pnum));
-            report.may_be_lost.push(Part { offset, len: 0 });
+            let mut head = vec![0; HEAD_BYTES.min(self.survey.geometry().leb_bytes() as usize)];
+            store.read_at(self.data_start(pnum), &mut head)?;
+            // A filesystem tells itself which LEBs it has.
+            if !is_node(&head) {
+                let offset = origin.file_byte(self.peb_start(pnum));
+                report.may_be_lost.push(Part { offset, len: 0 });
+            }
         }
         Ok(())
     }
@@ -331,6 +337,47 @@ impl Device {
         (finding.peb, finding.offset) =
             (Some(cut.pnum), Some(origin.file_byte(self.peb_start(cut.pnum) + cut.bytes)));
         report.add(finding);
+        Ok(())
+    }
+
+    /// Notes what stands behind the last PEB where a volume without a filesystem may have gone on: other data, or PEBs that were
+    /// overwritten as a whole.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn report_behind(
+        &self,
+        image: &Image,
+        found: &Found,
+        report: &mut CheckReport,
+    ) -> Result<(), ImageError> {
+        let end = found.offset + found.len;
+        let store = image.store()?;
+        let len = store.size_bytes().saturating_sub(end).min(self.peb_start(1));
+        if len == 0 || self.cut().is_some() || image.next_image(found) == Some(end) {
+            return Ok(());
+        }
+        let mut behind = vec![0; usize::try_from(len).unwrap_or(0)];
+        store.read_at(end, &mut behind).map_err(ImageError::Store)?;
+        if behind.iter().all(|&byte| byte == 0xFF) {
+            return Ok(());
+        }
+        let mut own = Window::new(store, found.offset, found.len);
+        let mut open = Vec::new();
+        for (id, record) in self.survey.volumes() {
+            let last = self.survey.mapped_lebs(id).last();
+            let may_go_on = last.is_some_and(|leb| leb.lnum + 1 < record.reserved_pebs);
+            if may_go_on && !self.tells_its_end(&mut own, id, record).map_err(ImageError::Store)? {
+                open.push(format!("volume {}", show_name(record.name())));
+            }
+        }
+        if !open.is_empty() {
+            let part = image.part(end..end + len);
+            let what = format!("what stands from byte {} on is neither a PEB nor erased", part.offset);
+            let consequence = format!("other data, or overwritten PEBs of {}", open.join(", "));
+            report.add(ubi(Severity::Note, DEVICE, what, consequence));
+            report.may_be_lost.push(part);
+        }
         Ok(())
     }
 

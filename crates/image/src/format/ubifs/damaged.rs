@@ -92,11 +92,15 @@ impl Extraction {
         }
         for problem in self.remains.problems() {
             match problem.structure {
+                Structure::Master if problem.is_older => lose(describe(problem)),
                 Structure::Superblock
                 | Structure::Master
                 | Structure::Lpt
                 | Structure::Orphans
                 | Structure::Space => self.notes.push(describe(problem)),
+                _ if self.remains.is_found_elsewhere(problem) => {
+                    self.notes.push(format!("{}: found in a PEB whose LEB is not known", describe(problem)));
+                }
                 _ if problem.inodes.is_none() => lose(describe(problem)),
                 _ => {}
             }
@@ -218,7 +222,7 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
             ..MountOptions::default()
         };
         let state = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(fs) if fs.damage().next().is_none() && !fs.has_doubtful_replay() => {
+            Ok(fs) if fs.damage().next().is_none() && !fs.has_doubtful_replay() && !fs.may_be_older() => {
                 State::Mounted(Box::new(fs))
             }
             Ok(fs) => State::survey(fs.abandon(), &nameless_lebs, &options.authenticate),
@@ -311,7 +315,18 @@ impl<V: Volume + 'static> DamagedUbifs<V> {
 
     /// True when the filesystem was unmounted and no damage was met in it.
     fn is_clean(&self) -> bool {
-        matches!(&self.state, State::Mounted(fs) if fs.was_unmounted())
+        match &self.state {
+            State::Mounted(fs) => fs.was_unmounted(),
+            State::Surveyed(state) => {
+                let was_unmounted = state.survey.master().is_some_and(|master| !master.dirty);
+                was_unmounted && self.problems().all(|problem| is_found_elsewhere(&state.survey, problem))
+            }
+            State::Lost(_) => false,
+        }
+    }
+
+    fn is_found_elsewhere(&self, problem: &Problem) -> bool {
+        matches!(&self.state, State::Surveyed(state) if is_found_elsewhere(&state.survey, problem))
     }
 
     fn untold(&self) -> Vec<Loss> {
@@ -360,6 +375,9 @@ impl<V: Volume + 'static> State<V> {
     fn surveyed(survey: Survey<V>) -> Self {
         let mut problems: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         for problem in survey.problems().iter().filter(|problem| problem.severity == Severity::Damaged) {
+            if is_found_elsewhere(&survey, problem) {
+                continue;
+            }
             let single = problem.inodes.as_ref().filter(|inodes| inodes.start() == inodes.end());
             if let Some(inode) = single {
                 let of_inode = problems.entry(*inode.start()).or_default();
@@ -375,6 +393,17 @@ impl<V: Volume + 'static> State<V> {
         }
         Self::Surveyed(Box::new(Surveyed { survey, problems, names_of, told: BTreeSet::new() }))
     }
+}
+
+/// True when the data that an index does not lead to were found where it does not say, and are certain to be the newest.
+fn is_found_elsewhere(survey: &Survey<dyn Volume>, problem: &Problem) -> bool {
+    let Some(inodes) = problem.inodes.as_ref().filter(|_| problem.structure == Structure::Data) else {
+        return false;
+    };
+    let file = survey.tree().files.get(inodes.start()).filter(|_| inodes.start() == inodes.end());
+    file.is_some_and(|file| {
+        file.inode.is_some() && file.lost_blocks.is_empty() && file.older_blocks.is_empty() && !file.outdated
+    })
 }
 
 impl<V: Volume + 'static> Surveyed<V> {
@@ -466,6 +495,11 @@ impl<V: Volume + 'static> Surveyed<V> {
             }
         }
         (xattrs, lost)
+    }
+
+    /// The data node that counts for a block of a file.
+    fn place(&self, inode: u32, block: u32) -> Option<NodePos> {
+        Some(self.survey.tree().files.get(&inode)?.blocks.get(&block)?.place)
     }
 
     fn blocks(&self, inode: u32, block: u32, max: usize) -> Vec<(u32, NodePos)> {
@@ -590,11 +624,20 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
         place: NodePos,
         out: &mut [u8; BLOCK_BYTES as usize],
     ) -> Result<(), fs::Error> {
-        let read = match &mut self.state {
-            State::Mounted(fs) => fs.read_stored(inode, block, place, out),
-            State::Surveyed(state) => state.survey.read_data(inode, block, place, out),
-            State::Lost(error) => Err(error.clone()),
-        };
-        Ok(read?)
+        if let State::Mounted(fs) = &mut self.state {
+            match fs.read_stored(inode, block, place, out) {
+                // It may be in a PEB whose LEB is not known.
+                Err(error) if error.is_damage() && !self.nameless_lebs.is_empty() => self.survey(),
+                read => return Ok(read?),
+            }
+        }
+        Ok(match &mut self.state {
+            State::Surveyed(state) => {
+                let place = state.place(inode, block).unwrap_or(place);
+                state.survey.read_data(inode, block, place, out)?
+            }
+            State::Lost(error) => return Err(error.clone().into()),
+            State::Mounted(_) => return Err(Error::NotFound.into()),
+        })
     }
 }

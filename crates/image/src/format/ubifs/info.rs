@@ -65,6 +65,8 @@ pub struct UbifsInfo {
     pub commit: Option<u64>,
     /// It was not unmounted: reading it replays the journal.
     pub needs_recovery: Option<bool>,
+    /// Damage of the master nodes that no power cut leaves.
+    pub master_damage: Option<&'static str>,
 }
 
 /// The authentication of a filesystem.
@@ -212,6 +214,7 @@ impl UbifsInfo {
             superblock: *superblock,
             commit: master.map(|master| master.commit),
             needs_recovery: master.map(|master| master.dirty),
+            master_damage: master.and_then(|master| master.fault),
         }
     }
 }
@@ -261,6 +264,9 @@ impl UbifsInfo {
                 )?;
             }
             None => writeln!(f, "{indent}damaged: it cannot be mounted")?,
+        }
+        if let Some(damage) = self.master_damage {
+            writeln!(f, "{indent}damaged: {damage}")?;
         }
         let [log, lpt, orphans] = self.area_lebs;
         let journal = size(self.journal_bytes);

@@ -167,7 +167,12 @@ fn lose_structures(survey: &Survey<dyn Volume>, saved: &mut Saved) {
             if survey.has_index() { "" } else { "; what only the index told may be missing or older" };
         saved.lose("/", format!("{what}{index}"));
     }
-    for problem in survey.problems().iter().filter(|problem| is_structural(problem)) {
+    let has_master = survey.master().is_some();
+    // One good copy of the master node tells all that both did.
+    let is_redundant =
+        |problem: &Problem| problem.structure == Structure::Master && has_master && !problem.is_older;
+    let structural = survey.problems().iter().filter(|problem| is_structural(problem));
+    for problem in structural.filter(|problem| !is_redundant(problem)) {
         let structure = problem.structure.name();
         saved
             .lose("/", format!("{structure}: {}; what only it told may be missing or older", problem.told()));

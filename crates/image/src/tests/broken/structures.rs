@@ -86,6 +86,11 @@ pub(super) const DAMAGES: &[Damage] = &[
         let last = image.area(Area::Master).into_iter().next_back().unwrap();
         image.hit(last + 50);
     }),
+    clean("master-newest", "a wrong bit in the newest master node of both LEBs", |image| {
+        let nodes = image.area(Area::Master);
+        let first = nodes.iter().copied().rfind(|&at| at < image.peb(2)).unwrap();
+        [first, nodes[nodes.len() - 1]].into_iter().for_each(|at| image.hit(at + 50));
+    }),
     clean("master-both", "a wrong bit in every master node", |image| {
         image.area(Area::Master).into_iter().for_each(|at| image.hit(at + 50));
     }),

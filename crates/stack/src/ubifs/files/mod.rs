@@ -23,6 +23,7 @@ use super::compress::{Compressor, Decompressor, Effort};
 use super::core::Core;
 use super::error::{Error, Result};
 use super::limits::Limits;
+use super::mount::master::Choice;
 use super::mount::{FormatOptions, MountOptions};
 use super::space::{BudgetRequest, Cost, LebSpace};
 use crate::fs::Space;
@@ -203,6 +204,11 @@ impl Ubifs<dyn Volume> {
     /// cannot be read is one that the journal deletes, and Linux does not look closer.
     pub const fn has_doubtful_replay(&self) -> bool {
         self.core.findings.in_replay
+    }
+
+    /// True when a commit may be lost: the last master node of both LEBs is damaged, and the one before counts.
+    pub fn may_be_older(&self) -> bool {
+        self.core.findings.choice == Choice::Older
     }
 
     /// Compares what is believed of space, index and journal with what is on flash. Reads every node in use; what names and

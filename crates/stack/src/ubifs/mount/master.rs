@@ -36,8 +36,9 @@ pub(crate) struct Found {
 
 impl Found {
     /// The state that the node tells.
-    pub(crate) const fn state(&self) -> MasterState {
-        MasterState { commit: self.master.commit, dirty: self.master.flags.contains(MasterFlags::DIRTY) }
+    pub(crate) const fn state(&self, choice: Choice) -> MasterState {
+        let dirty = self.master.flags.contains(MasterFlags::DIRTY);
+        MasterState { commit: self.master.commit, dirty, fault: choice.fault() }
     }
 }
 
@@ -49,10 +50,24 @@ pub(crate) enum Choice {
     Both,
     /// The LEBs differ as a power cut leaves them.
     PowerCut,
+    /// The last node of both LEBs is damaged, which no power cut leaves. Linux takes the one before.
+    Older,
     /// One of the LEBs has decayed, the other one has it. Linux gives up here.
     Undamaged,
     /// The newest one that is left.
     Newest,
+}
+
+impl Choice {
+    /// Fault of the nodes, if it is none that a mount repairs.
+    const fn fault(self) -> Option<&'static str> {
+        match self {
+            Self::Both | Self::PowerCut => None,
+            Self::Older => Some("the last master node of both LEBs: the one before counts"),
+            Self::Undamaged => Some("one of the two LEBs of the master node: Linux does not mount it"),
+            Self::Newest => Some("both LEBs of the master node: Linux does not mount it"),
+        }
+    }
 }
 
 /// A master node in its LEB.
@@ -221,23 +236,25 @@ fn recover_or_repair(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)>
         Err(error) if error.is_damage() => {
             from_undamaged(io)?.map(|located| (located, Choice::Undamaged)).ok_or(error)
         }
-        outcome => outcome.map(|located| (located, Choice::PowerCut)),
+        outcome => outcome,
     }
 }
 
 /// The master node that counts after a power cut.
-fn recover(io: &mut DynIo<'_>, step: u32) -> Result<Located> {
+fn recover(io: &mut DynIo<'_>, step: u32) -> Result<(Located, Choice)> {
     let first = remains(io, MASTER_LEB, step)?;
     let second = remains(io, MASTER_LEB + 1, step)?;
     let leb_bytes = io.layout().leb_bytes();
     for located in first.last.iter().chain(&second.last) {
         saw(io, located)?;
     }
-    choose(first, second.last, step, leb_bytes).ok_or(Error::corrupt(
+    let choice = if first.damaged && second.damaged { Choice::Older } else { Choice::PowerCut };
+    let located = choose(first, second.last, step, leb_bytes).ok_or(Error::corrupt(
         MASTER_LEB,
         0,
         "the master LEBs differ as no power cut leaves them",
-    ))
+    ))?;
+    Ok((located, choice))
 }
 
 /// The newest good master node anywhere in the two LEBs.

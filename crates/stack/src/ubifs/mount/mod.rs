@@ -186,7 +186,7 @@ fn open(io: &mut DynIo<'_>, options: &MountOptions, verifier: Option<Verifier>) 
     let mut findings = Findings::new(options.forgiving && options.read_only);
     let master = master::read(io, &mut findings)?;
     io.set_read_only(options.read_only);
-    findings.state = Some(master.state());
+    findings.state = Some(master.state(findings.choice));
     let dirty = master.master.flags.contains(MasterFlags::DIRTY);
     if dirty && !options.read_only && !options.recover {
         return Err(Error::NeedsRecovery);

@@ -17,6 +17,8 @@ pub struct MasterState {
     pub commit: u64,
     /// It was not unmounted.
     pub dirty: bool,
+    /// Damage of the master nodes that no power cut leaves.
+    pub fault: Option<&'static str>,
 }
 
 /// Reads superblock, as it is stored, and master node; `None` for a master node that cannot be read. Nothing is written.
@@ -27,7 +29,8 @@ pub fn probe(volume: &mut dyn Volume) -> Result<(Superblock, Option<MasterState>
     let found = superblock::read(volume, true)?;
     let layout = superblock::layout(&found.superblock, found.volume)?;
     let io: &mut DynIo<'_> = &mut Io::new(volume, Arc::new(layout), true);
-    let master = master::read(io, &mut Findings::default()).ok().map(|found| found.state());
+    let mut findings = Findings::default();
+    let master = master::read(io, &mut findings).ok().map(|found| found.state(findings.choice));
     Ok((found.stored, master))
 }
 

@@ -129,26 +129,23 @@ fn note_choice(io: &mut DynIo<'_>, choice: Choice, problems: &mut Problems) -> R
     let (severity, consequence) = match choice {
         Choice::Both => return Ok(false),
         Choice::PowerCut => (Severity::Recoverable, "the other copy of the master node counts"),
+        Choice::Older => {
+            (Severity::Damaged, "the node before counts: what a commit made durable since may be missing")
+        }
         Choice::Undamaged => {
             (Severity::Damaged, "Linux does not mount the filesystem, although the other copy is good")
         }
         Choice::Newest => (Severity::Damaged, NOT_MOUNTED),
     };
     let bad = damaged_copies(io)?;
-    let both = |lnum: u32| bad.iter().any(|error| error.place().is_some_and(|place| place.0 == lnum));
-    let rolled_back = both(MASTER_LEB) && both(MASTER_LEB + 1);
-    let consequence = if rolled_back && choice == Choice::PowerCut {
-        "the node before counts: what a commit made durable since may be missing"
-    } else {
-        consequence
-    };
     if bad.is_empty() {
         let what = "the two copies differ";
         problems.add(Problem::new(severity, Structure::Master, what, consequence).at(MASTER_LEB, 0));
     }
-    let rolled_back = rolled_back || choice == Choice::Newest && !bad.is_empty();
+    let rolled_back = choice == Choice::Older || choice == Choice::Newest && !bad.is_empty();
     for error in bad {
-        problems.add(Problem::of(severity, Structure::Master, &error, consequence));
+        let problem = Problem::of(severity, Structure::Master, &error, consequence);
+        problems.add(Problem { is_older: rolled_back, ..problem });
     }
     Ok(rolled_back)
 }
@@ -236,7 +233,7 @@ fn note_master(io: &mut DynIo<'_>, problems: &mut Problems) -> Result<Option<Mas
     match master::read(io, &mut findings) {
         Ok(found) => {
             let rolled_back = note_choice(io, findings.choice, problems)?;
-            Ok(believed(Some(found.state()), findings.choice, rolled_back))
+            Ok(believed(Some(found.state(findings.choice)), findings.choice, rolled_back))
         }
         Err(error) if is_fatal(&error) => Err(error),
         Err(_) => {

@@ -35,6 +35,8 @@ pub struct Problem {
     pub is_erased: bool,
     /// Counts in an inode tell of names that are not there: they are lost, unless the counts are what is wrong.
     pub names_missing: bool,
+    /// What counts instead may be an older state: changes made since are lost.
+    pub is_older: bool,
     /// Consequence for who uses the filesystem.
     pub consequence: &'static str,
     /// Inodes that are hit, or may be.
@@ -64,6 +66,7 @@ impl Problem {
             what,
             is_erased: false,
             names_missing: false,
+            is_older: false,
             consequence,
             inodes: None,
         }
