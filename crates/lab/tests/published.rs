@@ -268,7 +268,13 @@ fn fits_are_honest() {
             // The tests of a keystore run are named by their rows.
             let part = if row.measure.starts_with("keystore") { &*row.row } else { "" };
             let setup = row.setup.as_ref().unwrap_or(&table.setup);
-            let run = format!("{setup} {:?} {} {:?} {part}", row.set, row.measure, row.secondary_block);
+            let set = table.set.iter().chain(&row.set);
+            let run = format!(
+                "{setup} {:?} {} {:?} {part}",
+                set.collect::<Vec<_>>(),
+                row.measure,
+                row.secondary_block
+            );
             let this = (row.kind, format!("{}/{}/{}", paper.paper, table.name, row.row));
             let first = seen.entry(run).or_insert_with(|| this.clone());
             assert_eq!(first.0, this.0, "{} and {} are the same run", first.1, this.1);
