@@ -199,6 +199,37 @@ fn a_refit_finds_what_the_setup_states_wrong() {
     assert!(row.residual_stated > 0.01 && row.residual.abs() < 1e-3, "{row:?}");
 }
 
+/// U-Boot's `sf update` reads, erases and programs each eraseblock. What all rows of a table set comes before what a row sets.
+#[test]
+fn an_update_takes_as_long_as_its_parts() {
+    let row = |measure: &str, set: &str| {
+        format!(
+            "{{ row = '{measure}{set}', published = 1, kind = 'predicted', measure = '{measure}', set = [{set}] }}"
+        )
+    };
+    let parts = ["eraseblock read", "erase", "eraseblock write"];
+    let slower = "\"driver.erase_bytes=4KiB\"";
+    let rows: Vec<String> = parts
+        .into_iter()
+        .map(|part| row(part, ""))
+        .chain(["", slower].map(|set| row("sf update", set)))
+        .collect();
+    let text = format!(
+        "paper = 'own'\ntitle = 'own'\n[[table]]\nname = 't'\ntitle = 't'\nunit = 's'\nblocks = 4\nnote = 'all'\n\
+        setup = 'zc702-mx25uw12845g'\nset = ['chip=w25q128jv', 'bus.lanes=4', 'driver.erase_bytes=64KiB']\nrow = [{}]",
+        rows.join(", ")
+    );
+    let paper = papers::read(&Source::text("own.toml", &text)).unwrap();
+    let rows = papers::compare(&Library::built_in(), &[paper]).unwrap().rows;
+    let [read, erase, write, update, small] = &rows[..] else { panic!("{rows:?}") };
+    // 256 KiB at so many KiB/s each, as `flash_speed` rounds them.
+    let of_parts: f64 = [read, erase, write].iter().map(|row| 256.0 / row.simulated).sum();
+    assert!((update.simulated / of_parts - 1.0).abs() < 0.01, "{} s, and {of_parts} s", update.simulated);
+    assert!(small.simulated < update.simulated / 3.0, "four eraseblocks of 4 KiB take {} s", small.simulated);
+    assert!(small.setup.ends_with("erase_bytes=64KiB --set driver.erase_bytes=4KiB"), "{}", small.setup);
+    assert_eq!(small.reason.as_deref(), Some("all"));
+}
+
 #[test]
 fn promised_rows_are_within_two_percent_at_the_median() {
     let rows: Vec<_> = promised().filter(|row| row.kind != RowKind::Exception).collect();
