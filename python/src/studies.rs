@@ -166,7 +166,7 @@ impl Comparison {
             ((1..=95).contains(&self.fill_percent), "fill_percent", "1 to 95"),
         ])?;
         let (bytes, fill_percent) = (self.bytes, self.fill_percent);
-        Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, only: Vec::new() })
+        Ok(fs_compare::Options { subjects, tests, bytes, fill_percent, ..fs_compare::Options::default() })
     }
 }
 

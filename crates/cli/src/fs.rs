@@ -97,7 +97,7 @@ impl Args {
         subjects.dedup();
         tests.sort();
         tests.dedup();
-        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, only: Vec::new() }
+        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, ..Options::default() }
     }
 }
 

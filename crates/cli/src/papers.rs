@@ -118,13 +118,23 @@ fn show(papers: &[Paper], report: &Report) -> String {
         for table in &paper.tables {
             let rows: Vec<&ReportRow> =
                 report.rows.iter().filter(|r| r.paper == paper.paper && r.table == table.name).collect();
-            text += &format!("{}: {}, {}\n{}\n\n", table.name, table.title, table.unit, rows_table(&rows));
+            text += &format!("{}: {}, {}\n", table.name, table.title, table.unit);
+            text += &of_all_rows(table);
+            text += &format!("{}\n\n", rows_table(table, &rows));
         }
     }
     report.predictions.iter().fold(text, |text, p| text + &prediction(p))
 }
 
-fn rows_table(rows: &[&ReportRow]) -> String {
+/// The overrides and the remark that all rows of a table share, a line each.
+fn of_all_rows(table: &papers::Table) -> String {
+    let set = Some(table.set_text()).filter(|set| !set.is_empty()).map(|set| format!("  all with{set}\n"));
+    let note = table.note.as_ref().map(|note| format!("  {note}\n"));
+    set.into_iter().chain(note).collect()
+}
+
+/// The rows of a table, without what they share.
+fn rows_table(of: &papers::Table, rows: &[&ReportRow]) -> String {
     let header = ["row", "published", "simulated", "residual", "left out", "kind", "setup"];
     let mut table = Table::new(header).numbers(1..5);
     for row in rows {
@@ -132,12 +142,14 @@ fn rows_table(rows: &[&ReportRow]) -> String {
         let left_out = row.left_out.map_or_else(String::new, percent);
         let kind = kind(row.kind).to_owned();
         let residual = percent(row.residual);
-        table.row([row.row.clone(), published, simulated, residual, left_out, kind, row.setup.clone()]);
+        let setup = row.setup.replacen(&of.set_text(), "", 1);
+        table.row([row.row.clone(), published, simulated, residual, left_out, kind, setup]);
         if row.is_missed() {
             table.red(3);
         }
     }
-    let reasons = rows.iter().filter_map(|r| r.reason.as_ref().map(|why| format!("\n  {}: {why}", r.row)));
+    let own = rows.iter().filter(|r| r.reason != of.note);
+    let reasons = own.filter_map(|r| r.reason.as_ref().map(|why| format!("\n  {}: {why}", r.row)));
     reasons.fold(table.to_string(), |text, reason| text + &reason)
 }
 

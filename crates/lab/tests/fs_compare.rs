@@ -279,3 +279,34 @@ fn ubi_reserves_for_the_bad_blocks_of_the_whole_chip() {
     let row = compared.rows.iter().find(|row| row.subject == Subject::Ubifs).unwrap();
     assert_eq!(row.free_kib, Some(4676.0));
 }
+
+/// A row of `papers` may name a tree by the number and the size of its files.
+#[test]
+fn a_tree_is_unpacked_mounted_and_walked() {
+    let library = Library::built_in();
+    let sets = Override::parse_all(&["partition.offset=0", "partition.size=16MiB"]).unwrap();
+    let config = library.resolve(&library.setup(BOARD).unwrap(), &sets).unwrap();
+    let rows = |what: &str| figures(&library, &config, RigOptions::default(), what);
+    let (few, many) = ("mount 10 text files of 64 KiB", "mount 160 text files of 4 KiB");
+    let seconds = |subject: &str, tree: &str, part: &str| {
+        let rows = rows(&format!("{subject} {tree}")).unwrap();
+        rows.iter().find(|row| row.name == format!("{tree}{part}")).unwrap().value
+    };
+    for subject in ["jffs2", "ubifs"] {
+        assert!(seconds(subject, few, "") > 0.01, "{subject} mounts");
+        let untar = [few, many].map(|tree| seconds(subject, tree, ": untar before"));
+        assert!(untar[0] > 0.1 && untar[1] > untar[0], "{subject}: the same bytes in more files: {untar:?}");
+    }
+    let du = |subject, trees: [&str; 2]| trees.map(|tree| seconds(subject, tree, ": then du"));
+    let [small, large] = du("jffs2", ["mount 10 text files of 4 KiB", few]);
+    assert!(large > 2.0 * small && small > 0.0, "a JFFS2 checks all of a file first: {small} s, {large} s");
+    let [few, many] = du("ubifs", [few, many]);
+    assert!(many > few && few > 0.0, "a UBIFS looks at inodes: {few} s, {many} s");
+    let full = rows("jffs2 mount 400 text files of 200 KiB").unwrap_err().to_string();
+    assert!(full.contains("of the 400 files have room"), "{full}");
+    for wrong in
+        ["0 text files of 4 KiB", "4 text files of 0 KiB", "4 text files of 18446744073709551615 KiB"]
+    {
+        assert!(rows(&format!("ubifs mount {wrong}")).is_err(), "{wrong}");
+    }
+}

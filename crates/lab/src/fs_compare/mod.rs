@@ -138,8 +138,38 @@ pub struct Options {
     pub bytes: u64,
     /// Percent of the free space that files take when mounting is measured.
     pub fill_percent: u32,
+    /// A tree that is unpacked before it is mounted, too.
+    pub tree: Option<Tree>,
     /// Names of the rows that are wanted, each with those whose names go on after a colon; others need not be measured. All rows when empty.
     pub only: Vec<String>,
+}
+
+/// A tree of text files of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Number of files.
+    pub files: u64,
+    /// Size of each.
+    pub kib: u64,
+}
+
+impl Tree {
+    /// The tree of a name such as `1865 text files of 43 KiB`.
+    fn named(name: &str) -> Option<Self> {
+        let (files, kib) = name.strip_suffix(" KiB")?.split_once(" text files of ")?;
+        let positive = |number: &str| number.parse().ok().filter(|&number: &u64| number > 0);
+        let tree = Self { files: positive(files)?, kib: positive(kib)? };
+        tree.bytes().map(|_| tree)
+    }
+
+    fn name(self) -> String {
+        format!("{} text files of {} KiB", self.files, self.kib)
+    }
+
+    /// Bytes of all files, unless they are too many to count.
+    fn bytes(self) -> Option<u64> {
+        self.kib.checked_mul(1024)?.checked_mul(self.files)
+    }
 }
 
 impl Default for Options {
@@ -149,6 +179,7 @@ impl Default for Options {
             tests: Test::ALL.to_vec(),
             bytes: 10 << 20,
             fill_percent: 80,
+            tree: None,
             only: Vec::new(),
         }
     }
@@ -396,7 +427,7 @@ pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) 
     let unknown = || {
         Error::asked(
             format!("`floatgate fs` has no row {what:?}"),
-            "name one as the table does: `ubifs write random 64 KiB`",
+            "name one as the table does, `ubifs write random 64 KiB`, or a tree, `ubifs mount 100 text files of 16 KiB`",
         )
     };
     let (subject, name) = what.split_once(' ').ok_or_else(unknown)?;
@@ -406,7 +437,8 @@ pub fn figures(library: &Library, config: &Config, rig: RigOptions, what: &str) 
             || *test == Test::Space && SPACE_ROWS.iter().any(|row| name.starts_with(row))
     };
     let tests: Vec<Test> = Test::ALL.into_iter().filter(is_of).collect();
-    let options = Options { subjects, tests, only: vec![name.to_owned()], ..Options::default() };
+    let tree = name.strip_prefix("mount ").and_then(Tree::named);
+    let options = Options { subjects, tests, tree, only: vec![name.to_owned()], ..Options::default() };
     let compared = compare(library, config, rig, &options, &|_| ())?;
     if let Some(refused) = compared.refused.first() {
         return Err(Error::asked(format!("{what}: {}", refused.why), "choose another chip or partition"));

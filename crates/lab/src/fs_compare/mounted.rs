@@ -1,7 +1,7 @@
 //! The tests of a mounted filesystem.
 
 use super::own::Own;
-use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, data, size};
+use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, Tree, data, size};
 use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
 use crate::vfs::{Flash, Moment, Mounted, Vfs};
@@ -236,6 +236,28 @@ impl Mounting<'_> {
             filled.map_err(machine::failed("filling the filesystem"))?;
             rows.extend(self.mount_rows(vfs, what)?);
         }
+        if let Some(tree) = self.bench.options.tree {
+            rows.extend(self.tree(empty, tree)?);
+        }
+        Ok(rows)
+    }
+
+    /// A tree that is unpacked (`tar x; sync`), mounted again, and walked through (`du`).
+    fn tree(&self, mut vfs: Vfs, tree: Tree) -> Result<Vec<Row>, Error> {
+        let what = tree.name();
+        let [unpacked, walked] = ["untar before", "then du"].map(|part| format!("mount {what}: {part}"));
+        let from = vfs.moment();
+        let filled = fill_with(&mut vfs, tree.files, tree.kib << 10, "text");
+        let files = filled.map_err(machine::failed(&unpacked))?;
+        if files < tree.files {
+            let why = format!("only {files} of the {} files have room", tree.files);
+            return Err(Error::asked(why, self.how.advice()));
+        }
+        let mut rows = vec![self.timed(&unpacked, tree.bytes().unwrap_or(0), from, &vfs).seconds()];
+        rows.extend(self.mount_rows(vfs.clone(), &what)?);
+        let Remounted { mut vfs, mounted, .. } = self.again(vfs)?;
+        walk(&mut vfs).map_err(machine::failed(&walked))?;
+        rows.push(self.timed(&walked, 0, mounted, &vfs).seconds());
         Ok(rows)
     }
 
@@ -432,26 +454,42 @@ pub(crate) fn read_file(vfs: &mut Vfs, name: &[u8], piece: usize) -> FsResult<u6
     }
 }
 
-/// Files of random bytes or text, a thousand in a directory, as far as they go in.
-fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<()> {
+/// Asks for the attributes of all files in all directories.
+fn walk(vfs: &mut Vfs) -> FsResult<()> {
+    use floatgate_stack::fs::FileType;
+    let mut directories = vec![vfs.fs().root()];
+    while let Some(directory) = directories.pop() {
+        for entry in vfs.call(|fs| fs.read_dir(directory, None, usize::MAX))? {
+            vfs.call(|fs| fs.attributes(entry.inode))?;
+            if entry.file_type == FileType::Directory {
+                directories.push(entry.inode);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Files of random bytes or text, a thousand in a directory, as far as they go in; their number.
+fn fill_with(vfs: &mut Vfs, number: u64, bytes: u64, content: &str) -> FsResult<u64> {
     use floatgate_stack::fs::{NewFile, NewKind};
     const DIRECTORY: NewFile<'_> = NewFile { kind: NewKind::Directory, permissions: 0o755, uid: 0, gid: 0 };
     let root = vfs.fs().root();
     let content = data(content);
-    let mut directory = root;
+    let (mut directory, mut filled) = (root, 0);
     for at in 0..number {
         if at % IN_DIRECTORY == 0 {
             let name = format!("d{}", at / IN_DIRECTORY);
             directory = vfs.call(|fs| fs.create(root, name.as_bytes(), &DIRECTORY))?;
         }
-        let filled = vfs
+        let written = vfs
             .create(directory, format!("f{at}").as_bytes())
             .and_then(|inode| write_all(vfs, inode, bytes, &content, 64 << 10));
-        match filled {
-            Ok(()) => {}
+        match written {
+            Ok(()) => filled += 1,
             Err(FsError::NoSpace) => break,
             Err(error) => return Err(error),
         }
     }
-    vfs.sync()
+    vfs.sync()?;
+    Ok(filled)
 }

@@ -1,6 +1,7 @@
 //! A file of `papers/`, read and checked.
 
 use super::PAPERS;
+use super::job::sets_text;
 use crate::config::{ConfigError, Node, Source};
 use crate::error::Error;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,12 @@ pub struct Table {
     pub unit: String,
     /// Setup of its rows, unless they name their own.
     pub setup: String,
+    /// Overrides on the setup in all rows, before those of the row: what the board differs in from the nearest one of the catalogue.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// A remark on all rows: what is inferred of the board.
+    #[serde(default)]
+    pub note: Option<String>,
     /// A row whose residual is larger has missed.
     #[serde(default = "five_percent")]
     pub tolerance: f64,
@@ -172,6 +179,13 @@ pub(super) fn beyond(exact: f64, (min, max): (f64, f64)) -> f64 {
         exact / max - 1.0
     } else {
         0.0
+    }
+}
+
+impl Table {
+    /// The overrides that all rows share, as the command line has them, with a blank before each.
+    pub fn set_text(&self) -> String {
+        sets_text(&self.set)
     }
 }
 

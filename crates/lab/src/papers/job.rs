@@ -43,7 +43,7 @@ pub(super) enum Outcome {
 pub(super) fn job(table: &Table, row: &Row) -> Job {
     Job {
         setup: row.setup.clone().unwrap_or_else(|| table.setup.clone()),
-        set: row.set.clone(),
+        set: table.set.iter().chain(&row.set).cloned().collect(),
         measure: run_of(&row.measure),
         blocks: table.blocks,
         secondary_block: row.secondary_block,
@@ -71,7 +71,12 @@ pub(super) fn prediction_job(prediction: &Prediction) -> Job {
 }
 
 pub(super) fn setup_text(job: &Job) -> String {
-    job.set.iter().fold(job.setup.clone(), |text, set| text + " --set " + set)
+    job.setup.clone() + &sets_text(&job.set)
+}
+
+/// Overrides as the command line has them, with a blank before each.
+pub(super) fn sets_text(sets: &[String]) -> String {
+    sets.iter().map(|set| format!(" --set {set}")).collect()
 }
 
 /// A simulated figure.
@@ -120,6 +125,7 @@ const FS: &str = "fs ";
 const TOOK: &str = "read while write took";
 const ENDED: &str = "read ended after";
 const BUS_PAGE: &str = "bus us per page with OOB";
+const UPDATE: &str = "sf update";
 const KEYSTORE_WITH: &str = "keystore with delays";
 const KEYSTORE_WITHOUT: &str = "keystore without delays";
 
@@ -143,6 +149,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
         KEYSTORE_WITH => keystore::on(&config, Driver::WithDelays, 0).map(Outcome::Keystore),
         KEYSTORE_WITHOUT => keystore::on(&config, Driver::WithoutDelays, 0).map(Outcome::Keystore),
         BUS_PAGE => bus_page(library, &config),
+        UPDATE => update(library, &config, job.blocks),
         TOOK | ENDED => {
             latency(library, &config, &SpeedOptions { secondary_block: job.secondary_block, ..options })
         }
@@ -154,7 +161,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
 }
 
 fn unknown_measure(name: &str) -> Error {
-    let known = [TOOK, ENDED, BUS_PAGE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
+    let known = [TOOK, ENDED, BUS_PAGE, UPDATE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
     Error::asked(
         format!("no measure is called {name:?}"),
         format!(
@@ -210,4 +217,22 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
     }
     let us = breakdown.total().as_us_f64();
     Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown })
+}
+
+/// U-Boot's `sf update` of so many eraseblocks that hold something else, in s: each is read, compared, erased and programmed before the
+/// next (U-Boot: `spi_flash_update_block`). The comparison, some 10 ns a byte, is left out.
+fn update(library: &Library, config: &Config, blocks: u32) -> Result<Outcome, Error> {
+    let mut rig = rig::wire(library, config, RigOptions { stores: false, ..RigOptions::default() })?;
+    let bytes = rig.device.geometry().erase_bytes;
+    let (mut old, new) = (vec![0; bytes as usize], speed::pattern(bytes as usize));
+    let (start, before) = (rig.device.host().now(), rig.device.breakdown());
+    let mut now = start;
+    for address in (0..u64::from(blocks)).map(|block| block * u64::from(bytes)) {
+        now = rig.device.read(now, address, &mut old).map_err(Error::flash(UPDATE))?.at;
+        now = rig.device.erase(now, address, u64::from(bytes)).map_err(Error::flash(UPDATE))?.at;
+        now = rig.device.write(now, address, &new).map_err(Error::flash(UPDATE))?.at;
+    }
+    let seconds = now.since(start).as_secs_f64();
+    let breakdown = rig.device.breakdown() - before;
+    Ok(Outcome::Figure { printed: seconds, exact: seconds, kib: None, breakdown })
 }

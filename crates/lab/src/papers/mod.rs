@@ -193,7 +193,7 @@ fn report_row(
         kind: row.kind,
         setup: setup_text(&job),
         tolerance: row.tolerance.unwrap_or(table.tolerance),
-        reason: row.reason.clone(),
+        reason: row.reason.clone().or_else(|| table.note.clone()),
     })
 }
 
