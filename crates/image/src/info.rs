@@ -130,7 +130,7 @@ fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage
                     ubifs.misfits =
                         flash.map_or_else(Vec::new, |flash| fit::of_bare(&ubifs.superblock, flash));
                     ubifs.lebs_there =
-                        Some(there).filter(|&lebs| lebs < ubifs.lebs && missing_lebs(volume).0 != Some(0));
+                        Some(there).filter(|&lebs| lebs < ubifs.lebs && missing_lebs(volume).0 != Ok(0));
                 }
                 None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
             }

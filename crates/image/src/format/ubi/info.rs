@@ -165,7 +165,10 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
                 if !is_guess {
                     ubifs.misfits = fit::of_volume(&ubifs.superblock, &room);
                 }
-                (ubifs.lebs_missing, opened) = missing_lebs(opened);
+                let (missing, back) = missing_lebs(opened);
+                opened = back;
+                ubifs.lebs_missing = missing.as_ref().ok().copied();
+                ubifs.damage = ubifs.damage.take().or(missing.err());
             } else {
                 out.starts_with = first_bytes(&mut opened);
             }

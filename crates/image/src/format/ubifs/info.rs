@@ -65,8 +65,8 @@ pub struct UbifsInfo {
     pub commit: Option<u64>,
     /// It was not unmounted: reading it replays the journal.
     pub needs_recovery: Option<bool>,
-    /// Damage of the master nodes that no power cut leaves.
-    pub master_damage: Option<&'static str>,
+    /// The first damage that a mount meets.
+    pub damage: Option<String>,
 }
 
 /// The authentication of a filesystem.
@@ -101,16 +101,18 @@ pub(crate) fn ubifs_info<V: Volume + 'static>(
     (Some(info), volume)
 }
 
-/// Number of LEBs in use that are not there; `None` where nothing tells. The volume comes back. What is behind the last LEB in use need not
-/// be in a file.
-pub(crate) fn missing_lebs<V: Volume + 'static>(volume: V) -> (Option<u32>, V) {
+/// Number of LEBs in use that are not there, or the damage for which nothing tells. The volume comes back. What is behind the last LEB in use
+/// need not be in a file.
+pub(crate) fn missing_lebs<V: Volume + 'static>(volume: V) -> (Result<u32, String>, V) {
     let options = MountOptions { read_only: true, recover: true, forgiving: true, ..MountOptions::default() };
     match Ubifs::mount(volume, &options, Behaviour::default()) {
         Ok(mut fs) => {
-            let missing = fs.missing_lebs().ok().and_then(|missing| u32::try_from(missing.len()).ok());
-            (missing, fs.abandon())
+            let damage = fs.damage().next().cloned();
+            let missing = damage.map_or_else(|| fs.missing_lebs(), Err);
+            let count = |lebs: Vec<u32>| u32::try_from(lebs.len()).unwrap_or(u32::MAX);
+            (missing.map(count).map_err(|error| error.to_string()), fs.abandon())
         }
-        Err((_, volume)) => (None, volume),
+        Err((error, volume)) => (Err(error.to_string()), volume),
     }
 }
 
@@ -214,7 +216,7 @@ impl UbifsInfo {
             superblock: *superblock,
             commit: master.map(|master| master.commit),
             needs_recovery: master.map(|master| master.dirty),
-            master_damage: master.and_then(|master| master.fault),
+            damage: master.and_then(|master| master.fault).map(str::to_owned),
         }
     }
 }
@@ -263,9 +265,9 @@ impl UbifsInfo {
                     count(lebs.into(), "LEB")
                 )?;
             }
-            None => writeln!(f, "{indent}damaged: it cannot be mounted")?,
+            None => {}
         }
-        if let Some(damage) = self.master_damage {
+        if let Some(damage) = &self.damage {
             writeln!(f, "{indent}damaged: {damage}")?;
         }
         let [log, lpt, orphans] = self.area_lebs;
