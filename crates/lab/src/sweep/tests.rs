@@ -132,7 +132,9 @@ fn an_interrupted_sweep_goes_on() {
         while let Some(work) = results.work(results.done(), chunk) {
             results.add(&evaluator.measure(&work, false, &Waves::default(), &|| ()).unwrap()).unwrap();
         }
-        [Format::Csv, Format::Json, Format::Parquet].map(|format| written(&results, format))
+        let formats = [Format::Csv, Format::Json, Format::Parquet];
+        let possible = &formats[..if cfg!(feature = "parquet") { 3 } else { 2 }];
+        possible.iter().map(|&format| written(&results, format)).collect::<Vec<_>>()
     };
     let whole = sweep(4);
     let checkpoint = std::fs::read(&path).unwrap();
