@@ -477,7 +477,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         let tree = self.survey.tree();
         let mut losses = Vec::new();
         for (inode, problems) in self.problems.iter().filter(|(inode, _)| !self.told.contains(inode)) {
-            let has_value = |file: &&File| file.xattrs.values().any(|child| child.inode == *inode);
+            let has_value = |file: &File| file.xattrs.values().any(|child| child.inode == *inode);
             let host = tree.files.iter().find(|(_, file)| has_value(file)).map(|(&host, _)| host);
             let path = tree.path(*inode).or(host.and_then(|host| tree.path(host))).unwrap_or_default();
             losses.extend(problems.iter().map(|what| Loss::new(&path, format!("inode {inode}: {what}"))));

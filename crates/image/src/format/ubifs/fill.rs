@@ -84,7 +84,7 @@ impl Fill<'_> {
 
     /// An old file.
     fn file(&self, inode: u32) -> File {
-        self.survey.tree().files.get(&inode).cloned().unwrap_or_default()
+        self.survey.tree().files.get(&inode).map(|file| (**file).clone()).unwrap_or_default()
     }
 
     /// Notes a failure that hits one file only.

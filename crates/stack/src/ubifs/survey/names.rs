@@ -131,7 +131,7 @@ impl Survey<dyn Volume> {
             let names = file.entries.values().chain(file.xattrs.values()).map(|child| child.sqnum);
             names.chain([file.sqnum]).max().unwrap_or(0)
         };
-        self.tree.files.values().map(of_file).max().unwrap_or(0)
+        self.tree.files.values().map(|file| of_file(file)).max().unwrap_or(0)
     }
 
     /// Sequence number from which on nodes belong to the journal of a commit whose log begins in `tail`. If its start is damaged,
@@ -197,7 +197,7 @@ impl Survey<dyn Volume> {
         self.tree.find_paths();
         let names = Names::count(&self.tree);
         let mut found = Vec::new();
-        if !self.tree.files.get(&ROOT_INODE).is_some_and(File::is_directory) {
+        if !self.tree.files.get(&ROOT_INODE).is_some_and(|file| file.is_directory()) {
             let what = "there is no root directory";
             found.push(
                 Problem::new(Severity::Damaged, Structure::Inode, what, "no file can be reached")
@@ -413,7 +413,7 @@ fn check_inode(inode: &Inode, wrong: &mut Wrong<'_>) {
 }
 
 fn subdirectories(tree: &Tree, file: &File) -> u32 {
-    let is_directory = |child: &&Child| tree.files.get(&child.inode).is_some_and(File::is_directory);
+    let is_directory = |child: &&Child| tree.files.get(&child.inode).is_some_and(|file| file.is_directory());
     u32::try_from(file.entries.values().filter(is_directory).count()).unwrap_or(u32::MAX)
 }
 

@@ -115,7 +115,7 @@ impl File {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tree {
     /// By inode number.
-    pub files: BTreeMap<u32, File>,
+    pub files: BTreeMap<u32, Box<File>>,
     /// Directory and name that lead to an inode first.
     pub(super) parents: BTreeMap<u32, (u32, Vec<u8>)>,
 }
