@@ -631,13 +631,14 @@ impl<V: Volume + 'static> Source for DamagedUbifs<V> {
                 read => return Ok(read?),
             }
         }
-        Ok(match &mut self.state {
+        let read = match &mut self.state {
             State::Surveyed(state) => {
                 let place = state.place(inode, block).unwrap_or(place);
-                state.survey.read_data(inode, block, place, out)?
+                state.survey.read_data(inode, block, place, out)
             }
-            State::Lost(error) => return Err(error.clone().into()),
-            State::Mounted(_) => return Err(Error::NotFound.into()),
-        })
+            State::Lost(error) => Err(error.clone()),
+            State::Mounted(_) => Err(Error::NotFound),
+        };
+        Ok(read?)
     }
 }
