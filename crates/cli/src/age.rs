@@ -144,7 +144,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         runs.push(age::run(&library, &config, &options, &|| bar.inc(1)).map_err(Failure::from)?);
     }
     bar.finish_and_clear();
-    let all_well = runs.iter().any(is_enough);
+    let is_worn_out = runs.first().is_some_and(|run| run.wear.ends_before(run.years));
+    let all_well = runs.iter().any(is_enough) && !is_worn_out;
     if args.format.csv {
         let lines: Vec<Line<'_>> = runs
             .iter()
@@ -266,8 +267,12 @@ fn advice(runs: &[Report]) -> String {
     let enough = runs.iter().filter(|run| is_enough(run));
     let longest = enough.max_by_key(|run| run.scrub_days.unwrap_or(u32::MAX));
     let is_nor = runs.iter().any(|run| !run.cells_simulated);
+    let worn_out = longest.filter(|run| run.wear.ends_before(run.years));
     let advice = match longest.map(|run| (run.filesystem, run.scrub_days)) {
         _ if is_nor => return String::new(),
+        _ if worn_out.is_some() => {
+            "no chip loses data, but blocks are worn beyond what they are good for: write less, or take a larger partition".to_owned()
+        }
         Some((FilesystemKind::Jffs2, _)) => {
             "these years are survived: charge is lost too slowly to matter".to_owned()
         }

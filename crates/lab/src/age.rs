@@ -12,13 +12,14 @@ use crate::advise::ecc::Use;
 use crate::config::{Config, Library};
 use crate::error::Error;
 use crate::interval::wilson;
-use crate::life::{self, DAYS_PER_YEAR, Endurance, FlashLife, Wear};
+use crate::life::{self, DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
 use crate::rig::{self, Device, RigOptions};
 use crate::speed::pattern;
 use crate::speed_run;
 use crate::vfs::Flash;
 use floatgate_device::cells::Cells;
+use floatgate_mtd::size::text as size;
 use floatgate_mtd::{Counted, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
@@ -125,6 +126,11 @@ pub struct WearOut {
 }
 
 impl WearOut {
+    /// True when the block has all its cycles before the end of these years.
+    pub fn ends_before(&self, years: f64) -> bool {
+        self.worn_out_after_years.is_some_and(|worn_out| worn_out < years)
+    }
+
     fn of_life(life: &FlashLife, options: &Options) -> Self {
         let Endurance { cycles, reason, .. } = life.endurance.clone();
         Self {
@@ -386,7 +392,12 @@ impl Aging {
         }
         let most = (bytes_per_day as f64 / of_a_day * SECONDS_PER_DAY) as u64;
         Err(Error::asked(
-            format!("{bytes_per_day} bytes a day are more than this flash takes, about {most}"),
+            format!(
+                "{} a day are more than this flash takes in pieces of {} with fsync, about {}",
+                size(bytes_per_day),
+                size(HOT),
+                size(most >> 20 << 20)
+            ),
             "let programs write less in a day",
         ))
     }
@@ -454,7 +465,10 @@ impl Aging {
     fn wear_blocks(&mut self, before: f64, after: f64) {
         let flash = self.fs.device();
         let (all, erased) = (flash.geometry().blocks(), flash.erased());
-        let stays = |block: usize| flash.is_written(block) && erased[block] == self.filled[block];
+        // A free eraseblock has nothing but headers, and is put into use in its turn.
+        let half = u64::from(flash.geometry().erase_bytes / 2);
+        let holds_files = |block: usize| flash.programmed(block) > half;
+        let stays = |block: usize| holds_files(block) && erased[block] == self.filled[block];
         let is_worn = |block: &u32| Wear::is_levelled(after) || !stays(*block as usize);
         let worn: Vec<u32> = (0..all).filter(is_worn).collect();
         let each = after.floor() - before.floor();

@@ -78,7 +78,7 @@ impl Endurance {
             None => USUAL_NOR_CYCLES,
         };
         let is_promised = chip.promised_cycles().is_some();
-        let own = if is_nand { ecc::own_verdict(config, geometry, use_)? } else { None };
+        let own = if is_nand { Some(ecc::own_verdict(config, geometry, use_)?) } else { None };
         Ok(match own.filter(|own| own.cycles < promised) {
             None if is_promised => {
                 Self { cycles: promised, before, reason: "as the part promises".to_owned() }
@@ -86,6 +86,11 @@ impl Endurance {
             None => {
                 Self { cycles: promised, before, reason: "which is usual: the part states none".to_owned() }
             }
+            Some(own) if own.code == ecc::NO_ECC => Self {
+                cycles: own.cycles,
+                before,
+                reason: "for which pages without ECC hold data".to_owned(),
+            },
             Some(own) => Self {
                 cycles: own.cycles,
                 before,

@@ -81,9 +81,16 @@ fn jffs2_moves_nothing_for_bit_errors() {
 
 #[test]
 fn what_is_written_wears() {
-    let much = Options { write_bytes_per_day: 20 << 20, ..OPTIONS };
-    let (little, much) = (aged(&[], &OPTIONS), aged(&[], &much));
+    let much_of = Options { write_bytes_per_day: 20 << 20, ..OPTIONS };
+    let (little, much) = (aged(&[], &OPTIONS), aged(&[], &much_of));
     assert!(much.lives[0].cycles.mean > 5 * (little.lives[0].cycles.mean - 500));
+    // Each byte is programmed once at least, and free eraseblocks take their turns.
+    for (report, options) in [(&little, &OPTIONS), (&much, &much_of)] {
+        let written = options.years * 365.0 * options.write_bytes_per_day as f64;
+        let least = (written / f64::from(8 << 20)) as u32;
+        let cycles = &report.lives[0].cycles;
+        assert!(cycles.mean - 500 >= least, "{cycles:?}, and each block is programmed {least} times");
+    }
     let endless = Options { write_bytes_per_day: 4 << 30, years: 10.0, chips: 1, ..OPTIONS };
     let report = aged(&[], &endless);
     assert_eq!(report.survived, 0, "{:?}", report.lives);

@@ -43,8 +43,8 @@ pub struct Counted<D> {
     operations: Operations,
     /// Erasures of each eraseblock.
     erased: Vec<u32>,
-    /// Eraseblocks that were programmed since they were erased.
-    written: Vec<bool>,
+    /// Bytes programmed into each eraseblock since it was erased.
+    programmed: Vec<u64>,
     device: D,
 }
 
@@ -52,8 +52,8 @@ impl<D: Mtd> Counted<D> {
     /// Counts from now on.
     pub fn new(device: D) -> Self {
         let blocks = device.geometry().blocks() as usize;
-        let (operations, erased, written) = (Operations::default(), vec![0; blocks], vec![false; blocks]);
-        Self { operations, erased, written, device }
+        let (operations, erased, programmed) = (Operations::default(), vec![0; blocks], vec![0; blocks]);
+        Self { operations, erased, programmed, device }
     }
 
     /// Operations so far.
@@ -66,9 +66,9 @@ impl<D: Mtd> Counted<D> {
         &self.erased
     }
 
-    /// True when something was programmed into an eraseblock since it was erased; false of one that is not there.
-    pub fn is_written(&self, block: usize) -> bool {
-        self.written.get(block).copied().unwrap_or(false)
+    /// Bytes programmed into an eraseblock since it was erased; 0 of one that is not there.
+    pub fn programmed(&self, block: usize) -> u64 {
+        self.programmed.get(block).copied().unwrap_or(0)
     }
 
     /// The device.
@@ -93,10 +93,14 @@ impl<D: Mtd> Counted<D> {
 
     fn program_counts(&mut self, addr: u64, bytes: usize) {
         let erase_bytes = u64::from(self.device.geometry().erase_bytes.max(1));
-        let blocks = addr / erase_bytes..(addr + (bytes as u64).max(1)).div_ceil(erase_bytes);
-        for block in blocks {
-            if let Some(written) = usize::try_from(block).ok().and_then(|block| self.written.get_mut(block)) {
-                *written = true;
+        let end = addr.saturating_add(bytes as u64);
+        for block in addr / erase_bytes..end.div_ceil(erase_bytes) {
+            let start = block * erase_bytes;
+            let within = end.min(start + erase_bytes) - addr.max(start);
+            if let Some(programmed) =
+                usize::try_from(block).ok().and_then(|block| self.programmed.get_mut(block))
+            {
+                *programmed += within;
             }
         }
         self.operations.programs += 1;
@@ -127,7 +131,7 @@ impl<D: Mtd> Mtd for Counted<D> {
         for count in self.erased.iter_mut().skip(first).take(blocks) {
             *count = count.saturating_add(1);
         }
-        self.written.iter_mut().skip(first).take(blocks).for_each(|written| *written = false);
+        self.programmed.iter_mut().skip(first).take(blocks).for_each(|programmed| *programmed = 0);
         self.device.erase(now, addr, len)
     }
 
@@ -184,8 +188,8 @@ mod tests {
         assert_eq!(read, Operations { reads: 1, read_bytes: 100, ..Operations::default() });
         assert_eq!((before.programs, before.programmed_bytes, before.erases), (1, 4096, 2));
         assert_eq!(flash.erased(), [0, 1, 1, 0]);
-        assert!(flash.is_written(1) && !flash.is_written(2));
+        assert!(flash.programmed(1) > 0 && flash.programmed(2) == 0);
         flash.erase(Instant::ZERO, 131_072, 131_072).unwrap();
-        assert!(!flash.is_written(1) && !flash.is_written(100));
+        assert!(flash.programmed(1) == 0 && flash.programmed(100) == 0);
     }
 }

@@ -1,13 +1,13 @@
 //! Advice on a chip on a board: the fastest mode, the filesystem by partition size, how it is made, the code that corrects its bits, and how often UBI
 //! must read all of it.
 
-use super::ecc::{self, Chip, Use};
+use super::ecc::{self, Chip, NO_ECC, Use};
 use super::{Advice, Point, size};
 use crate::Error;
 use crate::age;
 use crate::config::{Config, Kind, Library, Override, Setup};
 use crate::fs_compare::{self, FsComparison, Options, Refused, SPACE_SHARE, Subject, Test};
-use crate::life::{self, FlashLife};
+use crate::life::{self, Endurance, FlashLife};
 use crate::machine::{Filesystem, FilesystemKind};
 use crate::partition;
 use crate::rig::{self, RigOptions};
@@ -280,10 +280,10 @@ pub fn advise(
     let kind = compared.last().and_then(kind);
     points.push(filesystem_point(best, &others, is_firmware));
     let mut life = None;
-    if let (Some(kind), Some(largest)) = (kind, compared.last()) {
-        if !is_firmware {
-            points.push(make_point(kind, best));
-        }
+    if is_firmware {
+        points.push(firmware_point(config, geometry, wish)?);
+    } else if let (Some(kind), Some(largest)) = (kind, compared.last()) {
+        points.push(make_point(kind, best));
         progress("life");
         let flash = age::flash_life(library, config, &wish.age_options(kind, None))?;
         points.push(write_point(largest, kind, &flash, &chip, wish));
@@ -328,7 +328,9 @@ impl Candidate {
     /// The eraseblocks of the setup alone, or of SPI NOR those of both configurations of the kernel, where nothing sets them.
     fn all(library: &Library, board: &Board, wish: &Wish, own: &Config) -> Result<Vec<Self>, Error> {
         let is_set = own.tree().get("driver.erase_bytes").is_some();
-        if own.chip_kind()? != ChipKind::SpiNor || is_set {
+        // Firmware takes the eraseblocks that it has.
+        let is_firmware = own.extract_or_default::<HostProfile>("host")?.firmware;
+        if own.chip_kind()? != ChipKind::SpiNor || is_set || is_firmware {
             return Ok(vec![Self::new(library, board.clone(), wish, None)?]);
         }
         let with = |(set, kernel): (&str, &'static str)| {
@@ -467,8 +469,22 @@ fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<
         Some(&sample) if bytes == sample => board.on_sample(library, bytes, geometry),
         _ => board.on_partition(library, bytes),
     };
-    fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())
+    let mut compared =
+        fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())?;
+    // What is possible on a sample need not be on all of it.
+    if geometry.size_bytes > JFFS2_BYTES_MAX {
+        let why = format!("{} of flash, and JFFS2 has at most 4 GiB", size(geometry.size_bytes));
+        let refused = Refused { subject: Subject::Jffs2, test: Test::Space, why };
+        for of_size in &mut compared {
+            of_size.rows.retain(|row| row.subject != Subject::Jffs2);
+            of_size.refused.push(refused.clone());
+        }
+    }
+    Ok(compared)
 }
+
+/// Largest flash of a JFFS2, whose offsets have 32 bits.
+const JFFS2_BYTES_MAX: u64 = 1 << 32;
 
 /// The filesystem that a comparison speaks for; none where neither is possible.
 fn kind(compared: &FsComparison) -> Option<FilesystemKind> {
@@ -593,10 +609,14 @@ fn make_jffs2(candidate: &Candidate) -> Point {
     if geometry.erase_bytes >= JFFS2_ERASE_MIN {
         let clean = if geometry.kind == FlashKind::Nor { "" } else { " -n" };
         let what = "make a JFFS2 image for the eraseblock, and write it to the erased partition";
-        return Point::new("mkfs and mount", kernel + what)
-            .command(format!("mkfs.jffs2 -l{clean} -e {} -r FOLDER -o root.jffs2", geometry.erase_bytes))
-            .command("mount -t jffs2 mtd0 /mnt")
-            .rests_on(rests_on);
+        let point = Point::new("mkfs and mount", kernel + what)
+            .command(format!("mkfs.jffs2 -l{clean} -e {} -r FOLDER -o root.jffs2", geometry.erase_bytes));
+        let written = if geometry.kind == FlashKind::Nor {
+            point.command("flashcp -v root.jffs2 /dev/mtd0")
+        } else {
+            point.command("flash_erase -j /dev/mtd0 0 0").command("nandwrite -p /dev/mtd0 root.jffs2")
+        };
+        return written.command("mount -t jffs2 mtd0 /mnt").rests_on(rests_on);
     }
     let what = "mount the erased partition, which is an empty JFFS2, and copy the files";
     Point::new("mkfs and mount", kernel + what)
@@ -653,6 +673,14 @@ fn make_point(kind: FilesystemKind, candidate: &Candidate) -> Point {
     }
 }
 
+/// Speed and life where a filesystem is to be taken that is not simulated.
+fn firmware_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Result<Point, Error> {
+    let endurance = Endurance::of_config(config, geometry, wish.ecc_use())?;
+    let advice = "not simulated for such a filesystem: `floatgate speed` has the chip's own reads, programs and erases on this board";
+    Ok(Point::new("speed and life", advice)
+        .rests_on(format!("{} cycles {}", endurance.cycles, endurance.reason)))
+}
+
 /// Speed of writes and life of the flash.
 fn write_point(
     compared: &FsComparison,
@@ -663,12 +691,15 @@ fn write_point(
 ) -> Point {
     let subject = if kind == FilesystemKind::Ubifs { Subject::Ubifs } else { Subject::Jffs2 };
     let row = |name: &str| compared.rows.iter().find(|row| row.subject == subject && row.name == name);
+    // NOR takes longer to erase an eraseblock than to program it.
+    let is_nor = !chip.kind().is_nand();
+    let writes = if is_nor { "writes into erased eraseblocks" } else { "writes" };
     let speed = match (row("write random 4 KiB"), row("read first")) {
         (Some(write), Some(read)) => format!(
-            "expect {:.2} {} for writes and {:.2} {} for reads",
+            "expect {:.2} {} for {writes} and {:.2} {} for reads",
             write.value, write.unit, read.value, read.unit
         ),
-        (Some(write), None) => format!("expect {:.2} {} for writes", write.value, write.unit),
+        (Some(write), None) => format!("expect {:.2} {} for {writes}", write.value, write.unit),
         (None, _) => {
             let is_it = |refused: &&Refused| refused.subject == subject && refused.test == Test::Write;
             let why = compared.refused.iter().find(is_it);
@@ -724,11 +755,13 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             use_.years
         ),
     };
-    if let Some(own) = own.as_ref().filter(|own| !own.enough) {
+    if own.code == NO_ECC {
+        text += &format!("; the setup has no ECC, which holds for {} cycles", own.cycles);
+    } else if !own.enough {
         let weaker = if advice.needs.is_some() { "is weaker: it " } else { "" };
         text += &format!("; the setup's own {} {weaker}holds for {} cycles", own.code, own.cycles);
     }
-    let mut point = Point::new("ECC", text)
+    let point = Point::new("ECC", text)
         .rests_on(format!(
             "{} years at {} C between program and read, {:.0} reads of a block",
             use_.years, use_.temperature_c, use_.reads
@@ -739,11 +772,8 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             chip.step_bytes,
             chip.origin_of_errors()
         ));
-    if let Some(own) = own {
-        point = point.rests_on(format!("the setup has {}", own.code));
-    }
     Some(
-        point.unless(
+        point.rests_on(format!("the setup has {}", own.code)).unless(
             "bit errors of this chip are measured (`[chip.errors]`), or its use is another: `floatgate ecc advise`",
         ),
     )
@@ -766,7 +796,7 @@ fn scrub_point(
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
     let config = board.on_sample(library, bytes, geometry)?;
     let own = ecc::own_verdict(&config, geometry, wish.ecc_use())?;
-    let ecc = own.map_or_else(|| "no ECC".to_owned(), |own| own.code);
+    let ecc = own.code;
     let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
     let mut point = Point::new("scrub", "");
     for scrub_days in periods {
@@ -792,8 +822,13 @@ fn scrub_point(
                 report.wear.cycles
             ));
             point.advice = match scrub_days {
+                _ if report.wear.ends_before(wish.years) => format!(
+                    "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {} years",
+                    report.wear.worn_out_after_years.unwrap_or(0.0),
+                    wish.years
+                ),
                 None => format!(
-                    "{} needs no reading pass for {} years at {} a day: with so few cycles charge is lost too slowly",
+                    "{} needs no reading pass for {} years at {} a day: charge is lost too slowly",
                     name(kind),
                     wish.years,
                     life::in_units(wish.write_bytes_per_day)
@@ -886,6 +921,53 @@ mod tests {
         let worn = format!("wear a block by {} cycles at most", flash.cycles_after(10.0, BYTES_PER_DAY));
         assert!(scrub.rests_on.iter().any(|on| on.starts_with("on-die ") && on.contains(&worn)), "{scrub:?}");
         assert!(scrub.advice.contains("at 10 MiB a day"), "{scrub:?}");
+    }
+
+    /// Blocks that are worn out are not called good for years that a chip happens to survive, and without ECC nothing lasts.
+    #[test]
+    fn life_ecc_and_scrubbing_have_one_verdict() {
+        let library = Library::built_in();
+        let wish = Wish {
+            partition_bytes: Some(8 << 20),
+            years: 10.0,
+            temperature_c: 40.0,
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let kind = FilesystemKind::Ubifs;
+        let at = |sets: &[&str]| {
+            let sets = Override::parse_all(sets).unwrap();
+            let board = Board::named(&library, Path::new("imx6-mx30lf2g18ac"), &sets).unwrap();
+            let config = board.wished(&library, &wish).unwrap();
+            let options = RigOptions { stores: false, ..RigOptions::default() };
+            let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
+            (board, config, geometry)
+        };
+        let (board, config, geometry) = at(&[]);
+        let flash = age::flash_life(&library, &config, &wish.age_options(kind, None)).unwrap();
+        assert!(flash.years(1 << 30).unwrap() < 10.0);
+        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wish).unwrap();
+        assert!(!scrub.advice.contains("needs no reading pass"), "{scrub:?}");
+        let (_, config, geometry) = at(&["ecc.engine=none"]);
+        let endurance = Endurance::of_config(&config, &geometry, wish.ecc_use()).unwrap();
+        assert!(endurance.cycles < 1000 && endurance.reason.contains("without ECC"), "{endurance:?}");
+        let ecc = ecc_point(&config, &geometry, &wish).unwrap();
+        assert!(ecc.advice.contains("the setup has no ECC"), "{ecc:?}");
+    }
+
+    /// An image is written before it is mounted.
+    #[test]
+    fn an_image_of_jffs2_is_written_to_the_partition() {
+        let library = Library::built_in();
+        for (name, command) in [("imx6-mx30lf2g18ac", "nandwrite"), ("sama5d2-mx25l25635e", "flashcp")] {
+            let board = Board::named(&library, Path::new(name), &[]).unwrap();
+            let config = board.config(&library, &[]).unwrap();
+            let options = RigOptions { stores: false, ..RigOptions::default() };
+            let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
+            let point =
+                make_jffs2(&Candidate { config, board, geometry, compared: Vec::new(), kernel: None });
+            assert!(point.commands.iter().any(|line| line.starts_with(command)), "{point:?}");
+        }
     }
 
     #[test]

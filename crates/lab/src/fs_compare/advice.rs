@@ -62,7 +62,7 @@ impl FsComparison {
             }
             (Err(jffs2), Err(ubifs)) => {
                 let sentence = format!(
-                    "choose neither JFFS2 ({jffs2}) nor UBIFS ({ubifs}) here: take a larger partition, or write to the flash without a filesystem"
+                    "choose neither JFFS2 ({jffs2}) nor UBIFS ({ubifs}) here: change what they fail for, or write to the flash without a filesystem"
                 );
                 return Some(Choice { subject: None, sentence });
             }

@@ -135,7 +135,18 @@ struct Choice {
     hidden: bool,
 }
 
+/// Name of no code.
+pub(crate) const NO_ECC: &str = "no ECC";
+
+/// Bytes in which errors are counted where there is no code.
+const STEP_WITHOUT_ECC: u32 = 512;
+
 impl Choice {
+    fn none() -> Self {
+        let (strength, step_bytes) = (0, STEP_WITHOUT_ECC);
+        Self { name: NO_ECC.to_owned(), strength, step_bytes, ecc_bytes: 0, hidden: false }
+    }
+
     fn of(code: Code) -> Self {
         let (strength, step_bytes, ecc_bytes) = (code.strength(), code.step_bytes(), code.ecc_bytes());
         Self { name: code.to_string(), strength, step_bytes, ecc_bytes, hidden: false }
@@ -294,18 +305,18 @@ pub fn advise(chip: Chip, use_: Use, also: &[Code]) -> Advice {
 ///
 /// # Errors
 /// Values that are wrong; a NOR, which needs no ECC.
-pub(crate) fn own_verdict(config: &Config, geometry: &Geometry, use_: Use) -> Result<Option<Verdict>, Error> {
+pub(crate) fn own_verdict(config: &Config, geometry: &Geometry, use_: Use) -> Result<Verdict, Error> {
     let chip = Chip::of_config(config)?;
     let stated = config.extract::<String>("ecc.code").ok().and_then(|code| code.parse::<Code>().ok());
     let (strength, step_bytes) = (geometry.ecc_strength, geometry.ecc_step_bytes);
     let own = match (stated, strength) {
         (Some(code), _) => Choice::of(code),
         _ if chip.on_die => Choice::on_die(chip.strength, chip.step_bytes),
-        (None, 0) => return Ok(None),
+        (None, 0) => Choice::none(),
         (None, 1) => Choice::of(Code::Hamming { step_bytes }),
         (None, _) => Choice::of(Code::Bch { strength, step_bytes }),
     };
-    Ok(Some(verdict(&own, &chip, &use_)))
+    Ok(verdict(&own, &chip, &use_))
 }
 
 fn tolerated(option: &Choice, use_: &Use) -> f64 {
