@@ -726,6 +726,11 @@ impl Ftl {
         )
     }
 
+    /// Clones that are made from now on share the map, but for their changes.
+    pub(crate) fn share_map(&mut self) {
+        self.map.share();
+    }
+
     /// Bytes of host memory of the map, and of what a real card has in spare areas.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         (self.map.memory_bytes() + self.discards.memory_bytes(), self.nand.spare_bytes())

@@ -94,7 +94,10 @@ pub(super) fn compress(
         Compressor::Zlib => streams.zlib_stream(data, out),
         Compressor::Lzo => streams.attempt(fs::Compression::Lzo, data, out),
         Compressor::Rtime => {
-            compress_rtime(data, out);
+            streams.once(compress::Method::Rtime, data, out, |_, out| {
+                compress_rtime(data, out);
+                true
+            });
             streams.count(Codec::Rtime, data.len(), out.len());
             true
         }
