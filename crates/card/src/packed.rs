@@ -68,9 +68,9 @@ impl PackedInts {
         self.own = Chunks::new(self.len, bits);
     }
 
-    /// Clones that are made from now on share the numbers as they are.
+    /// Clones that are made from now on share the numbers as they are, if any was written.
     pub(crate) fn share(&mut self) {
-        if self.base.is_none() {
+        if self.base.is_none() && self.own.chunks.iter().any(Option::is_some) {
             self.base = Some(Arc::new(std::mem::replace(&mut self.own, Chunks::new(0, 0))));
         }
     }

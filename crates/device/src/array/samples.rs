@@ -325,7 +325,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn noise(seed: u64, len: usize) -> Vec<u8> {
-        let mut x = seed | 1;
+        let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = || {
             (x ^= x << 13, x ^= x >> 7, x ^= x << 17);
             x as u8

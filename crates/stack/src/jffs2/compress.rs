@@ -335,6 +335,25 @@ mod tests {
         assert!(!compress(&mut streams, Compressor::RubinMips, &texts[0], &mut Vec::new()), "only read");
     }
 
+    /// The compressor of a simulated kernel remembers blocks: it gives the same bytes and counts the same work as a new one.
+    #[test]
+    fn what_is_remembered_is_what_is_compressed_again() {
+        let block = |seed: usize| -> Vec<u8> { (0..4096).map(|at| (at * at % (seed + 3)) as u8).collect() };
+        let blocks: Vec<Vec<u8>> = [0, 250, 7, 0, 250, 1 << 20].map(block).to_vec();
+        let how = [Compressor::Zlib, Compressor::Rtime, Compressor::Lzo];
+        let mut remembers = compress::Compressor::new(compress::Effort::Fast);
+        for (block, how) in blocks.iter().chain(&blocks).flat_map(|block| how.map(|how| (block, how))) {
+            let mut new = compress::Compressor::new(compress::Effort::Fast);
+            let (mut expected, mut out, before) = (Vec::new(), vec![1; 9], *remembers.work());
+            let is_shorter = compress(&mut new, how, block, &mut expected);
+            assert_eq!(compress(&mut remembers, how, block, &mut out), is_shorter, "{how:?}");
+            assert!(out == expected || !is_shorter && out.len() == expected.len(), "{how:?}");
+            assert_eq!(remembers.work().since(&before), *new.work(), "{how:?}");
+        }
+        let (mut clone, mut out) = (remembers.clone(), Vec::new());
+        assert!(compress(&mut clone, Compressor::Zlib, &blocks[0], &mut out));
+    }
+
     /// `lzma.compress(b"Flash wears out, page by page. " * 4, ...)` of Python, raw, with lc, lp and pb 0 and a dictionary of 8 KiB.
     const LZMA: [u8; 40] = [
         0x00, 0x23, 0x1c, 0xc2, 0x54, 0xd7, 0xf8, 0x64, 0x21, 0xf8, 0x1b, 0x84, 0xa3, 0xed, 0xf3, 0x99, 0xad,
