@@ -205,7 +205,7 @@ mod tests {
         assert!(clone.base.is_none() && clone.changes.is_empty());
         let expected = |index: usize| match index {
             _ if index < len / 8 => 9,
-            _ if index % CHUNK == 0 => index as u32 + 1,
+            _ if index.is_multiple_of(CHUNK) => index as u32 + 1,
             _ => 0,
         };
         assert!(clone.iter().eq((0..len).map(expected)));

@@ -447,7 +447,7 @@ impl Array {
     pub fn copy(&mut self, from: usize, to: usize) {
         let Some(data) = self.page(from).and_then(|page| page.data.clone()) else { return };
         if self.held(to).is_some() {
-            return self.program(to, 0, &self.bytes(&data).into_owned());
+            return self.program(to, 0, &self.bytes(&data));
         }
         self.page_to_program(to).data = Some(data);
     }

@@ -8,9 +8,10 @@
 
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::fs_compare::{
-    BySize, FsComparison, Options, Progress, Row, SizeRow, Subject, Test, by_size, compare, figures,
+    BySize, FsComparison, Options, Row, SizeRow, Subject, Test, by_size, compare, figures,
 };
 use floatgate_lab::partition;
+use floatgate_lab::progress::Progress;
 use floatgate_lab::rig::RigOptions;
 use std::sync::Mutex;
 

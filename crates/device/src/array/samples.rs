@@ -66,12 +66,15 @@ impl Run {
     }
 }
 
+/// A sample, once there is one.
+type Sample = OnceLock<Arc<[u8]>>;
+
 /// Samples of an array, which its clones share.
 #[derive(Debug)]
 pub(super) struct Samples {
     page_bytes: usize,
     /// Those that packed pages refer to. Allocated with the first of them; they only become more.
-    pages: OnceLock<Box<[OnceLock<Arc<[u8]>>]>>,
+    pages: OnceLock<Box<[Sample]>>,
     index: Mutex<Index>,
 }
 
@@ -327,7 +330,9 @@ mod tests {
     fn noise(seed: u64, len: usize) -> Vec<u8> {
         let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let mut next = || {
-            (x ^= x << 13, x ^= x >> 7, x ^= x << 17);
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
             x as u8
         };
         (0..len).map(|_| next()).collect()
