@@ -153,6 +153,8 @@ const TESTS: &str = "{wide_bar} {pos} of {len} tests, {elapsed}, {eta} left";
 /// Does something while a bar shows how far it is.
 pub(crate) fn with_progress<T>(template: &str, work: impl FnOnce(Listener<'_>) -> T) -> T {
     let bar = progress_bar(template);
+    // Of no steps all would be done.
+    bar.set_length(1);
     let result = work(&|news| match news {
         Progress::Steps(steps) => bar.set_length(steps),
         Progress::Done(steps) => bar.inc(steps),
