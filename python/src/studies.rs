@@ -436,10 +436,10 @@ pub(crate) fn advise_on(
         let is_card = || library().names(Kind::Card).any(|card| card.eq_ignore_ascii_case(&name));
         let advice = if let Some(json) = probed {
             let known = Known::of_probe(&name, &serde_json::from_str(&json)?)?;
-            advise::card::advise(library(), &known, None, &wish)?
+            advise::card::advise(library(), &known, None, &wish, &|_| ())?
         } else if is_card() {
             let card = card::load(library(), &target, &sets)?;
-            advise::card::advise(library(), &Known::of_card(&name, &card), Some(&card), &wish)?
+            advise::card::advise(library(), &Known::of_card(&name, &card), Some(&card), &wish, &|_| ())?
         } else {
             let board = Board::named(library(), &target, &sets)?;
             let write_bytes_per_day = write_bytes_per_day.unwrap_or(advise::flash::BYTES_PER_DAY);
@@ -501,7 +501,7 @@ pub(crate) fn fit_results<'py>(
         }
         let sets = Override::parse_all(&set)?;
         let opened = library().setup(&setup)?;
-        let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free)?;
+        let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free, &|_| ())?;
         let toml = fit::to_toml(&report, &base, &sets);
         Ok((serde_json::to_string(&report)?, toml))
     })

@@ -193,6 +193,11 @@ impl Card {
         self.ftl.nand.blocks.iter().map(|block| block.erases)
     }
 
+    /// Clones that are made from now on share the memory of the map with this card, but for what each of them changes.
+    pub fn share_map(&mut self) {
+        self.ftl.share_map();
+    }
+
     /// Host memory of the map and the spare areas.
     pub fn memory(&self) -> CardMemory {
         let (map_bytes, spare_bytes) = self.ftl.memory_bytes();

@@ -361,7 +361,10 @@ impl Ftl {
             let block = &self.nand.blocks[self.free[*place] as usize];
             (block.programmed > 0, if self.prefers_worn { u32::MAX - block.erases } else { block.erases })
         };
-        let place = (0..self.free.len()).min_by_key(order)?;
+        // Of a card that is almost new there are thousands: none comes before the first one that was never erased.
+        let is_new = |place: &usize| !self.prefers_worn && order(place) == (false, 0);
+        let places = 0..self.free.len();
+        let place = places.clone().find(is_new).or_else(|| places.min_by_key(order))?;
         Some(self.free.swap_remove(place))
     }
 
@@ -724,6 +727,11 @@ impl Ftl {
                 is_home || self.nand.blocks[block as usize].kind != Kind::Main
             },
         )
+    }
+
+    /// Clones that are made from now on share the map, but for their changes.
+    pub(crate) fn share_map(&mut self) {
+        self.map.share();
     }
 
     /// Bytes of host memory of the map, and of what a real card has in spare areas.

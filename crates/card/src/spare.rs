@@ -145,7 +145,8 @@ struct Extent {
 
 impl Extent {
     fn write(shared: &Arc<Mutex<SpareFile>>, words: &[u32]) -> io::Result<Self> {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut bytes = vec![0; size_of_val(words)];
+        bytes.as_chunks_mut().0.iter_mut().zip(words).for_each(|(to, word)| *to = word.to_le_bytes());
         let mut file = shared.lock().unwrap_or_else(PoisonError::into_inner);
         let number = file.unused.last().copied().unwrap_or(file.extents);
         file.at(number)?.write_all(&bytes)?;

@@ -2,7 +2,7 @@
 
 use crate::card::State;
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::fs::progress_bar;
+use crate::fs::{SHARE, progress_bar, with_progress};
 use crate::output::ReportFormat;
 use crate::{image, probe};
 use floatgate_lab::advise::card::{self, Known};
@@ -173,10 +173,7 @@ fn of_card(
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
-    let bar = progress_bar("{spinner} {elapsed} replaying traces");
-    let advice = card::advise(library, known, card, &wish);
-    bar.finish_and_clear();
-    Ok(advice?)
+    Ok(with_progress(SHARE, |progress| card::advise(library, known, card, &wish, progress))?)
 }
 
 /// A device, an image of one, or what a probe has saved.

@@ -1,7 +1,7 @@
 //! `floatgate fit`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::fs::progress_bar;
+use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::config::{Library, Override};
@@ -58,10 +58,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let sets = Override::parse_all(&args.set)?;
     let base = args.output.as_deref().map(|output| base_of(&args.setup, output)).transpose()?;
     let results = fit::parse(&read(&args.results)?);
-    let bar = progress_bar("{spinner} {elapsed} fitting");
-    let fitted = fit::fit(&library, &setup, &sets, &results, &args.free);
-    bar.finish_and_clear();
-    let report = fitted?;
+    let report =
+        with_progress(SHARE, |progress| fit::fit(&library, &setup, &sets, &results, &args.free, progress))?;
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
     }

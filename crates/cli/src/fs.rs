@@ -3,9 +3,10 @@
 use crate::common::{self, Failure, Named, Outcome, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Progress, Row, Subject, Test};
+use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subject, Test};
 use floatgate_lab::partition;
 use floatgate_lab::plot::{self, BarRow};
+use floatgate_lab::progress::{Listener, Progress};
 use floatgate_lab::rig::Link;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::fs::PermissionsExt as _;
@@ -123,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return by_size(args, &named, &options.subjects);
     }
     let config = named.config()?;
-    let compared = with_progress(|progress| {
+    let compared = with_progress(TESTS, |progress| {
         fs_compare::compare(&named.library, &config, named.options, &options, progress)
     })?;
     if compared.rows.is_empty()
@@ -143,12 +144,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Template of a bar of steps that are of no interest by themselves.
+pub(crate) const SHARE: &str = "{wide_bar} {percent} %, {elapsed}, {eta} left";
+
+/// Template of a bar of tests.
+const TESTS: &str = "{wide_bar} {pos} of {len} tests, {elapsed}, {eta} left";
+
 /// Does something while a bar shows how far it is.
-fn with_progress<T>(work: impl FnOnce(&(dyn Fn(Progress) + Sync)) -> T) -> T {
-    let bar = progress_bar("{wide_bar} {pos} of {len} tests, {elapsed}, {eta} left");
+pub(crate) fn with_progress<T>(template: &str, work: impl FnOnce(Listener<'_>) -> T) -> T {
+    let bar = progress_bar(template);
+    // Of no steps all would be done.
+    bar.set_length(1);
     let result = work(&|news| match news {
-        Progress::Tests(tests) => bar.set_length(tests),
-        Progress::Done => bar.inc(1),
+        Progress::Steps(steps) => bar.set_length(steps),
+        Progress::Done(steps) => bar.inc(steps),
     });
     bar.finish_and_clear();
     result
@@ -162,7 +171,7 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
         sets.push(partition::of_size(&base, bytes)?);
         Ok(named.library.resolve(&named.setup, &sets)?)
     };
-    let compared = with_progress(|progress| {
+    let compared = with_progress(TESTS, |progress| {
         let how = (named.options, subjects, args.fill);
         fs_compare::by_size(&named.library, &at, how, &args.partition, progress)
     })?;

@@ -1,9 +1,13 @@
 //! The memory array: pages in erase blocks, copy-on-write, allocated only when written.
 //!
-//! Cloning an array copies one pointer per block. Erased pages take no memory. In timing-only mode no data is stored
+//! Cloning an array copies one pointer per block. Erased pages take no memory, and pages that repeat others little. In timing-only mode no data is stored
 //! and reads leave the buffer as it was; of NAND, two bytes per page tell what was programmed since the erase.
 
+mod samples;
+
 use crate::violation::Violation;
+use samples::{Contents, Samples};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,6 +20,8 @@ pub struct Array {
     /// Bits of a row that number pages, where they are a power of two.
     page_shift: Option<u8>,
     blocks: Vec<Option<Arc<Block>>>,
+    /// Bytes that pages have in common.
+    samples: Arc<Samples>,
     stores: bool,
     /// Injected bit errors: page row -> bit offsets, sorted. Empty in the usual case.
     flips: BTreeMap<u32, Vec<u32>>,
@@ -137,6 +143,11 @@ fn is_written(bytes: &[u8]) -> bool {
     bytes.iter().any(|byte| *byte != 0xFF)
 }
 
+/// Programs bytes over the beginning of others: bits go from 1 to 0 only.
+fn clear_bits(old: &mut [u8], new: &[u8]) {
+    old.iter_mut().zip(new).for_each(|(old, new)| *old &= new);
+}
+
 /// The bits of a page that programming `new` over `old` brings from 1 to 0; both begin at byte `from`.
 fn cleared(from: usize, old: &[u8], new: &[u8]) -> Vec<u32> {
     let bytes = (from..).zip(old.iter().zip(new).map(|(old, new)| old & !new));
@@ -162,7 +173,7 @@ pub(crate) struct BlockContent {
 #[derive(Clone, Debug, Default)]
 struct Page {
     /// `None` while erased.
-    data: Option<Arc<[u8]>>,
+    data: Option<Contents>,
     /// Programs since the last erase.
     programs: u8,
     /// A program found it programmed already.
@@ -181,6 +192,7 @@ impl Array {
             pages_per_block,
             page_shift,
             blocks,
+            samples: Arc::new(Samples::new(page_bytes)),
             stores,
             flips: BTreeMap::new(),
             sub_pages: None,
@@ -267,7 +279,7 @@ impl Array {
     /// True when a sub-page or an OOB byte that is loaded was programmed already.
     fn is_programmed_in(&self, row: usize, sub_pages: SubPages, loaded: Loaded<'_>) -> bool {
         match self.stored(row) {
-            Some(old) => sub_pages.overlap(old, loaded.column, loaded.bytes),
+            Some(old) => sub_pages.overlap(&old, loaded.column, loaded.bytes),
             None => self.mark(row).sub_pages & loaded.sub_pages != 0,
         }
     }
@@ -310,12 +322,29 @@ impl Array {
 
     /// True when the page has not been programmed since its block was erased. `false` in timing-only mode.
     pub fn is_erased(&self, row: usize) -> bool {
-        self.stores && self.stored(row).is_none()
+        self.stores && self.held(row).is_none()
+    }
+
+    #[inline]
+    fn held(&self, row: usize) -> Option<&Contents> {
+        self.page(row)?.data.as_ref()
     }
 
     /// The stored page, `None` while it is erased (or nothing is stored). Injected errors are not applied.
-    pub fn stored(&self, row: usize) -> Option<&[u8]> {
-        self.page(row)?.data.as_deref()
+    pub fn stored(&self, row: usize) -> Option<Cow<'_, [u8]>> {
+        self.held(row).map(|held| self.bytes(held))
+    }
+
+    /// The bytes of a page.
+    fn bytes<'a>(&self, held: &'a Contents) -> Cow<'a, [u8]> {
+        match held {
+            Contents::Plain(bytes) => Cow::Borrowed(bytes),
+            Contents::Packed(packed) => {
+                let mut bytes = vec![0xFF; self.page_bytes];
+                self.samples.read(packed, 0, &mut bytes);
+                Cow::Owned(bytes)
+            }
+        }
     }
 
     /// Reads `out.len()` bytes of a page from `column`, injected bit errors included. Columns beyond the page read 0xFF.
@@ -341,13 +370,13 @@ impl Array {
             return;
         }
         let inside = self.page_bytes.saturating_sub(column).min(out.len());
-        match self.stored(row) {
-            Some(data) => {
-                out[..inside].copy_from_slice(&data[column..column + inside]);
-                out[inside..].fill(0xFF);
-            }
-            None => out.fill(0xFF),
+        let (within, beyond) = out.split_at_mut(inside);
+        match self.held(row) {
+            Some(Contents::Plain(data)) => within.copy_from_slice(&data[column..column + inside]),
+            Some(Contents::Packed(packed)) => self.samples.read(packed, column, within),
+            None => within.fill(0xFF),
         }
+        beyond.fill(0xFF);
         let before = |byte: usize| move |bit: &u32| (*bit as usize) < byte * 8;
         let (from, to) =
             (wrong.partition_point(before(column)), wrong.partition_point(before(column + inside)));
@@ -362,8 +391,9 @@ impl Array {
             return;
         }
         let bytes = &bytes[..self.page_bytes.saturating_sub(column).min(bytes.len())];
-        let spoiled =
-            self.stored(row).zip(self.steps).map_or(0, |(old, steps)| steps.spoiled(old, column, bytes));
+        let spoiled = self
+            .steps
+            .map_or(0, |steps| self.stored(row).map_or(0, |old| steps.spoiled(&old, column, bytes)));
         self.put_down(row, column, bytes, spoiled);
     }
 
@@ -374,7 +404,7 @@ impl Array {
         let (mut bytes, mut wrong, mut spoiled) = (bytes.to_vec(), Vec::new(), 0);
         let (before, known) = (self.stored(row), self.page(row).map_or(0, |page| page.spoiled));
         for (bit, step) in steps.all() {
-            let (old, new) = (before.map(|page| &page[step.clone()]), &mut bytes[step.clone()]);
+            let (old, new) = (before.as_ref().map(|page| &page[step.clone()]), &mut bytes[step.clone()]);
             let old = old.filter(|old| is_written(old) && known & bit == 0);
             match old.map(|old| cleared(step.start, old, new)) {
                 Some(bits) if bits.len() <= strength => {
@@ -392,23 +422,23 @@ impl Array {
 
     /// Brings bits of a page from 1 to 0, where the ECC of the `spoiled` steps fits no longer.
     fn put_down(&mut self, row: usize, column: usize, bytes: &[u8], spoiled: u64) {
-        let (page_bytes, inside) = (self.page_bytes, bytes.len());
+        let new = match self.held(row) {
+            None if bytes.len() == self.page_bytes => Some(self.samples.contents(bytes)),
+            Some(Contents::Plain(_)) => None,
+            held => {
+                let mut page =
+                    held.map_or_else(|| vec![0xFF; self.page_bytes], |held| self.bytes(held).into_owned());
+                clear_bits(&mut page[column..], bytes);
+                Some(self.samples.contents(&page))
+            }
+        };
         let page = self.page_to_program(row);
         page.spoiled |= spoiled;
-        match &mut page.data {
-            None if inside == page_bytes => page.data = Some(Arc::from(bytes)),
-            None => {
-                let mut fresh = vec![0xFF; page_bytes];
-                fresh[column..column + inside].copy_from_slice(bytes);
-                page.data = Some(Arc::from(fresh));
-            }
-            Some(data) => {
-                page.mixed = true;
-                let target = Arc::make_mut(data);
-                for (old, new) in target[column..].iter_mut().zip(bytes) {
-                    *old &= new;
-                }
-            }
+        page.mixed |= page.data.is_some();
+        match (new, &mut page.data) {
+            (Some(new), data) => *data = Some(new),
+            (None, Some(Contents::Plain(data))) => clear_bits(&mut Arc::make_mut(data)[column..], bytes),
+            (None, _) => {}
         }
         self.spoils |= spoiled != 0;
     }
@@ -416,8 +446,8 @@ impl Array {
     /// Programs a page with the content of another; nothing when that is erased. An erased page shares the memory.
     pub fn copy(&mut self, from: usize, to: usize) {
         let Some(data) = self.page(from).and_then(|page| page.data.clone()) else { return };
-        if self.stored(to).is_some() {
-            return self.program(to, 0, &data);
+        if self.held(to).is_some() {
+            return self.program(to, 0, &self.bytes(&data));
         }
         self.page_to_program(to).data = Some(data);
     }
@@ -480,8 +510,8 @@ impl Array {
         let (block, page) = self.split(row);
         let block = self.blocks[block]
             .get_or_insert_with(|| Arc::new(Block { pages: vec![Page::default(); per_block] }));
-        Arc::make_mut(block).pages[page] =
-            Page { data: Some(Arc::from(bytes)), programs: 1, mixed: true, spoiled: 0 };
+        let data = Some(Contents::Plain(Arc::from(bytes)));
+        Arc::make_mut(block).pages[page] = Page { data, programs: 1, mixed: true, spoiled: 0 };
     }
 
     /// An erase of the block failed: its data is still there, and its pages may be programmed again.
@@ -520,7 +550,7 @@ impl Array {
     /// Bytes of page data held, for tests of memory use.
     pub fn held_bytes(&self) -> usize {
         let pages = self.blocks.iter().flatten().flat_map(|b| &b.pages);
-        pages.filter_map(|p| p.data.as_ref()).map(|d| d.len()).sum()
+        pages.filter_map(|p| p.data.as_ref()).map(Contents::held_bytes).sum()
     }
 }
 
@@ -552,11 +582,11 @@ mod tests {
         a.copy(0, 2);
         a.copy(1, 3);
         a.program(0, 0, &[0; 4]);
-        assert_eq!((a.stored(2), a.programs(2)), (Some(&[1, 2, 3, 4][..]), 1));
+        assert_eq!((a.stored(2).as_deref(), a.programs(2)), (Some(&[1, 2, 3, 4][..]), 1));
         assert!(a.is_erased(3), "the source is erased");
         a.program(1, 0, &[6; 4]);
         a.copy(1, 2);
-        assert_eq!(a.stored(2), Some(&[0, 2, 2, 4][..]), "bits go to 0 only");
+        assert_eq!(a.stored(2).as_deref(), Some(&[0, 2, 2, 4][..]), "bits go to 0 only");
         assert!(!a.is_as_programmed(2));
     }
 

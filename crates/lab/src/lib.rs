@@ -67,6 +67,7 @@ pub mod part_sizes;
 pub mod partition;
 pub mod plot;
 pub mod powercut;
+pub mod progress;
 pub mod report;
 pub mod rig;
 pub mod speed;

@@ -111,7 +111,7 @@ fn nilfs2_without_its_cleaner_is_not_ranked() {
     let of = |filesystems: &[&str]| {
         let mut chosen = traces();
         chosen.retain(|t| t.workload == "create" && filesystems.contains(&t.filesystem));
-        compare(&named, &chosen, CardState::Empty, 0).unwrap()
+        compare(&named, &chosen, CardState::Empty, 0, &|_| ()).unwrap()
     };
     let both = of(&["ext4", "nilfs2"]);
     let nilfs2 = both.cells.iter().find(|cell| cell.filesystem == "nilfs2").unwrap();
@@ -307,7 +307,7 @@ fn a_comparison_says_on_what_it_rests() {
             .into_iter()
             .filter(|trace| trace.name() == format!("{filesystem}-kernel-build"))
             .collect();
-        compare(&[named(name)], &traces, CardState::Empty, 0).unwrap()
+        compare(&[named(name)], &traces, CardState::Empty, 0, &|_| ()).unwrap()
     };
     let fake = of("fake-limbo-32g", "ext4");
     assert!(fake.cards[0].advice.contains("do not use this card"), "{}", fake.cards[0].advice);

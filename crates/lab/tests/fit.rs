@@ -71,7 +71,8 @@ fn blind(board: u64, seed: u64) -> (String, f64, Vec<(String, bool)>) {
         .fold("MTD device: 0    count: 10\n".to_owned(), |text, test| {
             text + &format!("{} speed is {} KiB/s\n", test.name, test.printed_kib_s)
         });
-    let report: FitReport = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap();
+    let report: FitReport =
+        fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
     let fitted: Vec<String> = report
         .parameters
         .iter()
@@ -139,10 +140,10 @@ fn a_board_on_one_line_is_named() {
             text + &format!("{} speed is {} KiB/s\n", test.name, test.printed_kib_s)
         });
     let given = Override::parse_all(&["bus.clock_hz=10e6"]).unwrap();
-    let report = fit::fit(&library, &setup, &given, &fit::parse(text.as_bytes()), &[]).unwrap();
+    let report = fit::fit(&library, &setup, &given, &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
     let first = report.hypotheses.first().expect("a hypothesis");
     assert!(report.hypotheses.iter().any(|h| h.set == ["bus.lanes=1"]), "{first:?}");
-    let right = fit::fit(&library, &setup, &sets, &fit::parse(text.as_bytes()), &[]).unwrap();
+    let right = fit::fit(&library, &setup, &sets, &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
     assert!(right.hypotheses.is_empty() && right.worst.abs() < 0.002, "{:?}", right.hypotheses);
 }
 
@@ -158,7 +159,7 @@ fn excluded(setup: &str, sets: &[String]) -> Vec<String> {
         .fold("MTD device: 0    count: 10\n".to_owned(), |text, test| {
             text + &format!("{} speed is {} KiB/s\n", test.name, test.printed_kib_s)
         });
-    let report = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap();
+    let report = fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap();
     let outside = |p: &&fit::FittedParameter| {
         let value = truth.extract::<f64>(&p.path).unwrap_or(0.0);
         !(p.low - 0.01..=p.high + 0.01).contains(&value)
@@ -210,7 +211,7 @@ fn intervals_hold_what_is_hidden_and_what_is_stated() {
 fn fitted(setup: &str, text: &str) -> FitReport {
     let library = Library::built_in();
     let base = library.setup(setup).unwrap();
-    fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap()
+    fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap()
 }
 
 #[test]
@@ -257,7 +258,7 @@ fn sizes_that_the_chip_does_not_have_are_named() {
     let library = Library::built_in();
     let base = library.setup("imx6-mx30lf2g18ac").unwrap();
     let error = |text: &str| {
-        fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[]).unwrap_err().to_string()
+        fit::fit(&library, &base, &[], &fit::parse(text.as_bytes()), &[], &|_| ()).unwrap_err().to_string()
     };
     let large =
         error("dd if=/dev/mtd0 of=/dev/null bs=1M\n4294967296 bytes (4.0GB) copied, 200.1 seconds, 20MB/s");

@@ -8,9 +8,10 @@
 
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::fs_compare::{
-    BySize, FsComparison, Options, Progress, Row, SizeRow, Subject, Test, by_size, compare, figures,
+    BySize, FsComparison, Options, Row, SizeRow, Subject, Test, by_size, compare, figures,
 };
 use floatgate_lab::partition;
+use floatgate_lab::progress::Progress;
 use floatgate_lab::rig::RigOptions;
 use std::sync::Mutex;
 
@@ -259,8 +260,8 @@ fn progress_is_told() {
     let hear = |progress| news.lock().unwrap().push(progress);
     compare(&library, &config, RigOptions::default(), &options, &hear).unwrap();
     let news = news.into_inner().unwrap();
-    assert_eq!(news[0], Progress::Tests(4));
-    assert_eq!(news[1..], [Progress::Done; 4]);
+    assert_eq!(news[0], Progress::Steps(4));
+    assert_eq!(news[1..], [Progress::Done(1); 4]);
 }
 
 /// UBI keeps as many eraseblocks for bad ones as the whole chip may get, also in a small partition: 40 of 64 in 8 MiB of 256 MiB.

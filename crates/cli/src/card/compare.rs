@@ -3,6 +3,7 @@
 use super::replay::State;
 use super::speed::time;
 use crate::common::{self, Failure, Outcome, grouped};
+use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::card::compare::{Cell, Matrix, NamedCard, compare};
@@ -59,7 +60,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let traces = chosen(args)?;
-    let matrix = compare(&cards(args)?, &traces, args.state.of_card(), args.seed)?;
+    let cards = cards(args)?;
+    let matrix =
+        with_progress(SHARE, |progress| compare(&cards, &traces, args.state.of_card(), args.seed, progress))?;
     if let Some(path) = &args.plot {
         common::write_picture(path, &picture(&matrix))?;
     }

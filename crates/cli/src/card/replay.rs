@@ -122,7 +122,7 @@ fn played(
 ) -> Result<Replay, Failure> {
     let Played { before, trace: requests } = opened(args, trace, card)?;
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
-    new.reach(args.state.of_card(), card, args.seed)?;
+    new.reach(args.state.of_card(), card, args.seed, &|_| ())?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, before, recording.map(Recording::observer))
         .map_err(|error| error.within(format!("before {}", trace.display())))?;

@@ -3,6 +3,7 @@
 use super::{Algo, Corrected, EccRequirement, Uncorrectable};
 use core::ops::Range;
 use floatgate_ecc::{Code, CodeError, Codec, LayoutError, OobLayout, check_erased};
+use std::sync::{Mutex, PoisonError};
 
 /// Reason for which pages cannot be encoded with these options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +75,23 @@ fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout
     }
 }
 
+/// Codecs that are kept, at most: the tables of one take up to some 100 KiB.
+const CODECS_MAX: usize = 8;
+
+/// The codec of a code. Its tables take a millisecond, which is longer than many a simulation, so that those made last are kept for the next chip.
+fn codec(code: Code) -> Result<Codec, CodeError> {
+    static CODECS: Mutex<Vec<Codec>> = Mutex::new(Vec::new());
+    let kept = || CODECS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(codec) = kept().iter().find(|codec| codec.code() == code) {
+        return Ok(codec.clone());
+    }
+    let codec = Codec::new(code)?;
+    let mut kept = kept();
+    kept.truncate(CODECS_MAX - 1);
+    kept.insert(0, codec.clone());
+    Ok(codec)
+}
+
 impl PageCode {
     /// The code and layout of Linux's software engines for pages of these sizes. Steps larger than the page become the page.
     ///
@@ -93,7 +111,7 @@ impl PageCode {
             return Err(PageCodeError::Steps { page_bytes, step_bytes });
         }
         let layout = linux_layout(code, page_bytes, oob_bytes)?;
-        Ok(Self::new(Codec::new(code)?, &layout, page_bytes, oob_bytes))
+        Ok(Self::new(codec(code)?, &layout, page_bytes, oob_bytes))
     }
 
     fn new(codec: Codec, layout: &OobLayout, page_bytes: u32, oob_bytes: u32) -> Self {

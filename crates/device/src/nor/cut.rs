@@ -8,6 +8,7 @@
 use crate::array::{Array, BlockContent};
 use crate::cells::random;
 use floatgate_mtd::Nanos;
+use std::borrow::Cow;
 
 /// Share of an erase in which all cells are programmed. Assumed.
 const PREPROGRAM: f64 = 0.2;
@@ -35,7 +36,7 @@ impl Undo {
         if !array.stores() {
             return Self::Nothing;
         }
-        Self::Program { row, before: array.stored(row).map(<[u8]>::to_vec) }
+        Self::Program { row, before: array.stored(row).map(Cow::into_owned) }
     }
 
     /// Of an erase of array blocks that is about to begin.
@@ -87,7 +88,7 @@ fn cut_program(array: &mut Array, row: usize, before: Option<Vec<u8>>, share: f6
     let Some(new) = array.stored(row) else { return };
     let mut page = before.unwrap_or_else(|| vec![0xFF; new.len()]);
     let changed: Vec<(usize, u8)> = (0..)
-        .zip(page.iter().zip(new))
+        .zip(page.iter().zip(&*new))
         .filter(|(_, (old, new))| old != new)
         .map(|(at, (_, new))| (at, *new))
         .collect();

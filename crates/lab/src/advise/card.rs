@@ -14,6 +14,7 @@ use crate::card::trace::RequestKind;
 use crate::card::{LoadedCard, load};
 use crate::config::{Kind, Library};
 use crate::life;
+use crate::progress::Listener;
 use floatgate_card::{CardSpec, Mapping};
 use serde_json::Value;
 use std::ops::RangeInclusive;
@@ -353,7 +354,7 @@ pub struct Wish {
     pub seed: u64,
 }
 
-/// Advice on a device; `card` is the one that it is known to be, or none.
+/// Advice on a device; `card` is the one that it is known to be, or none. `progress` hears how far the replays are.
 ///
 /// # Errors
 /// It is too small for a partition; no card of the catalogue is like it.
@@ -362,6 +363,7 @@ pub fn advise(
     known: &Known,
     card: Option<&LoadedCard>,
     wish: &Wish,
+    progress: Listener<'_>,
 ) -> Result<Advice, Error> {
     let (start, place) = known.place();
     if place.bytes < FIRST_MIN {
@@ -380,7 +382,7 @@ pub fn advise(
         None => stand_in(library, known)?,
     };
     let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(model.clone()) };
-    let matrix = compare(&[named], &wish.traces, wish.state, wish.seed)?;
+    let matrix = compare(&[named], &wish.traces, wish.state, wish.seed, progress)?;
     let fs = best(&matrix)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
@@ -816,7 +818,7 @@ mod tests {
         let wish =
             Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
         let of = |known: &Known| {
-            let advice = advise(&library, known, None, &wish).unwrap();
+            let advice = advise(&library, known, None, &wish, &|_| ()).unwrap();
             advice.points.iter().flat_map(|point| point.commands.clone()).collect::<Vec<_>>()
         };
         let small = of(&probed(4 << 20, 0, 5));
@@ -927,7 +929,7 @@ mod tests {
         let wish =
             Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
         let speed = |known: &Known| {
-            let advice = advise(&library, known, None, &wish).unwrap();
+            let advice = advise(&library, known, None, &wish, &|_| ()).unwrap();
             let (filesystem, speed) =
                 (&advice.points[1], advice.points.iter().find(|p| p.topic == "speed").unwrap());
             (filesystem.rests_on[0].clone(), speed.advice.clone())

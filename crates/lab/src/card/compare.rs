@@ -1,7 +1,7 @@
 //! Cards, filesystems and workloads, compared by the traces that the project ships.
 //!
 //! Each cell is a replay without think times on a card of its own, which has been through mkfs and mounting, so that the times are the card's
-//! alone; the cells do not depend on the number of threads.
+//! alone; the cells do not depend on the number of threads. The cards of a row are clones of one, which was brought into the state.
 
 use super::replay::{ThinkTime, WritePlaces, prepare, replay};
 use super::serve::NewCard;
@@ -9,6 +9,7 @@ use super::shipped::{CardRequests, ShippedTrace};
 use super::state::CardState;
 use super::{CardOptions, LoadedCard};
 use crate::Error;
+use crate::progress::{Listener, Progress};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -83,7 +84,10 @@ pub struct Matrix {
     pub remarks: Vec<String>,
 }
 
-/// Replays each trace on each card, which is in `state` at the beginning.
+/// Steps of a replay for a bar: it takes about as long as as many requests that fill a card.
+const REPLAY_STEPS: u64 = 200;
+
+/// Replays each trace on each card, which is in `state` at the beginning. `progress` hears how far it is.
 ///
 /// # Errors
 /// A card that is smaller than the traces, or that no card can be; one that fails before the replay.
@@ -92,13 +96,30 @@ pub fn compare(
     traces: &[ShippedTrace],
     state: CardState,
     seed: u64,
+    progress: Listener<'_>,
 ) -> Result<Matrix, Error> {
-    let pairs: Vec<_> = cards.iter().flat_map(|card| traces.iter().map(move |trace| (card, trace))).collect();
-    let cells = pairs.into_par_iter().map(|(card, trace)| {
-        cell(card, trace, state, seed)
-            .map_err(|error| error.within(format!("{} on {}", trace.name(), card.name)))
-    });
-    let mut cells: Vec<Cell> = cells.collect::<Result<_, _>>()?;
+    let new = |card: &NamedCard| NewCard::new(&card.card, CardOptions { seed, stores: false });
+    let mut steps = (cards.len() * traces.len()) as u64 * REPLAY_STEPS;
+    for card in cards {
+        steps += new(card)?.steps(state, &card.card);
+    }
+    progress(Progress::Steps(steps));
+    let row = |card: &NamedCard| {
+        let mut first = new(card)?;
+        first
+            .reach(state, &card.card, seed, &|steps| progress(Progress::Done(steps)))
+            .map_err(|error| error.within(card.name.clone()))?;
+        first.share_map();
+        let cells = traces.par_iter().map(|trace| {
+            let cell = cell(card, trace, first.clone())
+                .map_err(|error| error.within(format!("{} on {}", trace.name(), card.name)));
+            progress(Progress::Done(REPLAY_STEPS));
+            cell
+        });
+        cells.collect::<Result<Vec<Cell>, Error>>()
+    };
+    let rows: Vec<Vec<Cell>> = cards.par_iter().map(row).collect::<Result<_, _>>()?;
+    let mut cells = rows.concat();
     if traces.iter().all(|trace| !trace.is_complete()) {
         cells.iter_mut().for_each(|cell| cell.is_ranked = true);
     }
@@ -122,10 +143,8 @@ fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
     remarks
 }
 
-fn cell(card: &NamedCard, trace: &ShippedTrace, state: CardState, seed: u64) -> Result<Cell, Error> {
+fn cell(card: &NamedCard, trace: &ShippedTrace, new: NewCard) -> Result<Cell, Error> {
     let CardRequests { before, workload } = trace.requests(card.card.spec.au_bytes)?;
-    let mut new = NewCard::new(&card.card, CardOptions { seed, stores: false })?;
-    new.reach(state, &card.card, seed)?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, before.into_iter().map(Ok), None)?;
     let played = replay(&card.card, at_work, workload.into_iter().map(Ok), ThinkTime::None)?;

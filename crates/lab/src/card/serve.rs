@@ -16,6 +16,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// A card before the host comes.
+#[derive(Clone)]
 pub struct NewCard {
     card: Fake<Card>,
 }
@@ -33,12 +34,29 @@ impl NewCard {
         Ok(Self { card: Fake::of_spec(&card.spec, options).map_err(wrong)? })
     }
 
-    /// Gives the card a history, with requests at places that follow from the seed.
+    /// Gives the card a history, with requests at places that follow from the seed. `progress` hears of steps that are done ([`Self::steps`]).
     ///
     /// # Errors
     /// The card fails.
-    pub fn reach(&mut self, state: CardState, card: &LoadedCard, seed: u64) -> Result<(), Error> {
-        state.reach(&mut self.card, card.spec.mapping, &mut Stream::new(seed)).map_err(failed)
+    pub fn reach(
+        &mut self,
+        state: CardState,
+        card: &LoadedCard,
+        seed: u64,
+        progress: &dyn Fn(u64),
+    ) -> Result<(), Error> {
+        let chance = &mut Stream::new(seed);
+        state.reach(&mut self.card, card.spec.mapping, chance, progress).map_err(failed)
+    }
+
+    /// Clones that are made from now on share the memory of the card's map.
+    pub fn share_map(&mut self) {
+        self.card.device_mut().share_map();
+    }
+
+    /// Number of steps in which the card reaches a state.
+    pub fn steps(&self, state: CardState, card: &LoadedCard) -> u64 {
+        state.steps(self.card.capacity(), card.spec.mapping)
     }
 
     /// Gives the card the format with which it leaves the factory.

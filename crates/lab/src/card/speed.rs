@@ -301,7 +301,7 @@ impl Bench {
             dropped: 0,
         };
         bench.card.device_mut().set_host(HostSpec::default());
-        state.reach(&mut bench.card, spec.mapping, &mut bench.chance).map_err(failed)?;
+        state.reach(&mut bench.card, spec.mapping, &mut bench.chance, &|_| ()).map_err(failed)?;
         bench.card.device_mut().set_host(spec.host);
         Ok(bench)
     }

@@ -34,13 +34,14 @@ pub struct Hypothesis {
     pub worst: f64,
 }
 
-/// Changes that halve the worst residual, the best first.
+/// Those of the `candidates` that halve the worst residual, the best first; `done` hears of each one that was tried.
 pub(super) fn explain(
     library: &Library,
     setup: &Setup,
     sets: &[Override],
-    config: &Config,
+    candidates: Vec<Candidate>,
     blocks: &[Block],
+    done: &(dyn Fn(u64) + Sync),
 ) -> Vec<Hypothesis> {
     let worst_with = |change: &[String], free: &[String]| {
         let mut all = sets.to_vec();
@@ -57,10 +58,12 @@ pub(super) fn explain(
         Some(size(&model.residuals(&model.times(&best).ok()?), &keep))
     };
     let Some(before) = worst_with(&[], &[]).filter(|worst| *worst > ENOUGH) else { return Vec::new() };
-    let mut found: Vec<Hypothesis> = candidates(config)
+    let mut found: Vec<Hypothesis> = candidates
         .into_par_iter()
         .filter_map(|(what, set, free)| {
-            let worst = worst_with(&set, &free).filter(|worst| *worst <= before * HALF)?;
+            let worst = worst_with(&set, &free);
+            done(1);
+            let worst = worst.filter(|worst| *worst <= before * HALF)?;
             Some(Hypothesis { what, set: set.into_iter().chain(free).collect(), worst_before: before, worst })
         })
         .collect();
@@ -74,10 +77,10 @@ fn plausible(p: Parameter) -> Parameter {
 }
 
 /// A change in words, its overrides, and the numbers it frees.
-type Candidate = (String, Vec<String>, Vec<String>);
+pub(super) type Candidate = (String, Vec<String>, Vec<String>);
 
 /// Changes that this kind of setup can have.
-fn candidates(config: &Config) -> Vec<Candidate> {
+pub(super) fn candidates(config: &Config) -> Vec<Candidate> {
     let change = |what: &str, set: &[String]| (what.to_owned(), set.to_vec(), Vec::new());
     let mut all = vec![
         change(

@@ -63,19 +63,24 @@ fn outside(log: f64, (low, high): (f64, f64)) -> f64 {
     4.0 * ((log - high + inside).max(0.0) - (low + inside - log).max(0.0)) / (high - low)
 }
 
+/// Searches for an end of an interval, at most.
+pub(super) fn searches(model: &Model<'_>) -> u64 {
+    (2 * ROUNDS * model.parameters.len()) as u64
+}
+
 /// The intervals of all costs around the `best` fit, which has these `times`; `others` are fits from other starts. Also the
-/// choices of all costs at the ends.
+/// choices of all costs at the ends. `done` hears of searches.
 pub(super) fn of(
     model: &Model<'_>,
     keep: &[usize],
-    best: &[f64],
-    times: &[f64],
+    (best, times): (&[f64], &[f64]),
     others: &[Vec<f64>],
+    done: &(dyn Fn(u64) + Sync),
 ) -> (Vec<FittedParameter>, Vec<Vec<f64>>) {
     let logs = logs(&keep.iter().filter_map(|&row| times.get(row)).copied().collect::<Vec<f64>>());
     let search = Search::new(model, keep, &logs);
     let slopes = search.slopes(best, &logs);
-    let ends = search.all_ends(best, &logs, slopes.as_deref(), others);
+    let ends = search.all_ends(best, &logs, slopes.as_deref(), others, done);
     let one = |(i, (low, high)): (usize, &(End, End))| {
         let p = model.parameters.get(i)?;
         let x = *best.get(i)?;
@@ -153,6 +158,7 @@ impl<'m, 'l> Search<'m, 'l> {
         logs: &[f64],
         slopes: Option<&[Vec<f64>]>,
         others: &[Vec<f64>],
+        done: &(dyn Fn(u64) + Sync),
     ) -> Vec<(End, End)> {
         let stated = self.model.start();
         let agreeing = others.iter().chain([&stated]).filter(|at| self.agrees_at(at)).cloned();
@@ -162,11 +168,13 @@ impl<'m, 'l> Search<'m, 'l> {
         let starts: Vec<Vec<f64>> =
             [best.to_vec(), stated].into_iter().chain(others.iter().cloned()).collect();
         let mut ends: Vec<(End, End)> = Vec::new();
-        for _ in 0..ROUNDS {
+        for round in 1..=ROUNDS {
             let one = |i: usize| {
                 let before = ends.get(i);
                 let end = |sign: f64, before: Option<&End>| {
-                    self.end(&known, &starts, || linear(i, sign), (i, sign), before)
+                    let end = self.end(&known, &starts, || linear(i, sign), (i, sign), before);
+                    done(1);
+                    end
                 };
                 rayon::join(|| end(-1.0, before.map(|b| &b.0)), || end(1.0, before.map(|b| &b.1)))
             };
@@ -177,6 +185,7 @@ impl<'m, 'l> Search<'m, 'l> {
                 found.iter().zip(&ends).filter(|(new, old)| !is_farther(new, old)).count() == best.len();
             ends = found;
             if is_last {
+                done((2 * (ROUNDS - round) * best.len()) as u64);
                 break;
             }
         }

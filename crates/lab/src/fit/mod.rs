@@ -23,6 +23,7 @@ pub use results::{
 
 use crate::config::{Library, Override, Setup};
 use crate::error::Error;
+use crate::progress::{Listener, Progress};
 use crate::speed_run;
 use least_squares::{Bounds, Effort, minimise, squares};
 use model::Model;
@@ -127,8 +128,11 @@ pub struct FitReport {
     pub usable: bool,
 }
 
+/// Steps of the bar for each end of an interval, in fits that begin near their end.
+const END_STEPS: u64 = 4;
+
 /// Fits the costs of `setup` to `results`. `free` names further numbers of the setup, which are fitted within 0.5 times their value and
-/// their maximum.
+/// their maximum. `progress` hears how far it is: a step is a fit.
 ///
 /// # Errors
 /// When the input has no figure, a setup or override is wrong, or a figure cannot be simulated.
@@ -138,6 +142,7 @@ pub fn fit(
     sets: &[Override],
     results: &Results,
     free: &[String],
+    progress: Listener<'_>,
 ) -> Result<FitReport, Error> {
     let config = library.resolve(setup, sets)?;
     if results.blocks.is_empty() {
@@ -156,14 +161,23 @@ pub fn fit(
             "give reads or writes, or free chip.timing.t_bers_us.typ",
         ));
     }
+    let candidates = hypotheses::candidates(&config);
+    let searches = intervals::searches(&model);
+    let fits_to_do = STARTS.len() + model.rows_count() + candidates.len();
+    progress(Progress::Steps(fits_to_do as u64 + searches * END_STEPS));
+    let done = |steps: u64| progress(Progress::Done(steps));
     let fits = solve_from_all(&model, &keep);
+    done(STARTS.len() as u64);
     let agrees = |at: &Vec<f64>| size(&model.residuals(at), &keep) == 0.0;
     let best = fits.first().filter(|_| !agrees(&before)).unwrap_or(&start).clone();
     let times = model.times(&best)?;
     let residuals = model.residuals(&times);
     let worst = largest(keep.iter().filter_map(|&row| residuals.get(row).copied())).unwrap_or_default();
-    let left_out: Vec<Option<f64>> =
-        (0..times.len()).into_par_iter().map(|row| left_out(&model, &keep, &best, row)).collect();
+    let left_out: Vec<Option<f64>> = (0..times.len())
+        .into_par_iter()
+        .map(|row| left_out(&model, &keep, &best, row))
+        .inspect(|_| done(1))
+        .collect();
     let mut sizes: Vec<f64> = left_out.iter().flatten().map(|r| r.abs()).collect();
     sizes.sort_by(f64::total_cmp);
     let first = model.residuals(&before);
@@ -175,7 +189,8 @@ pub fn fit(
         .filter(|row| row.fitted && row.residual.abs() > UNEXPLAINED)
         .map(|row| row.line)
         .collect();
-    let (parameters, ends) = intervals::of(&model, &keep, &best, &times, &fits);
+    let (parameters, ends) =
+        intervals::of(&model, &keep, (&best, &times), &fits, &|ends| done(ends * END_STEPS));
     Ok(FitReport {
         title: speed_run::title(&config),
         understood: results.understood,
@@ -185,7 +200,7 @@ pub fn fit(
         worst,
         worst_left_out: largest(left_out.iter().flatten().copied()),
         median_left_out: sizes.get(sizes.len() / 2).copied(),
-        hypotheses: hypotheses::explain(library, setup, sets, &config, &results.blocks),
+        hypotheses: hypotheses::explain(library, setup, sets, candidates, &results.blocks, &done),
         unexplained,
         predictions: model.predictions(&ends),
         remarks,

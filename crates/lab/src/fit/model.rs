@@ -10,6 +10,8 @@ use crate::speed::{self, SpeedOptions, Test};
 use crate::speed_run::for_times;
 use floatgate_mtd::Geometry;
 use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 /// Eraseblocks that are simulated: all are the same but for what happens once.
 const BLOCKS: u32 = 2;
@@ -60,7 +62,15 @@ pub(super) struct Model<'l> {
     conditions: Vec<Condition>,
     targets: Vec<Target>,
     pub(super) parameters: Vec<Parameter>,
+    /// What was simulated: searches come back to the places where others began or ended.
+    known: Mutex<BTreeMap<Simulation, Vec<(Test, f64)>>>,
 }
+
+/// Costs as the setup takes them; names of the tests, and what the condition sets.
+type Simulation = (Vec<String>, Vec<String>);
+
+/// Simulations that are remembered, at most.
+const KNOWN_MAX: usize = 1 << 16;
 
 impl<'l> Model<'l> {
     pub(super) fn new(
@@ -70,7 +80,8 @@ impl<'l> Model<'l> {
         blocks: &[Block],
         parameters: Vec<Parameter>,
     ) -> Result<Self, Error> {
-        let mut model = Self { library, conditions: Vec::new(), targets: Vec::new(), parameters };
+        let known = Mutex::default();
+        let mut model = Self { library, conditions: Vec::new(), targets: Vec::new(), parameters, known };
         for block in blocks {
             let own = Override::parse_all(&block.set)?;
             let all: Vec<Override> = sets.iter().chain(&own).cloned().collect();
@@ -106,6 +117,11 @@ impl<'l> Model<'l> {
     pub(super) fn bounds(&self) -> Vec<Bounds> {
         let of = |p: &Parameter| Bounds { low: p.low / p.scale, high: p.high / p.scale, longest: 5.0 };
         self.parameters.iter().map(of).collect()
+    }
+
+    /// Number of figures.
+    pub(super) const fn rows_count(&self) -> usize {
+        self.targets.len()
     }
 
     /// Rows that decide costs: erases do only where an erase time is free.
@@ -160,8 +176,20 @@ impl<'l> Model<'l> {
         let value =
             |(p, x): (&Parameter, &f64)| format!("{}={}", p.path, parameters::text(&p.path, x * p.scale));
         let free = self.parameters.iter().zip(at).filter(|(p, _)| !condition.holds(p));
-        let values = Override::parse_all(&free.map(value).collect::<Vec<_>>())?;
-        self.run(&condition.config(&values)?, tests)
+        let costs: Vec<String> = free.map(value).collect();
+        let names = tests.iter().map(|test| test.name()).chain(condition.set.iter().cloned()).collect();
+        let simulation = (costs, names);
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(times) = known().get(&simulation) {
+            return Ok(times.clone());
+        }
+        let values = Override::parse_all(&simulation.0)?;
+        let times = self.run(&condition.config(&values)?, tests)?;
+        let mut known = known();
+        if known.len() < KNOWN_MAX {
+            known.insert(simulation, times.clone());
+        }
+        Ok(times)
     }
 
     /// Slowest and fastest speed of `flash_speed`'s tests with any of these costs, under the conditions of the first figure.

@@ -1,10 +1,11 @@
 //! Filesystems by the size of the partition: the space that they leave for files, the time until a full one can be used, and the kernel memory that it takes.
 
 use super::advice::{self, FREE, FULL};
-use super::{FsComparison, Options, Progress, Refused, Subject, Test, compare};
+use super::{FsComparison, Options, Refused, Subject, Test, compare};
 use crate::config::{Config, Library};
 use crate::error::Error;
 use crate::plot::{Curve, Panel, panels};
+use crate::progress::{Listener, Progress};
 use crate::rig::{Link, RigOptions};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -60,11 +61,11 @@ pub(crate) fn comparisons(
     at: &(dyn Fn(u64) -> Result<Config, Error> + Sync),
     (rig, options): (RigOptions, &Options),
     sizes: &[u64],
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: Listener<'_>,
 ) -> Result<Vec<FsComparison>, Error> {
-    progress(Progress::Tests((sizes.len() * options.subjects.len() * options.tests.len()) as u64));
+    progress(Progress::Steps((sizes.len() * options.subjects.len() * options.tests.len()) as u64));
     let done = |news| {
-        if news == Progress::Done {
+        if matches!(news, Progress::Done(_)) {
             progress(news)
         }
     };
@@ -88,7 +89,7 @@ pub fn by_size(
     at: &(dyn Fn(u64) -> Result<Config, Error> + Sync),
     (rig, subjects, fill_percent): (RigOptions, &[Subject], u32),
     sizes: &[u64],
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: Listener<'_>,
 ) -> Result<BySize, Error> {
     let mut sizes = sizes.to_vec();
     sizes.sort_unstable();

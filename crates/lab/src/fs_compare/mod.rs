@@ -21,6 +21,7 @@ use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::machine::Filesystem;
 use crate::page_cache::PageCacheProfile;
+use crate::progress::{Listener, Progress};
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed_run;
 use crate::vfs::Moment;
@@ -349,16 +350,7 @@ impl Bench<'_> {
 /// One of so many eraseblocks of the chip is bad in [`Test::BadBlocks`]: 2 %.
 const BAD_SHARE: u64 = 50;
 
-/// News of a comparison that is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// So many tests there are, each of one subject.
-    Tests(u64),
-    /// One of them is done.
-    Done,
-}
-
-/// Compares filesystems on a setup; `progress` hears how far it is.
+/// Compares filesystems on a setup; `progress` hears of the tests of each subject.
 ///
 /// # Errors
 /// The setup is wrong. What cannot be on this flash is told in the result.
@@ -367,7 +359,7 @@ pub fn compare(
     config: &Config,
     rig: RigOptions,
     options: &Options,
-    progress: &(dyn Fn(Progress) + Sync),
+    progress: Listener<'_>,
 ) -> Result<FsComparison, Error> {
     let host: HostProfile = config.extract_or_default("host")?;
     let bench = Bench {
@@ -387,10 +379,10 @@ pub fn compare(
         .filter(|&&test| is_nand || test != Test::BadBlocks)
         .flat_map(|&test| options.subjects.iter().map(move |&subject| (subject, test)))
         .collect();
-    progress(Progress::Tests(cases.len() as u64));
+    progress(Progress::Steps(cases.len() as u64));
     let outcome = |&(subject, test): &(Subject, Test)| {
         let rows = bench.rows(subject, test);
-        progress(Progress::Done);
+        progress(Progress::Done(1));
         (subject, test, rows)
     };
     let outcomes: Vec<_> = cases.par_iter().map(outcome).collect();

@@ -71,7 +71,7 @@ pub(super) fn measure(
         let named = NamedCard { name: name.to_owned(), card: card.clone() };
         let wanted: Vec<_> =
             traces().into_iter().filter(|trace| workload.is_none_or(|name| name == trace.workload)).collect();
-        compare(&[named], &wanted, state, seed).map(|matrix| matrix.cells)
+        compare(&[named], &wanted, state, seed, &|_| ()).map(|matrix| matrix.cells)
     };
     Ok(match run {
         PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),

@@ -94,7 +94,10 @@ pub(super) fn compress(
         Compressor::Zlib => streams.zlib_stream(data, out),
         Compressor::Lzo => streams.attempt(fs::Compression::Lzo, data, out),
         Compressor::Rtime => {
-            compress_rtime(data, out);
+            streams.once(compress::Method::Rtime, data, out, |_, out| {
+                compress_rtime(data, out);
+                true
+            });
             streams.count(Codec::Rtime, data.len(), out.len());
             true
         }
@@ -330,6 +333,25 @@ mod tests {
             }
         }
         assert!(!compress(&mut streams, Compressor::RubinMips, &texts[0], &mut Vec::new()), "only read");
+    }
+
+    /// The compressor of a simulated kernel remembers blocks: it gives the same bytes and counts the same work as a new one.
+    #[test]
+    fn what_is_remembered_is_what_is_compressed_again() {
+        let block = |seed: usize| -> Vec<u8> { (0..4096).map(|at| (at * at % (seed + 3)) as u8).collect() };
+        let blocks: Vec<Vec<u8>> = [0, 250, 7, 0, 250, 1 << 20].map(block).to_vec();
+        let how = [Compressor::Zlib, Compressor::Rtime, Compressor::Lzo];
+        let mut remembers = compress::Compressor::new(compress::Effort::Fast);
+        for (block, how) in blocks.iter().chain(&blocks).flat_map(|block| how.map(|how| (block, how))) {
+            let mut new = compress::Compressor::new(compress::Effort::Fast);
+            let (mut expected, mut out, before) = (Vec::new(), vec![1; 9], *remembers.work());
+            let is_shorter = compress(&mut new, how, block, &mut expected);
+            assert_eq!(compress(&mut remembers, how, block, &mut out), is_shorter, "{how:?}");
+            assert!(out == expected || !is_shorter && out.len() == expected.len(), "{how:?}");
+            assert_eq!(remembers.work().since(&before), *new.work(), "{how:?}");
+        }
+        let (mut clone, mut out) = (remembers.clone(), Vec::new());
+        assert!(compress(&mut clone, Compressor::Zlib, &blocks[0], &mut out));
     }
 
     /// `lzma.compress(b"Flash wears out, page by page. " * 4, ...)` of Python, raw, with lc, lp and pb 0 and a dictionary of 8 KiB.

@@ -55,8 +55,9 @@ pub(super) struct Fragment {
 /// A file as its nodes make it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
-    /// Nodes that hold something, in their order. The newest one tells the attributes.
-    nodes: BTreeMap<NodeRef, FileNode>,
+    /// Nodes that hold something, in their order. The newest one tells the attributes. In boxes: most files have a few nodes, and a tree makes room for
+    /// eleven.
+    nodes: BTreeMap<NodeRef, Box<FileNode>>,
     /// Pieces by their first byte; between them are holes.
     fragments: BTreeMap<u64, Fragment>,
     /// The node whose data were decompressed last, and these.
@@ -197,7 +198,7 @@ impl File {
         let inode = &node.inode;
         let order = node.order();
         let before = self.nodes.last_key_value().map(|(&before, _)| before);
-        self.nodes.insert(order, FileNode { live: 0, ..*node });
+        self.nodes.insert(order, Box::new(FileNode { live: 0, ..*node }));
         if inode.file_len > 0 {
             let (start, end) = (u64::from(inode.offset), inode.end());
             self.cut(start, end, covered);
@@ -240,7 +241,7 @@ impl File {
 
     /// The node that tells the attributes; nothing if there is none that is good.
     pub(super) fn newest(&self) -> Option<&FileNode> {
-        self.nodes.last_key_value().map(|(_, node)| node)
+        self.nodes.last_key_value().map(|(_, node)| &**node)
     }
 
     /// Version of that.
@@ -250,17 +251,17 @@ impl File {
 
     /// The node at a place.
     pub(super) fn node_at(&self, at: u32) -> Option<FileNode> {
-        self.nodes.values().find(|node| node.at == at).copied()
+        self.nodes.values().find(|node| node.at == at).map(|node| **node)
     }
 
     /// Says where a node is now.
     pub(super) fn moved(&mut self, from: NodeRef, to: u32) {
         let Some(node) = self.nodes.remove(&from) else { return };
-        let now = FileNode { at: to, ..node };
+        let now = FileNode { at: to, ..*node };
         let own = self.fragments.range_mut(u64::from(node.inode.offset)..node.inode.end());
         own.filter(|(_, fragment)| fragment.node == from)
             .for_each(|(_, fragment)| fragment.node = now.order());
-        self.nodes.insert(now.order(), now);
+        self.nodes.insert(now.order(), Box::new(now));
         self.last = None;
     }
 
@@ -361,7 +362,7 @@ impl File {
             }
             let piece_end = fragment.end.min(end);
             let out = &mut buf[(at - offset) as usize..(piece_end - offset) as usize];
-            let Some(node) = self.nodes.get(&fragment.node).copied() else { break };
+            let Some(node) = self.nodes.get(&fragment.node).map(|node| **node) else { break };
             let first = (at - u64::from(node.inode.offset)) as usize;
             if let Err(fault) = self.copy(flash, &node, first, out)? {
                 return Ok(Err(fault.at(u64::from(node.at))));

@@ -46,7 +46,7 @@ fn look(
     wrong: &mut Vec<u32>,
 ) {
     if suspicious {
-        cells.errors(row, at, lowered, array.stored(row as usize), wrong);
+        cells.errors(row, at, lowered, array.stored(row as usize).as_deref(), wrong);
     }
     turn_over(wrong, array.flips(row as usize));
 }

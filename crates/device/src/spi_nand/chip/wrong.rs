@@ -87,7 +87,8 @@ impl Die {
         self.wrong.clear();
         // The cells answer for the normal thresholds only.
         if self.cells.read(row, at) || self.lowered != 0.0 {
-            let stored = self.array.stored(row as usize).or(self.usual_page.as_deref());
+            let stored = self.array.stored(row as usize);
+            let stored = stored.as_deref().or(self.usual_page.as_deref());
             self.cells.errors(row, at, self.lowered, stored, &mut self.wrong);
         }
         if self.array.flips(row as usize).is_empty() && self.leaks.is_empty() {
@@ -124,7 +125,7 @@ impl Die {
     fn load_wrong(&mut self, row: usize, plane: usize, code: Option<&PageCode>) {
         let bytes = &mut self.caches[plane].bytes;
         match self.array.stored(row) {
-            Some(stored) => bytes.copy_from_slice(stored),
+            Some(stored) => bytes.copy_from_slice(&stored),
             None if self.array.stores() => bytes.fill(0xFF),
             // Timing only: the cache holds which bits are wrong.
             None => bytes.fill(0),

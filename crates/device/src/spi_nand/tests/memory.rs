@@ -27,7 +27,7 @@ fn clones_share_pages_until_one_of_them_writes() {
     let mut fork = device.clone();
     let last = u64::from(g.erase_bytes - g.write_bytes);
     let now = fork.write(now, last, &vec![0; g.write_bytes as usize]).unwrap().at;
-    let page = |device: &Driver, row| array(device).stored(row).map(<[u8]>::as_ptr);
+    let page = |device: &Driver, row| array(device).stored(row).map(|page| page.as_ptr());
     assert_eq!(page(&device, 0), page(&fork, 0));
     let last_row = (g.erase_bytes / g.write_bytes) as usize - 1;
     assert_eq!((page(&device, last_row), page(&fork, last_row).is_some()), (None, true));

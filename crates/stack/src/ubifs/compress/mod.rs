@@ -2,8 +2,9 @@
 //!
 //! A [`Compressor`] or [`Decompressor`] owns its tables, up to some 300 KiB; have one for each thread. They are made when they are
 //! first needed, and a clone begins without any: they hold nothing between two blocks. The same block gives the same bytes,
-//! everywhere.
+//! everywhere; that of a simulated kernel ([`Effort::Fast`]) remembers some blocks for this.
 
+mod known;
 mod lzo;
 
 #[cfg(test)]
@@ -14,6 +15,8 @@ use floatgate_media::file::Compression;
 use floatgate_media::ubifs::{BLOCK_BYTES, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
 use libdeflater::{CompressionLvl, DecompressionError};
 
+use known::KnownBlocks;
+pub(crate) use known::Method;
 pub use lzo::LzoFault;
 
 /// Bytes of a block.
@@ -91,6 +94,7 @@ pub enum Effort {
 pub struct Compressor {
     effort: Effort,
     work: Work,
+    known: KnownBlocks,
     lzo: Option<lzo::Lzo>,
     zlib: Option<libdeflater::Compressor>,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -98,7 +102,7 @@ pub struct Compressor {
 
 impl Clone for Compressor {
     fn clone(&self) -> Self {
-        Self { effort: self.effort, work: self.work, ..Self::default() }
+        Self { effort: self.effort, work: self.work, known: self.known.clone(), ..Self::default() }
     }
 }
 
@@ -143,9 +147,31 @@ impl Compressor {
         self.work.pack(codec, from, Some(to).filter(|&to| 0 < to && to < from));
     }
 
+    /// Compresses by `work`, or takes what the same block gave before. What is not shorter than the block may be any bytes.
+    pub(crate) fn once(
+        &mut self,
+        method: Method,
+        data: &[u8],
+        out: &mut Vec<u8>,
+        work: impl FnOnce(&mut Self, &mut Vec<u8>) -> bool,
+    ) -> bool {
+        if self.effort == Effort::Smallest {
+            return work(self, out);
+        }
+        if let Some(worked) = self.known.recall(method, data, out) {
+            return worked;
+        }
+        let worked = work(self, out);
+        self.known.remember(method, data, (worked, out));
+        worked
+    }
+
     /// Compresses; whether that worked. What gains too little may fail, and so does a library that finds no memory.
     pub(crate) fn attempt(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> bool {
-        let worked = self.try_to(how, data, out);
+        let worked = match method_of(how) {
+            Some(method) => self.once(method, data, out, |this, out| this.try_to(how, data, out)),
+            None => self.try_to(how, data, out),
+        };
         if let Some(codec) = codec_of(how) {
             self.count(codec, data.len(), out.len());
         }
@@ -177,15 +203,18 @@ impl Compressor {
 impl Compressor {
     /// As [`Compression::Zlib`], with zlib's header and sum; false if the data would not become shorter.
     pub(crate) fn zlib_stream(&mut self, data: &[u8], out: &mut Vec<u8>) -> bool {
-        out.resize(data.len(), 0);
         let level = match self.effort {
             Effort::Smallest => ZLIB_LEVEL,
             Effort::Fast => ZLIB_LEVEL_FAST,
         };
-        let len = self.zlib.get_or_insert_with(|| new_zlib(level)).zlib_compress(data, out).ok();
-        out.truncate(len.unwrap_or(0));
+        let worked = self.once(Method::ZlibStream, data, out, |this, out| {
+            out.resize(data.len(), 0);
+            let len = this.zlib.get_or_insert_with(|| new_zlib(level)).zlib_compress(data, out).ok();
+            out.truncate(len.unwrap_or(0));
+            len.is_some()
+        });
         self.count(Codec::Zlib, data.len(), out.len());
-        len.is_some()
+        worked
     }
 }
 
@@ -196,6 +225,16 @@ const fn codec_of(how: Compression) -> Option<Codec> {
         Compression::Lzo => Some(Codec::Lzo),
         Compression::Zlib => Some(Codec::Zlib),
         Compression::Zstd => Some(Codec::Zstd),
+    }
+}
+
+/// The method of a compression; none of what is only copied.
+const fn method_of(how: Compression) -> Option<Method> {
+    match how {
+        Compression::None | Compression::Other(_) => None,
+        Compression::Lzo => Some(Method::Lzo),
+        Compression::Zlib => Some(Method::Deflate),
+        Compression::Zstd => Some(Method::Zstd),
     }
 }
 

@@ -122,7 +122,7 @@ fn copyback_carries_errors_along() {
     bench.cmd(0x10).unwrap();
     bench.wait();
     // Block 2 begins with the page of index 24.
-    let copied = wrong(bench.chip.array(0).unwrap().stored(24).unwrap(), 0);
+    let copied = wrong(&bench.chip.array(0).unwrap().stored(24).unwrap(), 0);
     assert!(copied > 100, "{copied} bits were wrong in the copy");
     let page = bench.read(0, 32, full).unwrap();
     assert!(wrong(&page, 0) > copied * 3 / 2);

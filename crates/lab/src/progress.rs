@@ -1,0 +1,13 @@
+//! Progress of work that takes long, for a bar with the share that is done.
+
+/// News of work that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The work has so many steps.
+    Steps(u64),
+    /// So many more of them are done.
+    Done(u64),
+}
+
+/// Function that takes the news, from any thread.
+pub type Listener<'a> = &'a (dyn Fn(Progress) + Sync);
