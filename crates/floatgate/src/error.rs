@@ -2,6 +2,7 @@
 
 use floatgate_image::ImageError;
 use floatgate_image::help::Help;
+use floatgate_image::words::count;
 use floatgate_lab::config::ConfigError;
 use floatgate_lab::rig::RigError;
 use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};
@@ -42,7 +43,7 @@ pub enum Error {
     #[error("a power cut {0}")]
     Cut(String),
     /// All changes were on flash before the operation at which power should have gone.
-    #[error("sync has only {operations} programs and erases, so power was not cut")]
+    #[error("sync ended before the power cut, after {}", count(*.operations, "operation"))]
     CutNotReached {
         /// Number of programs and erases of `sync`.
         operations: u64,

@@ -42,3 +42,8 @@ pub use floatgate_stack as stack;
 pub use floatgate_image::{Access, Image, Selection};
 pub use floatgate_mtd::{Breakdown, Geometry, Instant, Nanos, Phase};
 pub use floatgate_stack::fs::{Attributes, DirEntry, FileType};
+
+/// The example of the crate's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,7 +2,7 @@
 
 use crate::{Filesystem, Flash, Result};
 use floatgate_lab::config::{self, Config, Library, Override, Source};
-use floatgate_lab::machine::FilesystemKind;
+use floatgate_lab::machine::{self, FilesystemKind};
 use floatgate_lab::rig::{self, RigOptions};
 use std::path::Path;
 use std::sync::LazyLock;
@@ -99,10 +99,7 @@ impl Setup {
     }
 
     fn filesystem(&self, kind: FilesystemKind) -> Result<Filesystem> {
-        let options = floatgate_lab::machine::Filesystem {
-            kind,
-            ..floatgate_lab::machine::Filesystem::of_setup(&self.config()?)?
-        };
+        let options = machine::Filesystem { kind, ..machine::Filesystem::of_setup(&self.config()?)? };
         Ok(Filesystem::of(options.layers()?))
     }
 
