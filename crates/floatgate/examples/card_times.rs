@@ -7,8 +7,8 @@ pub(crate) fn main() -> floatgate::Result<()> {
     let mut card = Card::named("a1-32g")?;
     for sectors in [1, 8, 64, 512] {
         let took = card.write(0, &vec![0xA5; sectors * 512])?;
-        println!("{:>3} KiB: {took}", sectors / 2);
+        println!("{:>6} bytes: {took}", sectors * 512);
     }
-    println!("flush:   {}", card.flush()?);
+    println!("flush:        {}", card.flush()?);
     Ok(())
 }

@@ -10,6 +10,8 @@ pub(crate) fn main() -> floatgate::Result<()> {
     fs.write_file("/state", b"old")?;
     fs.sync()?;
     fs.write_file("/state.new", b"new")?;
+    // Without this a cut may leave an empty file, as on Linux: the new name can reach flash before the data.
+    fs.sync()?;
     fs.rename("/state.new", "/state")?;
 
     for operation in 1.. {

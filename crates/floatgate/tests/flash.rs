@@ -56,8 +56,11 @@ fn a_breakdown_adds_up_and_is_printed() {
 
 #[test]
 fn corrected_bits_are_counted() {
-    let setup = small().with("cells.age_days=3650").unwrap().with("cells.wear_cycles=90000");
-    let mut flash = setup.unwrap().flash().unwrap();
+    let board = Setup::named("ma35d1-w25n02jw").unwrap();
+    let old =
+        ["chip=mx35lf2ge4ad", "cells.cycles=60000", "cells.age_days=365", "cells.age_temperature_c=125"];
+    let setup = old.iter().try_fold(board, |setup, change| setup.with(change)).unwrap();
+    let mut flash = setup.flash().unwrap();
     let bytes = flash.geometry().erase_bytes as usize;
     flash.erase_block(0).unwrap();
     flash.write(0, &vec![0x5A; bytes]).unwrap();

@@ -97,14 +97,15 @@ impl Breakdown {
 }
 
 impl fmt::Display for Breakdown {
-    /// The sum and the phases that took time, all in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`.
+    /// The sum and the phases, all in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`. Phases that would be printed as
+    /// zero are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total = self.total();
+        let (total, unit) = (self.total(), self.total().unit().1);
         write!(f, "{total}")?;
         let mut separator = ": ";
-        for (phase, time) in self.iter().filter(|(_, time)| *time > Nanos::ZERO) {
+        for (phase, time) in self.iter().filter(|(_, time)| *time > Nanos::ZERO && *time * 200 >= unit) {
             write!(f, "{separator}{phase} ")?;
-            time.fmt_in(total.unit().1, f)?;
+            time.fmt_in(unit, f)?;
             separator = ", ";
         }
         Ok(())
@@ -160,8 +161,9 @@ mod tests {
     fn prints_phases_in_the_unit_of_the_sum() {
         let mut spent = Breakdown::default();
         assert_eq!(spent.to_string(), "0 ns");
-        spent.add(Phase::Array, Nanos::from_ns(725_000));
-        spent.add(Phase::Cpu, Nanos::from_ns(1_275_000));
-        assert_eq!(spent.to_string(), "2.00 ms: array 0.72, cpu 1.27");
+        spent.add(Phase::Array, Nanos::from_us(750));
+        spent.add(Phase::Command, Nanos::from_us(4));
+        spent.add(Phase::Cpu, Nanos::from_us(1250));
+        assert_eq!(spent.to_string(), "2.00 ms: array 0.75, cpu 1.25");
     }
 }
