@@ -93,7 +93,7 @@ impl Card {
 
     /// Lets time pass without a call; the card does its background work.
     pub fn wait(&mut self, time: Nanos) {
-        self.now = self.now + time;
+        self.now += time;
     }
 
     /// The card itself: registers, wear, energy, power cuts.
