@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates whose public items are checked.
-const CRATES: [&str; 10] = ["media", "ecc", "mtd", "device", "card", "probe", "stack", "image", "lab", "cli"];
+const CRATES: [&str; 11] =
+    ["media", "ecc", "mtd", "device", "card", "probe", "stack", "image", "lab", "floatgate", "cli"];
 
 /// Words with which a doc comment asks instead of naming its item.
 const QUESTIONS: [&str; 8] = ["What", "What.", "Whether", "How", "Where", "Which", "Who", "Why"];

@@ -23,6 +23,7 @@ use floatgate_mtd::Instant;
 use std::sync::Arc;
 
 /// A wired rig.
+#[derive(Clone, Debug)]
 pub struct Rig {
     /// The device.
     pub device: Box<dyn Device>,

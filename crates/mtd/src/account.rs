@@ -96,6 +96,22 @@ impl Breakdown {
     }
 }
 
+impl fmt::Display for Breakdown {
+    /// The sum and the phases, all in the unit of the sum: `96.2 us: array 25.0, data 68.1, cpu 3.10`. Phases that would be printed as
+    /// zero are left out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (total, unit) = (self.total(), self.total().unit().1);
+        write!(f, "{total}")?;
+        let mut separator = ": ";
+        for (phase, time) in self.iter().filter(|(_, time)| *time > Nanos::ZERO && *time * 200 >= unit) {
+            write!(f, "{separator}{phase} ")?;
+            time.fmt_in(unit, f)?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
 impl Index<Phase> for Breakdown {
     type Output = Nanos;
     fn index(&self, phase: Phase) -> &Nanos {
@@ -126,6 +142,7 @@ impl Sub for Breakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn differences_add_up() {
@@ -138,5 +155,15 @@ mod tests {
         assert_eq!(cost.total(), Nanos::from_us(250));
         assert_eq!(cost[Phase::Array], Nanos::from_us(50));
         assert_eq!(cost.largest(), (Phase::Data, Nanos::from_us(200)));
+    }
+
+    #[test]
+    fn prints_phases_in_the_unit_of_the_sum() {
+        let mut spent = Breakdown::default();
+        assert_eq!(spent.to_string(), "0 ns");
+        spent.add(Phase::Array, Nanos::from_us(750));
+        spent.add(Phase::Command, Nanos::from_us(4));
+        spent.add(Phase::Cpu, Nanos::from_us(1250));
+        assert_eq!(spent.to_string(), "2.00 ms: array 0.75, cpu 1.25");
     }
 }

@@ -70,6 +70,29 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
+    /// Name and length of the unit in which this duration is printed: ns, us, ms or s.
+    pub const fn unit(self) -> (&'static str, Self) {
+        match self.0 {
+            0..1_000 => ("ns", Self(1)),
+            1_000..1_000_000 => ("us", Self::from_us(1)),
+            1_000_000..1_000_000_000 => ("ms", Self::from_ms(1)),
+            _ => ("s", Self::from_ms(1000)),
+        }
+    }
+
+    /// Writes the number of units in this duration with three significant digits, without the unit's name.
+    ///
+    /// # Errors
+    /// Those of the formatter.
+    pub fn fmt_in(self, unit: Self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if unit.0 <= 1 {
+            return write!(f, "{}", self.0);
+        }
+        let value = self.0 as f64 / unit.0 as f64;
+        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        write!(f, "{value:.digits$}")
+    }
+
     /// `self - other`, or zero when `other` is longer.
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
@@ -125,14 +148,9 @@ impl core::iter::Sum for Nanos {
 impl fmt::Display for Nanos {
     /// Three significant digits with a unit: `512 ns`, `49.3 us`, `2.00 ms`, `45.9 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, unit) = match self.0 {
-            n if n < 1_000 => return write!(f, "{n} ns"),
-            n if n < 1_000_000 => (n as f64 / 1e3, "us"),
-            n if n < 1_000_000_000 => (n as f64 / 1e6, "ms"),
-            n => (n as f64 / 1e9, "s"),
-        };
-        let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-        write!(f, "{value:.digits$} {unit}")
+        let (name, unit) = self.unit();
+        self.fmt_in(unit, f)?;
+        write!(f, " {name}")
     }
 }
 

@@ -1,0 +1,155 @@
+//! The error of this crate: what failed, and what to do about it.
+
+use floatgate_image::ImageError;
+use floatgate_image::help::Help;
+use floatgate_image::words::count;
+use floatgate_lab::config::ConfigError;
+use floatgate_lab::rig::RigError;
+use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};
+use floatgate_stack::fs;
+use std::fmt;
+
+/// Result of this crate's functions.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Reason for which a call failed. [`Error::help`] says what to do about it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setup, part, card or override is wrong, or the driver cannot use the chip on this board.
+    #[error("{}{}", place(.0), .0)]
+    Setup(#[source] Box<floatgate_lab::Error>),
+    /// An operation of the flash failed.
+    #[error(transparent)]
+    Flash(#[from] floatgate_mtd::Error),
+    /// An operation of a card failed.
+    #[error(transparent)]
+    Card(#[from] BlockError),
+    /// An operation of a mounted filesystem failed.
+    #[error("{path}: {error}")]
+    File {
+        /// Path of the file; `/` when the operation is about the whole filesystem.
+        path: String,
+        /// Failure of the filesystem.
+        error: fs::Error,
+    },
+    /// The filesystem does not mount, does not unmount, or does not attach. The text says which, and why.
+    #[error("{0}")]
+    Mount(String),
+    /// The driver could not set the chip up again after power-on.
+    #[error("the chip does not start again: {0}")]
+    Restart(String),
+    /// The share of a cut is not from 0 to 1, or its operation is 0.
+    #[error("a power cut {0}")]
+    Cut(String),
+    /// All changes were on flash before the operation at which power should have gone.
+    #[error("sync ended before the power cut, after {}", count(*.operations, "operation"))]
+    CutNotReached {
+        /// Number of programs and erases of `sync`.
+        operations: u64,
+    },
+    /// An image cannot be worked with.
+    #[error(transparent)]
+    Image(Box<ImageError>),
+}
+
+impl Error {
+    /// Advice, where there is some.
+    pub fn help(&self) -> Option<String> {
+        let text = match self {
+            Self::Setup(error) => return error.help(),
+            Self::Flash(error) => return of_flash(&error.kind).map(str::to_owned),
+            Self::Card(error) => return of_card(error.kind).map(str::to_owned),
+            Self::Image(error) => return Some(error.help()),
+            Self::File { error, .. } => return of_file(error).map(str::to_owned),
+            Self::Mount(_) => "format the flash, or mount it with the setup that it was formatted with",
+            Self::Restart(_) => "the flash is damaged for this driver: make a new one",
+            Self::Cut(_) => "choose operations from 1, and a share from 0 to 1",
+            Self::CutNotReached { .. } => {
+                "choose an earlier operation, or change more before; `order_cut` cuts in any call"
+            }
+        };
+        Some(text.to_owned())
+    }
+
+    /// True when the call failed because power went away.
+    pub fn is_power_loss(&self) -> bool {
+        match self {
+            Self::Flash(error) => error.kind == ErrorKind::PowerLost,
+            Self::Card(error) => error.kind == BlockErrorKind::PowerLost,
+            Self::File { error, .. } => matches!(error, fs::Error::PowerLost(_)),
+            _ => false,
+        }
+    }
+}
+
+/// Message and advice: `main` prints this of an error that it returns, and the fields below hold whole texts of setups.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        self.help().map_or(Ok(()), |help| write!(f, "\nhelp: {help}"))
+    }
+}
+
+impl From<floatgate_lab::Error> for Error {
+    fn from(error: floatgate_lab::Error) -> Self {
+        Self::Setup(Box::new(error))
+    }
+}
+
+impl From<ConfigError> for Error {
+    fn from(error: ConfigError) -> Self {
+        floatgate_lab::Error::from(error).into()
+    }
+}
+
+impl From<RigError> for Error {
+    fn from(error: RigError) -> Self {
+        floatgate_lab::Error::from(error).into()
+    }
+}
+
+impl From<ImageError> for Error {
+    fn from(error: ImageError) -> Self {
+        Self::Image(Box::new(error))
+    }
+}
+
+/// Place of an error in a text, with a colon. Overrides are arguments of the caller, who knows where they stand.
+fn place(error: &floatgate_lab::Error) -> String {
+    let place = error.config().and_then(ConfigError::place);
+    let place = place.filter(|place| !place.source.is_argument());
+    place.map_or_else(String::new, |place| format!("{place}: "))
+}
+
+const fn of_flash(kind: &ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => {
+            Some("`Flash::geometry` has the sizes of the flash")
+        }
+        ErrorKind::NotErased => Some("erase the block first"),
+        ErrorKind::BadBlock => Some("choose another block: `Flash::is_bad` tells which are bad"),
+        ErrorKind::PowerLost => Some("`Flash::restart` switches power on again"),
+        _ => None,
+    }
+}
+
+const fn of_card(kind: BlockErrorKind) -> Option<&'static str> {
+    match kind {
+        BlockErrorKind::OutOfRange { .. } => Some("`Card::sectors` has the size of the card"),
+        BlockErrorKind::PartialSector { .. } => Some("read and write whole sectors of 512 bytes"),
+        _ => None,
+    }
+}
+
+const fn of_file(error: &fs::Error) -> Option<&'static str> {
+    match error {
+        fs::Error::NotFound => Some("`Fs::read_dir` lists what is there"),
+        fs::Error::NoSpace => Some("remove files, or choose a larger chip or partition"),
+        fs::Error::NotEmpty => Some("remove what is in it first"),
+        fs::Error::PowerLost(_) => {
+            Some("`Fs::power_off` gives the flash back with power on, to mount it again")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,114 @@
+//! An SD card or eMMC, with its clock.
+
+use crate::setup::library;
+use crate::{Result, Took};
+use floatgate_card::{CardOptions, Fake};
+use floatgate_lab::Error;
+use floatgate_lab::card::load;
+use floatgate_lab::config::{Kind, Override};
+use floatgate_mtd::{BlockDevice, BlockError, Instant, Nanos};
+use std::path::Path;
+
+/// An SD card or eMMC as its host sees it, with its clock: each call begins when the one before has ended.
+///
+/// A card that claims to be larger than it is has the size that it claims. A clone is a second card with the same contents that goes its
+/// own way.
+#[derive(Clone, Debug)]
+pub struct Card {
+    device: Fake<floatgate_card::Card>,
+    now: Instant,
+}
+
+impl Card {
+    /// An empty card of the catalogue by its name, or of a TOML file by its path (with a `/`, or ending in `.toml`).
+    ///
+    /// # Errors
+    /// [`Error::Setup`](crate::Error::Setup): an unknown name, with the nearest ones as help; a file that cannot be read; a wrong value.
+    pub fn named(name: impl AsRef<Path>) -> Result<Self> {
+        Self::with(name, &[], 0)
+    }
+
+    /// As [`named`](Self::named), with changed keys such as `card.open_aus=4`, and the seed of all that differs from card to card.
+    ///
+    /// # Errors
+    /// As [`named`](Self::named); a key that does not exist, or a value that it refuses.
+    pub fn with(name: impl AsRef<Path>, keys_and_values: &[&str], seed: u64) -> Result<Self> {
+        let sets = (1..)
+            .zip(keys_and_values)
+            .map(|(number, set)| Override::parse_of(&format!("Card::with #{number}"), set));
+        let loaded = load(library(), name, &sets.collect::<std::result::Result<Vec<_>, _>>()?)?;
+        let device = Fake::of_spec(&loaded.spec, CardOptions { seed, stores: true });
+        let device = device
+            .map_err(|bad| Error::asked(format!("card.{}: {}", bad.key, bad.problem), "set another value"))?;
+        let now = device.device().now();
+        Ok(Self { device, now })
+    }
+
+    /// Names of all cards in the catalogue, sorted.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        library().names(Kind::Card)
+    }
+
+    /// Size in sectors of 512 bytes.
+    pub fn sectors(&self) -> u64 {
+        self.device.capacity()
+    }
+
+    /// Time since power-on at which the last call ended.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Reads whole sectors from sector `lba` on. Sectors never written read as zeros.
+    ///
+    /// # Errors
+    /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, more wrong bits than the card corrects.
+    pub fn read(&mut self, lba: u64, buf: &mut [u8]) -> Result<Took> {
+        self.run(|card, now| card.read(now, lba, buf))
+    }
+
+    /// Writes whole sectors from sector `lba` on. The data may wait in the card's memory until [`flush`](Self::flush).
+    ///
+    /// # Errors
+    /// [`Error::Card`](crate::Error::Card): beyond the end, no whole sectors, worn out.
+    pub fn write(&mut self, lba: u64, data: &[u8]) -> Result<Took> {
+        self.run(|card, now| card.write(now, lba, data))
+    }
+
+    /// Tells the card that `count` sectors from sector `lba` on are not needed any more.
+    ///
+    /// # Errors
+    /// [`Error::Card`](crate::Error::Card): beyond the end.
+    pub fn discard(&mut self, lba: u64, count: u64) -> Result<Took> {
+        self.run(|card, now| card.discard(now, lba, count))
+    }
+
+    /// Waits until all data are on the flash.
+    ///
+    /// # Errors
+    /// [`Error::Card`](crate::Error::Card): worn out.
+    pub fn flush(&mut self) -> Result<Took> {
+        self.run(|card, now| card.flush(now))
+    }
+
+    /// Lets time pass without a call; the card does its background work.
+    pub fn wait(&mut self, time: Nanos) {
+        self.now += time;
+    }
+
+    /// The card itself: registers, wear, energy, power cuts.
+    pub const fn device(&mut self) -> &mut floatgate_card::Card {
+        self.device.device_mut()
+    }
+
+    fn run(
+        &mut self,
+        request: impl FnOnce(&mut Fake<floatgate_card::Card>, Instant) -> std::result::Result<Instant, BlockError>,
+    ) -> Result<Took> {
+        let (start, before) = (self.now, self.device.breakdown());
+        let outcome = request(&mut self.device, start);
+        self.now = *outcome.as_ref().unwrap_or_else(|error| &error.at);
+        outcome?;
+        Ok(Took { total: self.now.since(start), breakdown: self.device.breakdown() - before, bitflips: 0 })
+    }
+}
