@@ -35,7 +35,7 @@ pub struct Problem {
     pub is_erased: bool,
     /// Counts in an inode tell of names that are not there: they are lost, unless the counts are what is wrong.
     pub names_missing: bool,
-    /// What counts instead may be an older state: changes made since are lost.
+    /// An older state counts in its place: changes made since may be lost.
     pub is_older: bool,
     /// Consequence for who uses the filesystem.
     pub consequence: &'static str,
