@@ -247,6 +247,48 @@ fn figures_that_contradict_each_other_are_named() {
 }
 
 #[test]
+fn figures_that_contradict_each_other_are_of_no_use() {
+    let page = |kib_s: u32| format!("page read speed is {kib_s} KiB/s\n");
+    let erase = |ms: u32| format!("erase {ms} ms\n");
+    for (text, usable) in [
+        (page(15_600) + &page(7800), false),
+        (page(15_600) + &page(15_000), false),
+        (page(15_600) + &page(15_600), true),
+        // Other settings may well be slower.
+        (page(15_600) + "set bus.no_ready_pin=true\n" + &page(15_000), true),
+        // The chip decides erases, and no cost.
+        (page(15_600) + &erase(2) + &erase(3), true),
+    ] {
+        let report = fitted("imx6-mx30lf2g18ac", &text);
+        assert_eq!(report.usable, usable, "{text}: {:?}", report.remarks);
+        assert_eq!(
+            report.remarks.is_empty(),
+            usable && !text.contains("erase"),
+            "{text}: {:?}",
+            report.remarks
+        );
+    }
+}
+
+#[test]
+fn figures_that_the_chip_cannot_have_do_not_end_a_fit() {
+    let dd = |options: &str, bytes: u64| {
+        format!("dd if=/dev/mtd0 of=/dev/null {options}\n{bytes} bytes copied, 2.1 seconds, 3MB/s\n")
+    };
+    let text = dd("bs=1000", 1_000_000)
+        + &dd("", 1_048_576)
+        + &dd("bs=1M", 1 << 40)
+        + "128 page read 9 ms\npage read 200 us\n";
+    let report = fitted("imx6-mx30lf2g18ac", &text);
+    let refused: Vec<usize> = report.unknown.iter().map(|unknown| unknown.line).collect();
+    assert_eq!((report.rows.len(), refused), (1, vec![2, 4, 6, 7]), "{:?}", report.unknown);
+    let whys: String = report.unknown.iter().map(|unknown| unknown.why.clone() + "\n").collect();
+    for why in ["1000 bytes", "512 bytes", "1099511627776 bytes"] {
+        assert!(whys.contains(why), "{whys}");
+    }
+}
+
+#[test]
 fn a_figure_that_no_cost_explains_is_of_no_use() {
     let report = fitted("imx6-mx30lf2g18ac", "eraseblock read speed is 1 KiB/s\n");
     assert!(!report.usable && report.worst < -0.5, "{}", report.worst);

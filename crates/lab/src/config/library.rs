@@ -226,6 +226,12 @@ impl Library {
                 format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
             }
         };
+        // A file's name alone, without a slash, is taken as the name of something built in.
+        let here = Path::new("./").join(name);
+        let is_plain = !name.is_empty() && Path::new(name).components().count() == 1 && name != "..";
+        if is_plain && self.locate(&here, None).is_file() {
+            return error.help(format!("a file of that name is here: {}", here.display()));
+        }
         let near = nearest(name, self.names(kind), 3);
         let other =
             Kind::ALL.into_iter().find(|&other| self.texts.contains_key(&(other, name.to_lowercase())));
@@ -247,4 +253,20 @@ fn named(kind: Kind, name: &str, text: &str) -> ((Kind, String), Text) {
 /// True when a name means a file. One that is not UTF-8 always does.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_slash_is_named_with_its_path() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/config");
+        let library = Library::built_in().in_folder(Path::new(folder));
+        let refused = |name: &str| library.setup(name).unwrap_err().to_string();
+        let here = refused("unknown-base.txt");
+        assert!(here.contains("a file of that name is here: ./unknown-base.txt"), "{here}");
+        let none = refused("no-such-file.txt");
+        assert!(none.contains("no setup is called") && !none.contains("is here"), "{none}");
+    }
 }

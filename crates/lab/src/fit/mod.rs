@@ -25,7 +25,7 @@ use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::speed_run;
 use least_squares::{Bounds, Effort, minimise, squares};
-use model::Model;
+use model::{Contradiction, Model};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -123,7 +123,8 @@ pub struct FitReport {
     pub predictions: Vec<Prediction>,
     /// Figures that contradict each other, and reservations about single ones, with their lines.
     pub remarks: Vec<String>,
-    /// False when the costs explain nothing: a figure is farther than a factor of two away, or each cost is at an end of what is tried.
+    /// False when the costs explain nothing: a figure is farther than a factor of two away, each cost is at an end of what is tried, or figures contradict
+    /// each other.
     pub usable: bool,
 }
 
@@ -145,6 +146,12 @@ pub fn fit(
     }
     let parameters = parameters::of(&config, free)?;
     let model = Model::new(library, setup, sets, &results.blocks, parameters)?;
+    let mut unknown = [results.unknown.as_slice(), &model.refused].concat();
+    unknown.sort_by_key(|unknown| unknown.line);
+    let understood = results.understood.saturating_sub(model.refused.len());
+    if model.is_empty() {
+        return Err(no_figure(&unknown));
+    }
     let start = model.start();
     let before = model.times(&start)?;
     let (model, before) = model.without_idle(before)?;
@@ -178,8 +185,8 @@ pub fn fit(
     let (parameters, ends) = intervals::of(&model, &keep, &best, &times, &fits);
     Ok(FitReport {
         title: speed_run::title(&config),
-        understood: results.understood,
-        unknown: results.unknown.clone(),
+        understood,
+        unknown,
         parameters,
         rows,
         worst,
@@ -189,7 +196,8 @@ pub fn fit(
         unexplained,
         predictions: model.predictions(&ends),
         remarks,
-        usable: is_usable(&model, &best, &start, worst),
+        usable: !contradictions.iter().any(Contradiction::is_fatal)
+            && is_usable(&model, &best, &start, worst),
     })
 }
 
@@ -207,10 +215,18 @@ fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> boo
     is_near && (best.is_empty() || !costs.zip(&model.bounds()).all(is_moved_to_end))
 }
 
-fn contradiction(((first, second), apart): &((usize, usize), f64)) -> String {
+impl Contradiction {
+    /// True when no costs can explain both figures.
+    fn is_fatal(&self) -> bool {
+        self.is_decisive || self.apart > 2.0 * UNEXPLAINED
+    }
+}
+
+fn contradiction(found: &Contradiction) -> String {
+    let (first, second) = found.lines;
     format!(
         "lines {first} and {second} are the same test under the same settings, and their times are {:.1} % apart beyond the rounding: the fit is between them",
-        apart * 100.0
+        found.apart * 100.0
     )
 }
 
