@@ -257,7 +257,7 @@ fn figures_that_contradict_each_other_are_of_no_use() {
         // Other settings may well be slower.
         (page(15_600) + "set bus.no_ready_pin=true\n" + &page(15_000), true),
         // The chip decides erases, and no cost.
-        (page(15_600) + &erase(2) + &erase(3), true),
+        (page(15_600) + &erase(2) + &erase(5), true),
     ] {
         let report = fitted("imx6-mx30lf2g18ac", &text);
         assert_eq!(report.usable, usable, "{text}: {:?}", report.remarks);

@@ -218,7 +218,7 @@ fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> boo
 impl Contradiction {
     /// True when no costs can explain both figures.
     fn is_fatal(&self) -> bool {
-        self.is_decisive || self.apart > 2.0 * UNEXPLAINED
+        self.is_fitted && (self.is_same_measure || self.apart > 2.0 * UNEXPLAINED)
     }
 }
 

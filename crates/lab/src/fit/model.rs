@@ -70,8 +70,10 @@ pub(super) struct Contradiction {
     pub(super) lines: (usize, usize),
     /// The longer time over the shorter one beyond the tools' rounding, minus 1.
     pub(super) apart: f64,
-    /// True when one tool has measured both, and they decide costs.
-    pub(super) is_decisive: bool,
+    /// True of two figures of one tool, or of calls of one length, and not only of two that the model cannot tell apart.
+    pub(super) is_same_measure: bool,
+    /// True of figures that decide costs.
+    pub(super) is_fitted: bool,
 }
 
 impl<'l> Model<'l> {
@@ -277,9 +279,13 @@ impl<'l> Model<'l> {
             let ((a_low, a_high), (b_low, b_high)) = (self.interval(a)?, self.interval(b)?);
             let apart = (a_low / b_high).max(b_low / a_high) - 1.0;
             let (first, second) = (&self.targets.get(a)?.measurement, &self.targets.get(b)?.measurement);
-            let is_decisive = first.measure == second.measure && fitted.contains(&a);
-            let lines = (first.line, second.line);
-            Some(Contradiction { lines, apart, is_decisive }).filter(|_| apart > 2.0 * MODEL)
+            let found = Contradiction {
+                lines: (first.line, second.line),
+                apart,
+                is_same_measure: first.measure == second.measure,
+                is_fitted: fitted.contains(&a),
+            };
+            Some(found).filter(|_| apart > 2.0 * MODEL)
         };
         let first = |b: usize| (0..b).filter(|&a| self.is_same(a, b)).find_map(|a| pair(a, b));
         (0..self.targets.len()).filter_map(first).collect()
