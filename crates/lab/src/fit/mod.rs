@@ -321,3 +321,49 @@ pub fn to_toml(report: &FitReport, base: &str, sets: &[Override]) -> String {
 fn tidy(value: f64) -> String {
     if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_one_test_and_condition_contradict_each_other() {
+        let library = Library::built_in();
+        let setup = library.setup("imx6-mx30lf2g18ac").unwrap();
+        let contradictions = |text: &str| {
+            let blocks = parse(text.as_bytes()).blocks;
+            let model = Model::new(&library, &setup, &[], &blocks, Vec::new()).unwrap();
+            let found = model.contradictions();
+            (found.len(), found.iter().any(Contradiction::is_fatal))
+        };
+        let page = |kib_s: u32| format!("page read speed is {kib_s} KiB/s\n");
+        let erase = |ms: u32| format!("erase {ms} ms\n");
+        let dd = |unit: &str, ms: u32| {
+            format!("dd if=/dev/mtd0 of=/dev/null bs={unit}\n10485760 bytes copied, 0.{ms} s, 5 MB/s\n")
+        };
+        for (text, expected) in [
+            (page(15_600) + &page(7800), (1, true)),
+            (page(15_600) + &page(15_000), (1, true)),
+            (page(15_600) + &page(15_600), (0, false)),
+            // The second figure has a coarse resolution, which agrees with both others.
+            (page(15_600) + "page read 0.1 ms\n" + &page(14_000), (1, true)),
+            // Other settings may well be slower.
+            (page(15_600) + "set bus.no_ready_pin=true\n" + &page(15_000), (0, false)),
+            (
+                "set bus.no_ready_pin=true\n".to_owned()
+                    + &page(15_600)
+                    + "set bus.no_ready_pin=true\n"
+                    + &page(15_000),
+                (1, true),
+            ),
+            // The chip decides erases, and no cost.
+            (page(15_600) + &erase(2) + &erase(5), (1, false)),
+            // Longer calls cost a little less, which the model leaves out.
+            (dd("1M", 620) + &dd("10M", 600), (1, false)),
+            (dd("1M", 620) + &dd("10M", 400), (1, true)),
+            (dd("1M", 620) + &dd("1M", 600), (1, true)),
+        ] {
+            assert_eq!(contradictions(&text), expected, "{text}");
+        }
+    }
+}
