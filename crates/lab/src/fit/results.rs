@@ -378,7 +378,7 @@ impl Reader {
     /// `dd: error reading '/dev/mtd4': Input/output error`, `sh: dd: not found`, and what shells and `time` print of a command that has failed.
     fn failure(&self, text: &str) -> Option<Line> {
         let begins = |begin: &&str| self.dd.command.is_some() && text.starts_with(*begin);
-        if ["^C", "Command exited with", "Command terminated by"].iter().any(|begin| begins(begin)) {
+        if ["^C", "Command exited with", "Command terminated by"].iter().any(begins) {
             return Some(Line::Failed(text.replace("^C", "interrupted by ^C ").trim().to_owned()));
         }
         let (program, message) = text.split_once("dd: ")?;
