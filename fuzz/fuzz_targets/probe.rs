@@ -12,10 +12,10 @@ fuzz_target!(|text: &str| {
         conclude(&samples);
     }
     if let Some(log) = Log::parse(text) {
-        log.conclude();
+        let _ = log.conclude();
     }
     if let Some(log) = fio::Log::parse(text) {
-        log.conclude();
+        let _ = log.conclude();
     }
     for kind in [CardType::Sd, CardType::Mmc] {
         let _ = Identification::parse(text, kind);

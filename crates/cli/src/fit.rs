@@ -21,7 +21,7 @@ const LISTED: usize = 10;
   output of flash_speed or of the kernel's mtd_speedtest, with or without dmesg's time stamps
   lines of dd (`16777216 bytes (16.0MB) copied, 2.71 seconds`), with the command or the records above them
   `real 0m 1.86s` of a shell's time, with the command line of dd above it (`# time dd if=/dev/mtd4 of=/dev/null bs=10M count=1`)
-  lines of U-Boot: what `time sf read`, `time nand read` and `sf update` print
+  lines of U-Boot: what `time sf read`, `time nand read`, `time mtd read` and `sf update` print
   lines of your own: `page read 227 us`, `eraseblock write 3.4 MiB/s`
   `set bus.mode=1-1-1`: the conditions of what follows; `blocks 16`: eraseblocks that flash_speed moved
 

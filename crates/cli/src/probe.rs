@@ -274,11 +274,16 @@ fn from_file(file: &Path) -> Result<Measured, Failure> {
     let what = "name a file that --raw has written, a log of flashbench, or a result of fio";
     let text = read_text(file, SAMPLES_MAX, what)?;
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
-    let of_fio = || fio::Log::parse(text).map(|log| Measured::of_log("fio", log.conclude()));
-    let of_flashbench =
-        || flashbench::Log::parse(text).map(|log| Measured::of_log("flashbench", log.conclude()));
-    if let Some(measured) = of_fio().or_else(of_flashbench) {
-        return Ok(measured);
+    let several = |error| {
+        Failure::new(
+            format!("{}: {error}", file.display()),
+            "give one log at a time: a file for each device, and `floatgate probe --from FILE` once for each",
+        )
+    };
+    let of_fio = || fio::Log::parse(text).map(|log| ("fio", log.conclude()));
+    let of_flashbench = || flashbench::Log::parse(text).map(|log| ("flashbench", log.conclude()));
+    if let Some((tool, answers)) = of_fio().or_else(of_flashbench) {
+        return Ok(Measured::of_log(tool, answers.map_err(several)?));
     }
     if !text.starts_with(HEAD) {
         let why = "no samples, no log of flashbench, and no result of fio";

@@ -235,16 +235,34 @@ fn a_cost_that_a_line_states_is_held_there() {
 }
 
 #[test]
-fn figures_that_contradict_each_other_are_named() {
+fn figures_that_contradict_each_other_are_named_and_of_no_use() {
     let read = |kib_s: u32| format!("eraseblock read speed is {kib_s} KiB/s\n");
     let report = fitted("imx6-mx30lf2g18ac", &(read(18_550) + &read(9000)));
     assert!(
-        matches!(&report.remarks[..], [one] if one.starts_with("lines 1 and 2 ")),
+        !report.usable && matches!(&report.remarks[..], [one] if one.starts_with("lines 1 and 2 ")),
         "{:?}",
         report.remarks
     );
     let report = fitted("imx6-mx30lf2g18ac", &(read(18_550) + &read(18_550)));
     assert!(report.remarks.is_empty() && report.usable, "{:?}", report.remarks);
+}
+
+#[test]
+fn figures_that_the_chip_cannot_have_do_not_end_a_fit() {
+    let dd = |options: &str, bytes: u64| {
+        format!("dd if=/dev/mtd0 of=/dev/null {options}\n{bytes} bytes copied, 2.1 seconds, 3MB/s\n")
+    };
+    let text = dd("bs=1000", 1_000_000)
+        + &dd("", 1_048_576)
+        + &dd("bs=1M", 1 << 40)
+        + "128 page read 9 ms\npage read 200 us\n";
+    let report = fitted("imx6-mx30lf2g18ac", &text);
+    let refused: Vec<usize> = report.unknown.iter().map(|unknown| unknown.line).collect();
+    assert_eq!((report.rows.len(), refused), (1, vec![2, 4, 6, 7]), "{:?}", report.unknown);
+    let whys: String = report.unknown.iter().map(|unknown| unknown.why.clone() + "\n").collect();
+    for why in ["1000 bytes", "512 bytes", "1099511627776 bytes"] {
+        assert!(whys.contains(why), "{whys}");
+    }
 }
 
 #[test]

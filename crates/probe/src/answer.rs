@@ -60,12 +60,23 @@ impl Answer {
         Self { value: None, unit, confidence: rounded(confidence), alternatives: Vec::new(), reason }
     }
 
-    /// With alternatives, those that are hardly possible left out.
+    /// With alternatives, those that are hardly possible left out. All probabilities of an answer together are 1 at most: where these would be more, they
+    /// get less, in proportion.
     pub(crate) fn or(mut self, alternatives: impl IntoIterator<Item = (u64, f64)>) -> Self {
-        let possible = alternatives.into_iter().filter(|(_, confidence)| *confidence >= 0.01);
-        let alternative =
-            |(value, confidence)| Alternative { value: Value::Count(value), confidence: rounded(confidence) };
-        self.alternatives.extend(possible.map(alternative));
+        let possible: Vec<(u64, f64)> =
+            alternatives.into_iter().filter(|(_, confidence)| *confidence >= 0.01).collect();
+        let known = |answer: &Self| answer.alternatives.iter().map(|other| other.confidence).sum::<f64>();
+        let room = (1.0 - self.confidence - known(&self)).max(0.0);
+        let sum: f64 = possible.iter().map(|(_, confidence)| rounded(*confidence)).sum();
+        let share = |confidence: f64| match sum > room + 1e-9 {
+            // Rounded down, so that the sum stays below.
+            true => (confidence * room / sum * 100.0).floor() / 100.0,
+            false => rounded(confidence),
+        };
+        let others = possible.into_iter().map(|(value, confidence)| (value, share(confidence)));
+        let others = others.filter(|(_, confidence)| *confidence >= 0.01);
+        self.alternatives
+            .extend(others.map(|(value, confidence)| Alternative { value: Value::Count(value), confidence }));
         self
     }
 
@@ -195,5 +206,26 @@ pub fn size(bytes: u64) -> String {
         n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
         n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
         n => format!("{n} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_of_an_answer_are_1_at_most() {
+        let sum = |answer: &Answer| {
+            answer.confidence + answer.alternatives.iter().map(|other| other.confidence).sum::<f64>()
+        };
+        for (own, others) in
+            [(0.42, vec![0.58, 0.42]), (0.335, vec![0.665]), (0.9, vec![0.9, 0.9]), (0.0, vec![0.99; 9])]
+        {
+            let others = (1..).zip(others);
+            let answer = Answer::unknown("B", own, "").or(others.clone()).or(others);
+            assert!(!answer.alternatives.is_empty() && sum(&answer) < 1.0 + 1e-9, "{answer:?}");
+        }
+        let answer = Answer::unknown("B", 0.2, "").or([(1, 0.5), (2, 0.3)]);
+        assert!((sum(&answer) - 1.0).abs() < 1e-9 && answer.alternatives.len() == 2, "{answer:?}");
     }
 }

@@ -5,7 +5,9 @@
 
 use crate::analysis::{tenths, us};
 use crate::answer::{Answer, Answers, Value, size};
+use crate::flashbench::SeveralDevices;
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 /// Requests of one direction in a job.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +32,8 @@ struct Side {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     sides: Vec<Side>,
+    /// Devices that jobs name.
+    devices: BTreeSet<String>,
 }
 
 /// Block size where a job states none, B (fio's default).
@@ -58,7 +62,11 @@ impl Log {
                 .into_iter()
                 .filter_map(|(name, is_write)| Side::parse(job, &job[name], global, is_write))
         });
-        let mut log = Self { sides: Vec::new() };
+        let name = |job: &Json| {
+            let own = job["job options"]["filename"].as_str().or_else(|| global["filename"].as_str());
+            own.filter(|name| name.starts_with("/dev/")).map(str::to_owned)
+        };
+        let mut log = Self { sides: Vec::new(), devices: jobs.iter().filter_map(name).collect() };
         sides.for_each(|side| log.add(side));
         Some(log)
     }
@@ -81,15 +89,19 @@ impl Log {
     }
 
     /// Answers what the jobs show.
-    pub fn conclude(&self) -> Answers {
-        Answers {
+    ///
+    /// # Errors
+    /// The jobs are those of several devices.
+    pub fn conclude(&self) -> Result<Answers, SeveralDevices> {
+        SeveralDevices::refuse(&self.devices)?;
+        Ok(Answers {
             read_speed: self.speed("read", "reads in order"),
             write_speed: self.speed("write", "writes in order"),
             steady_state: self.steady_state(),
             read_latency: self.read_latency(),
             write_latency_max: self.write_latency_max(),
             ..Answers::unknown("not in a result of fio")
-        }
+        })
     }
 
     fn of<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Side> {
@@ -258,7 +270,7 @@ mod tests {
 
     #[test]
     fn speeds_and_latencies_are_answers_with_a_reason() {
-        let answers = Log::parse(&result()).unwrap().conclude();
+        let answers = Log::parse(&result()).unwrap().conclude().unwrap();
         let value = |answer: &Answer| match answer.value {
             Some(Value::Measure(value)) => value,
             other => panic!("{other:?}"),
@@ -276,8 +288,10 @@ mod tests {
 
     #[test]
     fn without_direct_io_nothing_is_sure() {
-        let cached =
-            Log::parse(&result().replace("\"direct\": \"1\"", "\"direct\": \"0\"")).unwrap().conclude();
+        let cached = Log::parse(&result().replace("\"direct\": \"1\"", "\"direct\": \"0\""))
+            .unwrap()
+            .conclude()
+            .unwrap();
         let stated = cached.all().into_iter().filter(|(_, answer)| answer.value.is_some());
         assert_eq!(stated.map(|(_, answer)| answer.confidence).collect::<Vec<_>>(), [CACHED; 5]);
         assert!(cached.read_speed.reason.contains("memory of the host"), "{}", cached.read_speed.reason);
@@ -286,9 +300,10 @@ mod tests {
     #[test]
     fn processes_of_a_job_are_one_and_mixed_jobs_have_no_speed() {
         let twice = result().replace("\"sw small\"", "\"sw\"").replace("\"bs\": \"4k\"}", "\"bs\": \"1m\"}");
-        let answers = Log::parse(&twice).unwrap().conclude();
+        let answers = Log::parse(&twice).unwrap().conclude().unwrap();
         assert_eq!(answers.write_speed.value, Some(Value::Measure(110.8)), "{:?}", answers.write_speed);
-        let mixed = Log::parse(&result().replace("\"rw\": \"write\"", "\"rw\": \"rw\"")).unwrap().conclude();
+        let mixed =
+            Log::parse(&result().replace("\"rw\": \"write\"", "\"rw\": \"rw\"")).unwrap().conclude().unwrap();
         assert_eq!(mixed.write_speed.value, None);
         assert!(mixed.write_latency_max.value.is_some());
     }
@@ -296,7 +311,7 @@ mod tests {
     #[test]
     fn older_results_have_other_units() {
         let old = result().replace("_ns\"", "\"").replace("bw_bytes", "bw");
-        let answers = Log::parse(&old).unwrap().conclude();
+        let answers = Log::parse(&old).unwrap().conclude().unwrap();
         assert_eq!(answers.read_speed.value, Some(Value::Measure(tenths(90_123.0 * 1.024))));
         assert_eq!(answers.read_latency.value, Some(Value::Measure(390_000.0)));
     }
@@ -342,7 +357,7 @@ mod tests {
             ("\"jobname\"", "\"other\""),
             ("{\"min\"", "{\"max\": -3, \"min\""),
         ] {
-            let answers = Log::parse(&good.replace(from, to)).unwrap().conclude();
+            let answers = Log::parse(&good.replace(from, to)).unwrap().conclude().unwrap();
             assert!(answers.all().iter().all(|(_, answer)| (0.0..1.0).contains(&answer.confidence)));
         }
     }

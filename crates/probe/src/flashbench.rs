@@ -6,11 +6,11 @@
 //! failed has headings without rows. Only means are there, so that no answer is as sure as one from samples.
 
 use crate::analysis::borders::AU_MIN;
-use crate::analysis::period::{Fit, Point, candidates, fit_usual, prior};
+use crate::analysis::period::{Fit, GROUP_MIN, Point, candidates, fit_usual, prior};
 use crate::analysis::us;
 use crate::answer::{Answer, Answers, Value, size};
 use crate::stats::{median, quantile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,9 +19,23 @@ pub struct Log {
     borders: Vec<(u64, f64, f64)>,
     /// Tables of the first erase blocks: size of a write, and the speed of each block, B/s.
     fat: Vec<Vec<(u64, Vec<f64>)>>,
+    /// Devices that command lines name.
+    devices: BTreeSet<String>,
     /// Speeds in B/s by number of erase blocks and size of a write, in order and in random order.
     linear: BTreeMap<u64, BTreeMap<u64, f64>>,
     random: BTreeMap<u64, BTreeMap<u64, f64>>,
+}
+
+/// Reason why nothing is concluded from a log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tables of several devices: {}", .0.join(", "))]
+pub struct SeveralDevices(pub Vec<String>);
+
+impl SeveralDevices {
+    /// Refuses a log that names more than one device.
+    pub(crate) fn refuse(devices: &BTreeSet<String>) -> Result<(), Self> {
+        if devices.len() > 1 { Err(Self(devices.iter().cloned().collect())) } else { Ok(()) }
+    }
 }
 
 /// Meaning of the rows below a heading.
@@ -46,13 +60,15 @@ impl Log {
                 continue;
             };
             table = next;
+            log.devices.extend(devices(line));
             if matches!(table, Table::Fat) {
                 log.fat.push(Vec::new());
             }
         }
         log.fat.retain(|table| !table.is_empty());
         // A card that fails leaves headings without rows.
-        (log != Self::default() || has_headings(text)).then_some(log)
+        let has_table = log != Self { devices: log.devices.clone(), ..Self::default() };
+        (has_table || has_headings(text)).then_some(log)
     }
 
     fn add(&mut self, line: &str, table: Table) {
@@ -84,9 +100,13 @@ impl Log {
     }
 
     /// Answers what the tables show.
-    pub fn conclude(&self) -> Answers {
+    ///
+    /// # Errors
+    /// The tables are those of several devices.
+    pub fn conclude(&self) -> Result<Answers, SeveralDevices> {
+        SeveralDevices::refuse(&self.devices)?;
         let erase_block = self.erase_block();
-        Answers {
+        Ok(Answers {
             page: self.page(erase_block.count()),
             open_aus_linear: open_aus(&self.linear, None),
             open_aus_random: open_aus(&self.random, self.linear.get(&1)),
@@ -95,24 +115,31 @@ impl Log {
             erase_block,
             write_speed: self.write_speed(),
             ..Answers::unknown("not in a log of flashbench")
-        }
+        })
     }
 
     /// Each alignment counts with the median of all tables, twice when there are several: they read the same positions again, so that what a position
     /// has of its own does not go away with more tables. Rows with a step may differ by `of_step` of it.
-    fn fit(&self, rows: std::ops::RangeInclusive<u64>, periods: &[u64], of_step: f64) -> Fit {
-        let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for (align, diff, _) in self.borders.iter().filter(|(align, ..)| rows.contains(align)) {
-            tries.entry(*align).or_default().push(*diff);
-        }
-        let row = |(align, diffs): (&u64, &mut Vec<f64>)| {
-            vec![Point { at: *align, value: median(diffs) }; diffs.len().min(2)]
-        };
-        let points: Vec<Point> = tries.iter_mut().flat_map(row).collect();
+    fn fit(&self, rows: &[Row], periods: &[u64], of_step: f64) -> Fit {
+        let points: Vec<Point> =
+            rows.iter().flat_map(|row| vec![row.point; row.tables.min(TABLES_MAX)]).collect();
         let usual_max = self.usual_max();
         let usual = |period| prior(period) * if period > usual_max { RARE } else { 1.0 };
         let step = quantile(points.iter().map(|point| point.value), STEPS);
         fit_usual(&points, periods, (FLOOR * self.base_ns()).max(of_step * step), |_| vec![0], usual)
+    }
+
+    /// Rows of these alignments.
+    fn rows(&self, aligns: std::ops::RangeInclusive<u64>) -> Vec<Row> {
+        let mut tries: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for (align, diff, _) in self.borders.iter().filter(|(align, ..)| aligns.contains(align)) {
+            tries.entry(*align).or_default().push(*diff);
+        }
+        let row = |(at, mut diffs): (u64, Vec<f64>)| Row {
+            point: Point { at, value: median(&mut diffs) },
+            tables: diffs.len(),
+        };
+        tries.into_iter().map(row).collect()
     }
 
     /// The largest erase block that is usual on a card of this size, B: the largest allocation unit that the SD specification has for it, once more as
@@ -132,15 +159,17 @@ impl Log {
         if self.borders.is_empty() {
             return Answer::unknown("B", 0.0, "the log has no alignment table");
         }
-        let fit = self.fit(BORDER_ROWS.0..=BORDER_ROWS.1, &candidates(AU_MIN, BORDER_ROWS.1 / 2), OF_STEP);
-        let Some((period, confidence)) = fit.best() else {
-            let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
-            return Answer::unknown("B", fit.nothing.min(0.9), reason);
-        };
+        let rows = self.rows(BORDER_ROWS.0..=BORDER_ROWS.1);
+        let periods = candidates(AU_MIN, BORDER_ROWS.1 / 2);
+        if let Some(answer) = step(&rows, FLOOR * self.base_ns()) {
+            return answer;
+        }
+        let fit = self.fit(&rows, &periods, OF_STEP);
+        let Some((period, confidence)) = fit.best() else { return invisible(&rows, &periods, &fit) };
         let has_rival = fit.periods.get(1).is_some_and(|other| other.1 > confidence / 3.0);
         if has_rival && fit.step < CLEAR_STEP * fit.sigma {
             let reason = "a step of the size of the noise: several erase blocks explain the table";
-            return Answer::unknown("B", 1.0 - confidence, reason).or(fit.periods.iter().copied());
+            return Answer::unknown("B", fit.nothing, reason).or(fit.periods.iter().copied());
         }
         let reason = format!(
             "reads across borders of {} and more take {} longer than across smaller ones; a block of 3 or 5 times a power of two \
@@ -159,13 +188,11 @@ impl Log {
     fn page(&self, erase_block: Option<u64>) -> Answer {
         let most = erase_block.map_or(PAGE_MAX, |block| (block / 8).min(PAGE_MAX));
         let periods: Vec<u64> = (11..18).map(|bits| 1 << bits).filter(|period| *period <= most).collect();
-        let fit = self.fit(1024..=most, &periods, 0.0);
+        let rows = self.rows(1024..=most);
+        let fit = self.fit(&rows, &periods, 0.0);
         match fit.best() {
             None if self.borders.is_empty() => Answer::unknown("B", 0.0, "the log has no alignment table"),
-            None => {
-                let reason = format!("not visible in reads; any effect is below {}", us(fit.bound));
-                Answer::unknown("B", fit.nothing.min(0.9), reason)
-            }
+            None => invisible(&rows, &periods, &fit),
             Some((period, confidence)) => {
                 // Where a smaller alignment shows a part of the step, all of it shows from the next one on.
                 let larger = fit
@@ -238,6 +265,69 @@ impl Log {
     }
 }
 
+/// Row of the alignment tables: the median of all of them.
+struct Row {
+    point: Point,
+    tables: usize,
+}
+
+/// True when a fit tests a period: enough rows are multiples of it, and enough others are not.
+fn is_tested(rows: &[Row], period: u64) -> bool {
+    let count = |wanted: bool| {
+        let of = rows.iter().filter(|row| row.point.at.is_multiple_of(period) == wanted);
+        of.map(|row| row.tables.min(TABLES_MAX)).sum::<usize>()
+    };
+    count(true).min(count(false)) >= GROUP_MIN
+}
+
+/// The answer of rows that show no period. Periods that too few rows test may be there all the same.
+fn invisible(rows: &[Row], periods: &[u64], fit: &Fit) -> Answer {
+    let usual = || periods.iter().copied().filter(|period| period.is_power_of_two());
+    let tested = usual().filter(|&period| is_tested(rows, period)).count();
+    if tested == 0 {
+        let rows = rows.len();
+        return Answer::unknown("B", 0.0, format!("too few rows: {rows} of alignments that tell it"));
+    }
+    let most = rows.iter().map(|row| row.point.value).fold(fit.bound, f64::max);
+    let reason = format!("not visible in reads; any effect is below {}", us(most));
+    let confidence = fit.nothing.min(0.9) * tested as f64 / usual().count() as f64;
+    Answer::unknown("B", confidence, reason)
+}
+
+/// The erase block of rows that are too few for a fit: they fall into two groups that are much further apart than the rows of each, which are two at
+/// least. Of a whole table, the uppermost rows wrap around the end of the device, and are no such group.
+fn step(rows: &[Row], floor: f64) -> Option<Answer> {
+    let values = |rows: &[Row]| rows.iter().map(|row| row.point.value).collect::<Vec<f64>>();
+    let range = |values: &[f64]| {
+        let (least, most) =
+            (values.iter().copied().reduce(f64::min)?, values.iter().copied().reduce(f64::max)?);
+        Some((least, most))
+    };
+    let split = |at: usize| {
+        let (below, above) = rows.split_at_checked(at).filter(|_| at >= 2 && rows.len() - at >= 2)?;
+        let ((low, low_end), (high, high_end)) = (range(&values(below))?, range(&values(above))?);
+        let spread = (low_end - low).max(high_end - high).max(floor);
+        let (gap, period) = (high - low_end, above.first()?.point.at);
+        let is_clear = gap > CLEAR_STEP * spread && period >= AU_MIN;
+        (is_clear && !is_tested(rows, period)).then_some((period, gap))
+    };
+    let (period, gap) =
+        (2..rows.len().min(TABLE_ROWS)).find_map(split).filter(|_| rows.len() < TABLE_ROWS)?;
+    let reason = format!(
+        "reads across borders of {} and more take {} longer than across smaller ones, in only {} rows",
+        size(period),
+        us(gap),
+        rows.len()
+    );
+    Some(Answer::found(Value::Count(period), "B", FEW_ROWS, reason))
+}
+
+/// Rows of a table from which a fit tests most periods.
+const TABLE_ROWS: usize = 8;
+/// Tables of a row that count.
+const TABLES_MAX: usize = 2;
+/// Confidence in an erase block that few rows show.
+const FEW_ROWS: f64 = 0.4;
 /// Least deviation of a row, as a share of a read's time: means over seven positions in logs of real cards differ by about that much.
 const FLOOR: f64 = 0.012;
 /// Least deviation of a row for the erase block, as a share of the step, as some of its positions wrap around; and share of the rows below the one that
@@ -421,6 +511,14 @@ fn command(line: &str) -> Option<Table> {
     })
 }
 
+/// Devices that a command line of flashbench names.
+fn devices(line: &str) -> impl Iterator<Item = String> {
+    let words = line.split_whitespace().map(|word| word.trim_matches(['"', '\'', ';', ')', '`']));
+    let is_device = |word: &&str| word.starts_with("/dev/") && !["/dev/null", "/dev/stdout"].contains(word);
+    let words = words.filter(is_device).filter(|_| command(line).is_some());
+    words.map(str::to_owned)
+}
+
 /// Short options without values in a word as `-Or`; what follows one with a value is that value.
 fn short_flags(word: &str) -> &str {
     let flags = word.strip_prefix('-').unwrap_or_default();
@@ -534,7 +632,7 @@ mod tests {
                 log +=
                     &table(&format!("./flashbench -Or --open-au-nr {aus} -b 16384 /dev/sdb"), &slow(factor));
             }
-            Log::parse(&log).unwrap().conclude().open_aus_random
+            Log::parse(&log).unwrap().conclude().unwrap().open_aus_random
         });
         assert!(logs.iter().all(|answer| answer.count() == Some(4)), "{logs:?}");
     }
@@ -548,7 +646,7 @@ mod tests {
                 log +=
                     &table(&format!("sudo flashbench --open-au --random --open-au-nr={aus} /dev/sdb"), &rows);
             }
-            Log::parse(&log).unwrap().conclude().open_aus_random
+            Log::parse(&log).unwrap().conclude().unwrap().open_aus_random
         };
         let closing: fn(f64) -> f64 = |ms| ms + 200.0;
         let factor: fn(f64) -> f64 = |ms| 4.0 * ms;
@@ -565,15 +663,15 @@ mod tests {
     fn tables_behind_command_lines_are_read() {
         let log = [
             "$ sudo ./flashbench -a /dev/sdb -b 1024\nalign 8388608\tpre 500\u{b5}s\ton 700\u{b5}s\tpost 500\u{b5}s\n".to_owned(),
-            table("./flashbench --open-au --erasesize=$[4*1024*1024] /dev/mmcblk1 --open-au-nr=1", &IN_ORDER),
-            table("flashbench /dev/mmcblk1 --open-au \\\n  --open-au-nr=2", &IN_ORDER),
+            table("./flashbench --open-au --erasesize=$[4*1024*1024] /dev/sdb --open-au-nr=1", &IN_ORDER),
+            table("flashbench /dev/sdb --open-au \\\n  --open-au-nr=2", &IN_ORDER),
             // Somebody has interrupted it, and its short writes are missing.
-            table("flashbench -O --open-au-nr=3 /dev/mmcblk1", &[(1024, 200.0), (512, 190.0)]) + "^C\n",
-            "# flashbench -f --fat-nr=3 /dev/mmcblk1\n1MiB 4M/s 12M/s 4M/s\n64KiB 4M/s 12M/s 4M/s\n".to_owned(),
+            table("flashbench -O --open-au-nr=3 /dev/sdb", &[(1024, 200.0), (512, 190.0)]) + "^C\n",
+            "# flashbench -f --fat-nr=3 /dev/sdb\n1MiB 4M/s 12M/s 4M/s\n64KiB 4M/s 12M/s 4M/s\n".to_owned(),
         ];
         let log = Log::parse(&log.concat()).unwrap();
         assert_eq!((log.borders.len(), log.linear.len(), log.random.len(), log.fat.len()), (1, 3, 0, 1));
-        assert_eq!(log.conclude().open_aus_linear.count(), Some(2));
+        assert_eq!(log.conclude().unwrap().open_aus_linear.count(), Some(2));
         for (line, expected) in [
             ("# flashbench --open-au /dev/sdb", "Linear(2)"),
             ("# flashbench -rO --open-au-nr=7 /dev/sdb", "Random(7)"),
@@ -588,7 +686,7 @@ mod tests {
 
     #[test]
     fn a_log_gets_a_conclusion() {
-        let answers = Log::parse(&log()).unwrap().conclude();
+        let answers = Log::parse(&log()).unwrap().conclude().unwrap();
         assert_eq!(answers.erase_block.count(), Some(4 << 20), "{:?}", answers.erase_block);
         assert_eq!(answers.open_aus_linear.count(), Some(3), "{:?}", answers.open_aus_linear);
         assert_eq!(answers.open_aus_random.count(), Some(0), "{:?}", answers.open_aus_random);
@@ -614,7 +712,7 @@ mod tests {
         for line in 0..good.lines().count() {
             let cut: Vec<&str> =
                 good.lines().enumerate().filter(|(at, _)| *at != line).map(|(_, text)| text).collect();
-            let answers = Log::parse(&cut.join("\n")).unwrap().conclude();
+            let answers = Log::parse(&cut.join("\n")).unwrap().conclude().unwrap();
             assert!(answers.all().iter().all(|(_, answer)| (0.0..1.0).contains(&answer.confidence)));
         }
         for text in [
@@ -622,7 +720,47 @@ mod tests {
             "======= AU=1, random access =======\n1MiB 1M/s\n",
             "1MiB 1M/s 2M/s\n",
         ] {
-            Log::parse(text).unwrap().conclude();
+            Log::parse(text).unwrap().conclude().unwrap();
         }
+    }
+
+    /// Rows of an alignment table: MiB and us.
+    fn rows(rows: &[(u64, f64)]) -> String {
+        let row = |(mib, us): &(u64, f64)| {
+            format!("align {}\tpre 1000µs\ton {}µs\tpost 1000µs\tdiff {us}µs\n", mib << 20, 1000.0 + us)
+        };
+        rows.iter().map(row).collect()
+    }
+
+    #[test]
+    fn few_rows_tell_their_step_or_nothing() {
+        let block = |table: &[(u64, f64)]| Log::parse(&rows(table)).unwrap().conclude().unwrap().erase_block;
+        let five = block(&[(16, 171.0), (8, 178.0), (4, 169.0), (2, 37.7), (1, 39.1)]);
+        assert!(five.count() == Some(4 << 20) && five.confidence < 0.5, "{five:?}");
+        let six = block(&[(32, 174.0), (16, 171.0), (8, 178.0), (4, 169.0), (2, 37.7), (1, 39.1)]);
+        assert!(six.count() == Some(4 << 20) && six.confidence < 0.5, "{six:?}");
+        for few in [&[(16, 171.0)][..], &[(4, 169.0), (2, 37.7)], &[(4, 90.0), (2, 60.0), (1, 30.0)]] {
+            let few = block(few);
+            assert!(few.value.is_none() && few.confidence < 0.01, "{few:?}");
+            assert!(few.reason.starts_with("too few rows"), "{few:?}");
+        }
+        // Most rows are as fast as each other, and one is not.
+        let odd: Vec<(u64, f64)> =
+            (0..7).map(|bits| (1 << bits, if bits == 3 { 400.0 } else { 30.0 })).collect();
+        let odd = block(&odd);
+        assert!(odd.value.is_none() && odd.reason.ends_with("below 400 us"), "{odd:?}");
+    }
+
+    #[test]
+    fn tables_of_two_devices_are_refused_with_both_names() {
+        let table = rows(&[(16, 171.0), (8, 178.0), (4, 169.0), (2, 37.7), (1, 39.1)]);
+        let log = |devices: [&str; 2]| {
+            let log: String =
+                devices.iter().map(|device| format!("# flashbench -a {device}\n{table}")).collect();
+            Log::parse(&log).unwrap().conclude()
+        };
+        assert!(log(["/dev/sdb", "/dev/sdb"]).is_ok());
+        let refused = log(["/dev/sdb", "/dev/mmcblk0"]).unwrap_err();
+        assert_eq!(refused.to_string(), "tables of several devices: /dev/mmcblk0, /dev/sdb");
     }
 }

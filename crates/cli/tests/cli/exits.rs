@@ -247,6 +247,26 @@ fn figures_that_no_cost_explains_make_no_setup() {
 }
 
 #[test]
+fn figures_that_contradict_each_other_make_no_setup() {
+    let folder = fresh("fit-contradiction");
+    let figures = "page read speed is 15600 KiB/s\npage read speed is 7800 KiB/s\n";
+    std::fs::write(folder.join("two.txt"), figures).unwrap();
+    let shown = run_in(&folder, ["fit", "imx6-mx30lf2g18ac", "two.txt"]);
+    assert!(shown.code == Some(1) && shown.out.contains("lines 1 and 2"), "{} {}", shown.out, shown.err);
+    let refused = run_in(&folder, ["fit", "imx6-mx30lf2g18ac", "two.txt", "-o", "two.toml"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert!(refused.err.contains("two.toml: not written") && !folder.join("two.toml").exists());
+}
+
+#[test]
+fn a_setup_in_this_folder_is_named_with_its_path() {
+    let folder = fresh("setup-here");
+    std::fs::write(folder.join("myboard.cfg"), "base = \"imx6-mx30lf2g18ac\"\n").unwrap();
+    let refused = run_in(&folder, ["speed", "myboard.cfg"]);
+    assert!(refused.code == Some(2) && refused.err.contains("here: ./myboard.cfg"), "{}", refused.err);
+}
+
+#[test]
 fn figures_come_from_standard_input() {
     let mut command = floatgate();
     let command = command.args(["fit", "imx6-mx30lf2g18ac", "-"]).stdin(Stdio::piped());

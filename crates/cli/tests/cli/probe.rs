@@ -166,6 +166,15 @@ fn a_log_of_flashbench_gets_a_conclusion() {
     assert_eq!(report["answers"]["erase_block"]["value"], 4 << 20);
     assert_eq!(report["answers"]["capacity"]["value"], Value::Null);
     assert!(probe(&folder, &["--from", "log"]).out.starts_with("log: log of flashbench\n"));
+    let two = ["sdb", "mmcblk0"].map(|device| format!("# flashbench -a /dev/{device}\n{}", row(22)));
+    std::fs::write(folder.join("two"), two.concat()).unwrap();
+    let refused = probe(&folder, &["--from", "two"]);
+    assert_eq!(refused.code, Some(2), "{}", refused.out);
+    assert!(
+        refused.err.contains("/dev/mmcblk0, /dev/sdb") && refused.err.contains("one log at a time"),
+        "{}",
+        refused.err
+    );
 }
 
 /// Times of a file are not those of a card: it has all answers, without values. Its contents are tested all the same.

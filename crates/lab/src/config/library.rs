@@ -194,7 +194,7 @@ impl Library {
     ) -> Result<Text, ConfigError> {
         let name = name.as_ref();
         let outcome = match name.to_str() {
-            Some(name) if !is_path(name) => self.find(kind, name),
+            Some(name) if !is_path(name) => self.find(kind, name, by),
             _ => Source::read(&self.locate(name, by)).map(Text::new),
         };
         outcome.map_err(|error| match by {
@@ -210,12 +210,12 @@ impl Library {
         }
     }
 
-    fn find(&self, kind: Kind, name: &str) -> Result<Text, ConfigError> {
+    fn find(&self, kind: Kind, name: &str, by: Option<&Origin>) -> Result<Text, ConfigError> {
         let text = self.texts.get(&(kind, name.to_lowercase()));
-        text.cloned().ok_or_else(|| self.unknown(kind, name))
+        text.cloned().ok_or_else(|| self.unknown(kind, name, by))
     }
 
-    fn unknown(&self, kind: Kind, name: &str) -> ConfigError {
+    fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
         let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
         let all = match kind {
             Kind::Setup => "`floatgate setups` lists all; a file of your own is named by its path".to_owned(),
@@ -226,6 +226,12 @@ impl Library {
                 format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
             }
         };
+        // A file's name alone, without a slash, is taken as the name of something built in.
+        let here = Path::new("./").join(name);
+        let is_plain = !name.is_empty() && Path::new(name).components().count() == 1 && name != "..";
+        if is_plain && self.locate(&here, by).is_file() {
+            return error.help(format!("a file of that name is here: {}", here.display()));
+        }
         let near = nearest(name, self.names(kind), 3);
         let other =
             Kind::ALL.into_iter().find(|&other| self.texts.contains_key(&(other, name.to_lowercase())));
@@ -247,4 +253,20 @@ fn named(kind: Kind, name: &str, text: &str) -> ((Kind, String), Text) {
 /// True when a name means a file. One that is not UTF-8 always does.
 fn is_path(name: &str) -> bool {
     name.contains(['/', '\\']) || name.ends_with(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_a_slash_is_named_with_its_path() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/config");
+        let library = Library::built_in().in_folder(Path::new(folder));
+        let refused = |name: &str| library.setup(name).unwrap_err().one_line();
+        let here = refused("unknown-base.txt");
+        assert!(here.contains("a file of that name is here: ./unknown-base.txt"), "{here}");
+        let none = refused("no-such-file.txt");
+        assert!(none.contains("no setup is called") && !none.contains("is here"), "{none}");
+    }
 }

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::progress::{Listener, Progress};
 use crate::speed_run;
 use least_squares::{Bounds, Effort, minimise, squares};
-use model::Model;
+use model::{Contradiction, Model};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -124,7 +124,8 @@ pub struct FitReport {
     pub predictions: Vec<Prediction>,
     /// Figures that contradict each other, and reservations about single ones, with their lines.
     pub remarks: Vec<String>,
-    /// False when the costs explain nothing: a figure is farther than a factor of two away, or each cost is at an end of what is tried.
+    /// False when the costs explain nothing: a figure is farther than a factor of two away, each cost is at an end of what is tried, or figures contradict
+    /// each other.
     pub usable: bool,
 }
 
@@ -150,6 +151,12 @@ pub fn fit(
     }
     let parameters = parameters::of(&config, free)?;
     let model = Model::new(library, setup, sets, &results.blocks, parameters)?;
+    let mut unknown = [results.unknown.as_slice(), &model.refused].concat();
+    unknown.sort_by_key(|unknown| unknown.line);
+    let understood = results.understood.saturating_sub(model.refused.len());
+    if model.is_empty() {
+        return Err(no_figure(&unknown));
+    }
     let start = model.start();
     let before = model.times(&start)?;
     let (model, before) = model.without_idle(before)?;
@@ -193,8 +200,8 @@ pub fn fit(
         intervals::of(&model, &keep, (&best, &times), &fits, &|ends| done(ends * END_STEPS));
     Ok(FitReport {
         title: speed_run::title(&config),
-        understood: results.understood,
-        unknown: results.unknown.clone(),
+        understood,
+        unknown,
         parameters,
         rows,
         worst,
@@ -204,7 +211,8 @@ pub fn fit(
         unexplained,
         predictions: model.predictions(&ends),
         remarks,
-        usable: is_usable(&model, &best, &start, worst),
+        usable: !contradictions.iter().any(Contradiction::is_fatal)
+            && is_usable(&model, &best, &start, worst),
     })
 }
 
@@ -222,10 +230,21 @@ fn is_usable(model: &Model<'_>, best: &[f64], stated: &[f64], worst: f64) -> boo
     is_near && (best.is_empty() || !costs.zip(&model.bounds()).all(is_moved_to_end))
 }
 
-fn contradiction(((first, second), apart): &((usize, usize), f64)) -> String {
+/// Two runs of one board differ by some percent.
+const RUNS_APART: f64 = 0.1;
+
+impl Contradiction {
+    /// True when the figures are of no one board.
+    fn is_fatal(&self) -> bool {
+        self.is_fitted && self.apart > RUNS_APART
+    }
+}
+
+fn contradiction(found: &Contradiction) -> String {
+    let (first, second) = found.lines;
     format!(
         "lines {first} and {second} are the same test under the same settings, and their times are {:.1} % apart beyond the rounding: the fit is between them",
-        apart * 100.0
+        found.apart * 100.0
     )
 }
 
@@ -319,4 +338,51 @@ pub fn to_toml(report: &FitReport, base: &str, sets: &[Override]) -> String {
 /// A number with four digits that mean something.
 fn tidy(value: f64) -> String {
     if value.abs() >= 1000.0 { format!("{value:.0}") } else { format!("{value:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_one_test_and_condition_contradict_each_other() {
+        let library = Library::built_in();
+        let setup = library.setup("imx6-mx30lf2g18ac").unwrap();
+        let contradictions = |text: &str| {
+            let blocks = parse(text.as_bytes()).blocks;
+            let model = Model::new(&library, &setup, &[], &blocks, Vec::new()).unwrap();
+            let found = model.contradictions();
+            (found.len(), found.iter().any(Contradiction::is_fatal))
+        };
+        let page = |kib_s: u32| format!("page read speed is {kib_s} KiB/s\n");
+        let erase = |ms: u32| format!("erase {ms} ms\n");
+        let dd = |unit: &str, ms: u32| {
+            format!("dd if=/dev/mtd0 of=/dev/null bs={unit}\n10485760 bytes copied, 0.{ms} s, 5 MB/s\n")
+        };
+        for (text, expected) in [
+            (page(15_600) + &page(7800), (1, true)),
+            (page(15_600) + &page(15_000), (1, false)),
+            (page(15_600) + &page(13_900), (1, true)),
+            (page(15_600) + &page(15_600), (0, false)),
+            // The second figure has a coarse resolution, which agrees with both others.
+            (page(15_600) + "page read 0.1 ms\n" + &page(13_000), (1, true)),
+            // Other settings may well be slower.
+            (page(15_600) + "set bus.no_ready_pin=true\n" + &page(15_000), (0, false)),
+            (
+                "set bus.no_ready_pin=true\n".to_owned()
+                    + &page(15_600)
+                    + "set bus.no_ready_pin=true\n"
+                    + &page(13_000),
+                (1, true),
+            ),
+            // The chip decides erases, and no cost.
+            (page(15_600) + &erase(2) + &erase(5), (1, false)),
+            // Longer calls cost a little less, which the model leaves out.
+            (dd("1M", 620) + &dd("10M", 600), (1, false)),
+            (dd("1M", 620) + &dd("10M", 400), (1, true)),
+            (dd("1M", 620) + &dd("1M", 600), (1, false)),
+        ] {
+            assert_eq!(contradictions(&text), expected, "{text}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::least_squares::Bounds;
 use super::parameters::{self, Parameter};
-use super::{Block, Figure, FittedRow, Measure, Measurement, Prediction};
+use super::{Block, Figure, FittedRow, Measure, Measurement, Prediction, Unknown};
 use crate::config::{Config, Library, Override, Prepared, Setup};
 use crate::error::Error;
 use crate::rig::{self, RigOptions};
@@ -64,6 +64,18 @@ pub(super) struct Model<'l> {
     pub(super) parameters: Vec<Parameter>,
     /// What was simulated: searches come back to the places where others began or ended.
     known: Mutex<BTreeMap<Simulation, Vec<(Test, f64)>>>,
+    /// Figures that the device cannot have.
+    pub(super) refused: Vec<Unknown>,
+}
+
+/// Two figures of the same test under the same conditions, whose times are further apart than rounding and the model's error allow.
+pub(super) struct Contradiction {
+    /// Their lines.
+    pub(super) lines: (usize, usize),
+    /// The longer time over the shorter one beyond the tools' rounding, minus 1.
+    pub(super) apart: f64,
+    /// True of figures that decide costs.
+    pub(super) is_fitted: bool,
 }
 
 /// Costs as the setup takes them; names of the tests, and what the condition sets.
@@ -80,8 +92,8 @@ impl<'l> Model<'l> {
         blocks: &[Block],
         parameters: Vec<Parameter>,
     ) -> Result<Self, Error> {
-        let known = Mutex::default();
-        let mut model = Self { library, conditions: Vec::new(), targets: Vec::new(), parameters, known };
+        let (known, conditions, targets, refused) = (Mutex::default(), Vec::new(), Vec::new(), Vec::new());
+        let mut model = Self { library, conditions, targets, parameters, known, refused };
         for block in blocks {
             let own = Override::parse_all(&block.set)?;
             let all: Vec<Override> = sets.iter().chain(&own).cloned().collect();
@@ -98,15 +110,30 @@ impl<'l> Model<'l> {
                 rig::wire(library, &config, options(&config)).map_err(|e| Error::from(e).within(place()))?;
             let geometry = rig.device.geometry().clone();
             let kib = kib(block, &geometry);
+            let known = model.targets.len();
             for measurement in &block.figures {
                 let (condition, measurement) = (model.conditions.len(), measurement.clone());
-                let tests = tests(&measurement, &geometry)?;
-                let interval = interval(&measurement, &tests, kib, &geometry);
-                model.targets.push(Target { condition, measurement, tests, interval });
+                match tests(&measurement, &geometry) {
+                    Ok(tests) => {
+                        let interval = interval(&measurement, &tests, kib, &geometry);
+                        model.targets.push(Target { condition, measurement, tests, interval });
+                    }
+                    Err(why) => {
+                        let (line, text) = (measurement.line, measurement.text);
+                        model.refused.push(Unknown { line, text, why });
+                    }
+                }
             }
-            model.conditions.push(condition);
+            if model.targets.len() > known {
+                model.conditions.push(condition);
+            }
         }
         Ok(model)
+    }
+
+    /// True when the device can have none of the figures.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.targets.is_empty()
     }
 
     /// The costs that the setup states, in their scales.
@@ -270,18 +297,21 @@ impl<'l> Model<'l> {
         }
     }
 
-    /// Pairs of lines that measure the same under the same conditions, and the longer time over the shorter one beyond the tools' rounding, minus 1, where the
-    /// model's error does not explain it.
-    pub(super) fn contradictions(&self) -> Vec<((usize, usize), f64)> {
-        let lines = |a: usize, b: usize| {
-            Some((self.targets.get(a)?.measurement.line, self.targets.get(b)?.measurement.line))
-        };
-        let apart = |a: usize, b: usize| {
+    /// Figures that contradict one above, each with the first such one.
+    pub(super) fn contradictions(&self) -> Vec<Contradiction> {
+        let fitted = self.fitted();
+        let pair = |a: usize, b: usize| {
             let ((a_low, a_high), (b_low, b_high)) = (self.interval(a)?, self.interval(b)?);
             let apart = (a_low / b_high).max(b_low / a_high) - 1.0;
-            Some((lines(a, b)?, apart)).filter(|_| apart > 2.0 * MODEL)
+            let (first, second) = (&self.targets.get(a)?.measurement, &self.targets.get(b)?.measurement);
+            let found = Contradiction {
+                lines: (first.line, second.line),
+                apart,
+                is_fitted: fitted.contains(&a),
+            };
+            Some(found).filter(|_| apart > 2.0 * MODEL)
         };
-        let first = |b: usize| (0..b).find(|&a| self.is_same(a, b)).and_then(|a| apart(a, b));
+        let first = |b: usize| (0..b).filter(|&a| self.is_same(a, b)).find_map(|a| pair(a, b));
         (0..self.targets.len()).filter_map(first).collect()
     }
 
@@ -348,16 +378,14 @@ fn name(target: &Target) -> String {
     }
 }
 
-/// The tests of a measure on a device.
-fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, Error> {
+/// The tests of a measure on a device; or why the device has none.
+fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, String> {
     let page = u64::from(speed::page_bytes(geometry));
     let block = u64::from(geometry.erase_bytes);
-    let line = measurement.line;
     let size = geometry.size_bytes;
     if let Some(bytes) = measurement.bytes.filter(|&bytes| bytes > size) {
-        return Err(Error::asked(
-            format!("line {line}: {bytes} bytes are more than the chip's {size}"),
-            "take the setup of the chip that was measured",
+        return Err(format!(
+            "{bytes} bytes are more than the chip's {size}: take the setup of the chip that was measured"
         ));
     }
     let pages = match measurement.measure {
@@ -365,31 +393,25 @@ fn tests(measurement: &Measurement, geometry: &Geometry) -> Result<Vec<Test>, Er
         _ => 0,
     };
     if u64::from(pages) * page > block {
-        return Err(Error::asked(
-            format!("line {line}: an eraseblock has {} pages", block / page),
-            "take the setup of the chip that was measured",
+        return Err(format!(
+            "an eraseblock has {} pages: take the setup of the chip that was measured",
+            block / page
         ));
     }
     let test = match measurement.measure {
         Measure::Test(Test::Erase(n)) if n > 1024 => {
-            return Err(Error::asked(format!("line {line}: {n} eraseblocks at once"), "give at most 1024"));
+            return Err(format!("{n} eraseblocks at once: give at most 1024"));
         }
-        Measure::Test(test) => return Ok(vec![test]),
+        Measure::Test(test) => test,
         Measure::Update => return Ok(vec![Test::Read(0), Test::Erase(1), Test::Write(0)]),
         Measure::Bytes { unit, .. } if unit < page => {
-            return Err(Error::asked(
-                format!(
-                    "line {line}: dd with units of {unit} bytes reads each page of {page} bytes several times"
-                ),
-                "measure with bs=1M",
+            return Err(format!(
+                "dd with units of {unit} bytes moves each page of {page} bytes several times: measure with bs=1M"
             ));
         }
         Measure::Bytes { unit, .. } if unit < block && unit % page != 0 => {
-            return Err(Error::asked(
-                format!(
-                    "line {line}: dd with units of {unit} bytes, which are no whole pages of {page} bytes"
-                ),
-                "measure with bs=1M",
+            return Err(format!(
+                "dd with units of {unit} bytes, which are no whole pages of {page} bytes: measure with bs=1M"
             ));
         }
         Measure::Bytes { unit, write } => {

@@ -54,7 +54,7 @@ impl Fit {
 /// Largest loss of a point, in squares of the deviation.
 const LOSS_MAX: f64 = 9.0;
 /// Points that a group must have.
-const GROUP_MIN: usize = 3;
+pub(crate) const GROUP_MIN: usize = 3;
 /// Probability before any measurement that nothing is visible.
 const NOTHING: f64 = 0.3;
 /// Factor by which losses count less than they would for independent points: neighbours share causes.

@@ -3,7 +3,7 @@
 use floatgate_probe::{Answers, flashbench};
 
 fn concluded(log: &str) -> Answers {
-    flashbench::Log::parse(log).unwrap().conclude()
+    flashbench::Log::parse(log).unwrap().conclude().unwrap()
 }
 
 #[test]
@@ -41,7 +41,9 @@ fn the_end_of_a_log_may_be_missing() {
     let ends = log.match_indices('\n').map(|(end, _)| end);
     let mut stated = 0;
     for end in ends.step_by(7) {
-        let Some(answers) = flashbench::Log::parse(&log[..end]).map(|log| log.conclude()) else { continue };
+        let Some(answers) = flashbench::Log::parse(&log[..end]).map(|log| log.conclude().unwrap()) else {
+            continue;
+        };
         // A table that ends before its small alignments shows no step.
         assert!(
             answers.erase_block.count().is_none_or(|block| Some(block) == whole),
