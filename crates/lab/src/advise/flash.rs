@@ -959,8 +959,12 @@ mod tests {
     #[test]
     fn an_image_of_jffs2_is_written_to_the_partition() {
         let library = Library::built_in();
-        for (name, command) in [("imx6-mx30lf2g18ac", "nandwrite"), ("sama5d2-mx25l25635e", "flashcp")] {
-            let board = Board::named(&library, Path::new(name), &[]).unwrap();
+        for (name, set, command) in [
+            ("imx6-mx30lf2g18ac", "partition.size=16MiB", "nandwrite"),
+            ("sama5d2-mx25l25635e", "driver.erase_bytes=64KiB", "flashcp"),
+        ] {
+            let sets = Override::parse_all(&[set]).unwrap();
+            let board = Board::named(&library, Path::new(name), &sets).unwrap();
             let config = board.config(&library, &[]).unwrap();
             let options = RigOptions { stores: false, ..RigOptions::default() };
             let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();

@@ -201,7 +201,9 @@ fn report_row(
 fn rounded(exact: f64, unit: f64) -> f64 {
     let steps = (exact / unit).round();
     // 7 x 0.1 is no 0.7, but 7 / 10 is.
-    if unit < 1.0 { steps / (1.0 / unit).round() } else { steps * unit }
+    let whole = (1.0 / unit).round();
+    let is_part_of_one = unit < 1.0 && (unit * whole - 1.0).abs() < 1e-9;
+    if is_part_of_one { steps / whole } else { steps * unit }
 }
 
 fn report_prediction(
