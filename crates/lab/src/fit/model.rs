@@ -62,7 +62,7 @@ pub(super) struct Model<'l> {
     conditions: Vec<Condition>,
     targets: Vec<Target>,
     pub(super) parameters: Vec<Parameter>,
-    /// What was simulated: searches come back to the places where others began or ended.
+    /// Simulated times, kept because searches come back to the places where others began or ended.
     known: Mutex<BTreeMap<Simulation, Vec<(Test, f64)>>>,
     /// Figures that the device cannot have.
     pub(super) refused: Vec<Unknown>,

@@ -24,7 +24,7 @@ pub(crate) enum Method {
 /// Number of methods.
 const METHODS: usize = Method::Rtime as usize + 1;
 
-/// What a block became.
+/// Result of compressing a block.
 #[derive(Clone, Debug)]
 struct Outcome {
     worked: bool,
