@@ -369,7 +369,7 @@ pub(crate) fn card_speed<'py>(
         let card = card::load(library(), &name, &Override::parse_all(&set)?);
         let card = card.map_err(|error| Failure::of_name("name", error.into()))?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
-        Ok(serde_json::to_string(&card::speed::measure(&card, &options)?)?)
+        Ok(serde_json::to_string(&card::speed::measure(&card, &options, &|_| ())?)?)
     })
 }
 

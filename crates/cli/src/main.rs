@@ -199,11 +199,18 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_args(allow).mut_subcommands(with_negative_numbers)
 }
 
+/// Messages of the standard library about numbers, and what they mean to a user.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "it is no whole number"),
+    ("number too large to fit in target type", "it is too large a number"),
+    ("invalid float literal", "it is no number"),
+];
+
 /// Says what is wrong with the command line, in which there may be anything.
 fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
     let text = if output::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
-    output::tell(text.trim_end());
+    output::tell(NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end());
     ExitCode::from(2)
 }
 

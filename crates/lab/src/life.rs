@@ -40,6 +40,11 @@ pub fn in_units(bytes: u64) -> String {
     }
 }
 
+/// Bytes in TB, or in GB where these are few.
+pub(crate) fn terabytes(bytes: f64) -> String {
+    if bytes < 1e11 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.1} TB", bytes / 1e12) }
+}
+
 /// The years of [`years`] in words, which follow "so many bytes can be written, ".
 pub fn in_words(bytes: f64, bytes_per_day: u64) -> String {
     let pace = format!("at {} a day", in_units(bytes_per_day));

@@ -27,7 +27,7 @@ fn card(name: &str, sets: &[&str]) -> LoadedCard {
 
 fn speed(card: &LoadedCard, requests: u32) -> CardSpeed {
     let options = CardSpeedOptions { requests, sizes: vec![4096, 1 << 20], seed: 0 };
-    measure(card, &options).unwrap_or_else(|e| panic!("{}: {e}", card.part.name))
+    measure(card, &options, &|_| ()).unwrap_or_else(|e| panic!("{}: {e}", card.part.name))
 }
 
 /// Requests a second of a test with 4 KiB, or MB/s with 1 MiB.
@@ -78,6 +78,23 @@ fn every_block_mapped_card_collapses_beyond_its_open_allocation_units() {
         assert!(linear[open - 1] > 5.0 * linear[open], "{name}: {linear:?}");
         assert!(linear[open - 1] > linear[0] / 2.0, "{name}: {linear:?}");
     }
+}
+
+/// A cache that holds all that is written is as fast as it is until it is full, and windows of less than an allocation unit leave its closing out.
+#[test]
+fn speeds_in_a_cache_are_not_steady() {
+    let in_order = |name: &str, sets: &[&str]| {
+        let is_it = |test: &floatgate_lab::card::speed::CardTest| {
+            (test.state, test.operation, test.access) == (CardState::Full, "write", "sequential")
+        };
+        speed(&card(name, sets), 500).tests.into_iter().filter(is_it).collect::<Vec<_>>()
+    };
+    let [cached, bare] = [&[][..], &["card.slc.blocks=0"]].map(|sets| in_order("emmc-16g", sets));
+    for (cached, bare) in cached.iter().zip(&bare) {
+        assert!(!cached.is_steady || cached.mb_s < 2.0 * bare.mb_s, "{cached:?} {bare:?}");
+    }
+    let [small, large] = in_order("kingston-class-10", &[]).try_into().unwrap();
+    assert!(small.is_steady && small.mb_s < 1.2 * large.mb_s, "{small:?} {large:?}");
 }
 
 /// Random writes of a card with a cache, as full as it can be, go on until the cache and the free blocks are used up: they are not faster than writes in

@@ -4,6 +4,7 @@ use super::account::account_text;
 use super::recorded::Recording;
 use super::speed::time;
 use crate::common::{self, Failure, Outcome, grouped_count};
+use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use floatgate_lab::card::replay::{Replay, ThinkTime, prepare, replay};
 use floatgate_lab::card::serve::NewCard;
@@ -12,7 +13,9 @@ use floatgate_lab::card::state::CardState;
 use floatgate_lab::card::trace::{Reader, Request, TraceError};
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::progress::Progress;
 use floatgate_lab::{Error, plot};
+use floatgate_mtd::SECTOR_BYTES;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -122,7 +125,13 @@ fn played(
 ) -> Result<Replay, Failure> {
     let Played { before, trace: requests } = opened(args, trace, card)?;
     let mut new = NewCard::new(card, CardOptions { seed: args.seed, stores: false })?;
-    new.reach(args.state.of_card(), card, args.seed, &|_| ())?;
+    let state = args.state.of_card();
+    with_progress(SHARE, |progress| {
+        progress(Progress::Steps(
+            state.steps(card.spec.capacity_bytes / SECTOR_BYTES as u64, card.spec.mapping),
+        ));
+        new.reach(state, card, args.seed, &|steps| progress(Progress::Done(steps)))
+    })?;
     let mut at_work = new.meet(None);
     prepare(&mut at_work, before, recording.map(Recording::observer))
         .map_err(|error| error.within(format!("before {}", trace.display())))?;

@@ -1,12 +1,12 @@
 //! `floatgate card speed`.
 
 use crate::common::{Outcome, grouped, size};
+use crate::fs::{SHARE, with_progress};
+use crate::image::sizes::bytes;
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::card::load;
-use floatgate_lab::card::speed::{
-    CardSpeed, CardSpeedOptions, CardTest, REQUEST_BYTES_MAX, REQUESTS_MAX, measure,
-};
+use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardTest, REQUESTS_MAX, measure};
 use floatgate_lab::config::{Library, Override};
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
@@ -20,8 +20,8 @@ use std::path::PathBuf;
   floatgate card speed my-card.toml --table alignment --csv
   floatgate card speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
-Sequential requests go over at most 64 MiB; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
-requests as before, until two windows in a row differ by less than 10 % and no cache or free block is left to fill; the last window counts. Where that takes \
+Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
+requests as before, until two windows in a row differ by less than 10 %, have two allocation units or more where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
 more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
 half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
 and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
@@ -34,9 +34,9 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Sizes of requests in bytes, multiples of 512
+    /// Sizes of requests, multiples of 512 bytes
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "4096,32768,131072,1048576",
-        value_parser = clap::value_parser!(u64).range(512..=REQUEST_BYTES_MAX))]
+        value_parser = bytes)]
     sizes: Vec<u64>,
 
     /// Most requests of a window of a test
@@ -71,7 +71,7 @@ enum Which {
 pub(crate) fn run(args: &Args) -> Outcome {
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let options = CardSpeedOptions { requests: args.requests, sizes: args.sizes.clone(), seed: args.seed };
-    let report = measure(&card, &options)?;
+    let report = with_progress(SHARE, |progress| measure(&card, &options, progress))?;
     let rows = match args.table {
         None | Some(Which::Requests | Which::Power) => "tests",
         Some(Which::OpenAus) => "open_au_rows",

@@ -16,11 +16,11 @@ pub(super) struct GeometryArgs {
     part: Option<String>,
 
     /// Data bytes of a page, in place of --part
-    #[arg(long, value_name = "BYTES", requires = "oob_size")]
+    #[arg(long, value_name = "BYTES", requires = "oob_size", value_parser = crate::image::sizes::bytes32)]
     page_size: Option<u32>,
 
     /// OOB bytes of a page
-    #[arg(long, value_name = "BYTES", requires = "page_size")]
+    #[arg(long, value_name = "BYTES", requires = "page_size", value_parser = crate::image::sizes::bytes32)]
     oob_size: Option<u32>,
 
     /// Pages of a block; bad blocks are looked for when it is known

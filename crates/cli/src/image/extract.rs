@@ -47,7 +47,7 @@ pub(crate) struct Args {
     no_owner: bool,
 
     /// Largest number of bytes of all files together
-    #[arg(long, value_name = "BYTES", default_value_t = ExtractLimits::default().bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = ExtractLimits::default().bytes, value_parser = super::sizes::bytes)]
     max_bytes: u64,
 
     /// Largest number of files and directories

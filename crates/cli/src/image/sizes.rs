@@ -11,7 +11,7 @@ use std::path::PathBuf;
 pub(crate) use floatgate_mtd::size::parse as bytes;
 
 /// As [`bytes`], below 4 GiB.
-pub(super) fn bytes32(text: &str) -> Result<u32, String> {
+pub(crate) fn bytes32(text: &str) -> Result<u32, String> {
     let bytes = bytes(text).map_err(|error| error.to_string())?;
     u32::try_from(bytes).map_err(|_| format!("{text} is too large"))
 }

@@ -181,6 +181,12 @@ fn numbers_beyond_the_borders_do_no_harm() {
             assert_harmless(&args, &run_in(&folder, args));
         }
     }
+    for args in [&["card", "speed", "a1-32g", "--sizes", "4x"][..], &["speed", "am62a-w35n01jw", "-c", "1.5"]]
+    {
+        let refused = run_in(&folder, args);
+        assert_refused("no number", &refused);
+        assert!(!refused.err.contains("digit found in string"), "{}", refused.err);
+    }
     let args = ["speed", "am62a-w35n01jw", "-s", "4294967295", "-c", "4294967295", "-b", "4294967295"];
     assert_refused("blocks beyond 64 bits", &run_in(&folder, args));
 }

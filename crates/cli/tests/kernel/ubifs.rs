@@ -3,6 +3,7 @@
 use crate::judge::{fresh, home, judge};
 use crate::manifest::Manifest;
 use crate::witness::witness;
+use floatgate_testing::few_or_all;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -50,9 +51,9 @@ pub(crate) const LARGE: Chip = nand("2k-128m", 2048, 512, 128, 1024);
 /// Compressors by mount option.
 pub(crate) const COMPRESSORS: [&str; 4] = ["lzo", "zlib", "zstd", "none"];
 
-/// Cases of each chip: with every compressor in a campaign, with two of them otherwise. `./test --all` sets the variable.
+/// Cases of each chip: with every compressor in a campaign, with one of them otherwise.
 pub(crate) fn rounds() -> usize {
-    if std::env::var_os("FLOATGATE_TEST_ALL").is_some() { COMPRESSORS.len() } else { 2 }
+    few_or_all(1, COMPRESSORS.len())
 }
 
 /// Chip and compressor of a case: after [`CHIPS`] cases each chip was there with another compressor.

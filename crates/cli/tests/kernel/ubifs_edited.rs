@@ -54,7 +54,7 @@ fn edited(tree: &Pair, put: &Path, folder: &Path) -> PathBuf {
 fn the_kernel_reads_what_was_changed() {
     let folder = fresh("ubifs-edited");
     let put = sources(&folder);
-    let trees = trees(rounds() / 2);
+    let trees = trees(rounds().div_ceil(2));
     let case = |(index, (tree, chip, _)): (usize, &(Pair, &Chip, &str))| Case {
         line: format!("{} {} {index}", tree.name, chip.name),
         image: Some(edited(tree, &put, &folder)),

@@ -14,9 +14,9 @@ fn cases() -> usize {
 /// Images of a case.
 const IMAGES: usize = 4;
 
-/// Images that have no pair at most: what a power cut left may be refused. A campaign has more than 130 pairs, with those of
+/// One image of so many may have no pair: what a power cut left may be refused. A campaign has more than 130 pairs, with those of
 /// mtd-utils and with images of floatgate's own more than 300.
-const UNPAIRED: usize = 14;
+const UNPAIRED: usize = 5;
 
 /// Images of its own, of a device in use, that the kernel may refuse: Linux 6.1 does so now and then when the journal has
 /// names with one hash.
@@ -128,7 +128,7 @@ fn compare_pairs<'a>(pairs: impl IntoIterator<Item = &'a Pair>) {
 fn the_kernel_reads_its_own_images() {
     let (read, refused): (Vec<_>, Vec<_>) =
         pairs(written()).into_iter().partition(|pair| pair.manifest.is_some());
-    assert!(read.len() >= cases() * IMAGES - UNPAIRED);
+    assert!(refused.len() * UNPAIRED <= cases() * IMAGES && !read.is_empty());
     let whole = refused.iter().filter(|pair| !pair.name.ends_with("torn"));
     assert!(whole.count() <= REFUSED);
     for pair in read.iter().filter(|pair| !pair.name.ends_with("torn")) {

@@ -5,14 +5,15 @@
 
 use super::existing::Existing;
 use super::mkfs::{BlockFs, Place, Recipe, recipe};
+use super::stand_in::stand_in;
 use super::{Advice, Point, size};
 use crate::Error;
+use crate::card::LoadedCard;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
 use crate::card::trace::RequestKind;
-use crate::card::{LoadedCard, load};
-use crate::config::{Kind, Library};
+use crate::config::Library;
 use crate::life;
 use crate::progress::Listener;
 use floatgate_card::{CardSpec, Mapping};
@@ -395,7 +396,10 @@ pub fn advise(
         true => speed_point(known, &matrix, fs, &model, wish)?,
         false => no_speed_point(known),
     });
-    points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
+    // What the device states counts, whatever else is visible.
+    if known.is_card_visible || known.life_used_percent.is_some() {
+        points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
+    }
     Ok(Advice {
         target: known.target.clone(),
         title: known.title.clone(),
@@ -411,56 +415,6 @@ fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
         card.spec.capacity_bytes = least.next_multiple_of(card.spec.au_bytes.max(1));
     }
     card
-}
-
-/// The sound card of the catalogue that is most like the device, with the sizes of the device as far as such a card can have them.
-fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Error> {
-    let distance = |spec: &CardSpec| {
-        let ratio = |a: u64, b: u64| (a.max(1) as f64 / b.max(1) as f64).ln().abs();
-        ratio(spec.au_bytes, known.au_bytes.value)
-            + ratio(u64::from(spec.open_aus), known.open_aus.value)
-            + ratio(spec.page_bytes, known.page_bytes.value)
-            + ratio(spec.capacity_bytes, known.capacity_bytes) / 4.0
-    };
-    let mut cards = Vec::new();
-    for name in library.names(Kind::Card) {
-        let card = load(library, name, &[])?;
-        if card.is_sound() {
-            cards.push((distance(&card.spec), name.to_owned(), card));
-        }
-    }
-    let nearest = cards.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, name, mut card) =
-        nearest.ok_or_else(|| Error::asked("the catalogue has no sound card", "name a card's TOML file"))?;
-    let mut found = Vec::new();
-    let mut put = |what: String, change: &dyn Fn(&mut CardSpec)| {
-        let mut changed = card.spec.clone();
-        change(&mut changed);
-        changed.spare_blocks =
-            changed.spare_blocks.max(u32::try_from(changed.needed_spare_blocks()).unwrap_or(u32::MAX));
-        if changed.check().is_ok() {
-            card.spec = changed;
-            found.push(what);
-        }
-    };
-    let (au, page) = (known.au_bytes.value, known.page_bytes.value);
-    put(format!("allocation units of {}", size(au)), &|spec| spec.au_bytes = au);
-    put(format!("pages of {}", size(page)), &|spec| spec.page_bytes = page);
-    let open = u32::try_from(known.open_aus.value).unwrap_or(u32::MAX);
-    put(format!("{open} open"), &|spec| {
-        spec.open_aus = open;
-        spec.open_aus_random = spec.open_aus_random.min(open);
-    });
-    let capacity = known.capacity_bytes / au * au;
-    put(size(capacity), &|spec| spec.capacity_bytes = capacity);
-    let found = found.join(", ");
-    let likeness = match known.is_card_visible {
-        true => format!("traces replayed on {name}, the most similar card of the catalogue, with {found}"),
-        false => {
-            format!("nothing of a card is visible: traces replayed on {name} with what is usual, {found}")
-        }
-    };
-    Ok((card, likeness))
 }
 
 /// The filesystem that is fastest over all workloads.
@@ -749,15 +703,17 @@ fn life_point(
         "cycles assumed: those of the most similar card of the catalogue; nothing measures them"
     };
     let still = if used.is_some() { "still " } else { "" };
-    let mut point = Point::new(
-        "life",
+    let words = if left > 0.0 {
         format!(
-            "about {:.1} TB can {still}be written by {}, {}, {level}",
-            bytes / 1e12,
+            "about {} can {still}be written by {}, {}, {level}",
+            life::terabytes(bytes),
             fs.name(),
             life::in_words(bytes, wish.write_bytes_per_day)
-        ),
-    );
+        )
+    } else {
+        "no life can be promised: all that the device states may be used".to_owned()
+    };
+    let mut point = Point::new("life", words);
     if let Some(used) = used {
         point = point.rests_on(format!(
             "{}; {} % of the {:.1} TB that a new one takes are counted as left",
@@ -783,6 +739,7 @@ fn life_point(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::card::load;
     use crate::card::shipped::traces;
     use serde_json::json;
 

@@ -734,12 +734,11 @@ fn life_in_words(flash: &FlashLife, wish: &Wish) -> String {
             flash.endurance.cycles, flash.endurance.reason
         );
     }
-    format!("about {} can be written, {}", terabytes(bytes), life::in_words(bytes, wish.write_bytes_per_day))
-}
-
-/// Bytes in TB, or in GB where these are few.
-fn terabytes(bytes: f64) -> String {
-    if bytes < 1e11 { format!("{:.1} GB", bytes / 1e9) } else { format!("{:.1} TB", bytes / 1e12) }
+    format!(
+        "about {} can be written, {}",
+        life::terabytes(bytes),
+        life::in_words(bytes, wish.write_bytes_per_day)
+    )
 }
 
 fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point> {
@@ -760,6 +759,8 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
     } else if !own.enough {
         let weaker = if advice.needs.is_some() { "is weaker: it " } else { "" };
         text += &format!("; the setup's own {} {weaker}holds for {} cycles", own.code, own.cycles);
+    } else if advice.needs.as_ref().is_some_and(|needs| *needs != own.code) {
+        text += &format!("; the setup's own {} holds, too", own.code);
     }
     let point = Point::new("ECC", text)
         .rests_on(format!(
@@ -773,9 +774,10 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             chip.origin_of_errors()
         ));
     Some(
-        point.rests_on(format!("the setup has {}", own.code)).unless(
-            "bit errors of this chip are measured (`[chip.errors]`), or its use is another: `floatgate ecc advise`",
-        ),
+        point.rests_on(format!("the setup has {}", own.code)).unless(format!(
+            "bit errors of this chip are measured (`[chip.errors]`), or its use is another: `floatgate ecc advise --years {} --temperature {}` judges other codes",
+            use_.years, use_.temperature_c
+        )),
     )
 }
 

@@ -11,6 +11,7 @@ pub mod ecc;
 pub mod existing;
 pub mod flash;
 pub mod mkfs;
+mod stand_in;
 
 use floatgate_mtd::size::text as size;
 use serde::Serialize;

@@ -4,6 +4,7 @@
 pub use super::state::CardState;
 use super::{LoadedCard, info};
 use crate::Error;
+use crate::progress::{Listener, Progress};
 use floatgate_card::{
     BusMode, Card, CardOptions, CardSpec, CardStats, Fake, HostSpec, Mapping, RequestLimits,
 };
@@ -22,6 +23,9 @@ pub struct CardSpeedOptions {
     pub seed: u64,
 }
 
+/// Tests of each size in each state: reads and writes, in order and at random.
+const TESTS_OF_SIZE: usize = 4;
+
 /// Most requests of a test that may be asked for.
 pub const REQUESTS_MAX: u32 = 10_000_000;
 
@@ -31,10 +35,17 @@ pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 /// Most bytes that a test writes until its speed is steady, or two windows where these are larger.
 const STEADY_BYTES_MAX: u64 = 256 << 20;
 
+/// Requests of a short test in order, and their size in bytes.
+const IN_ORDER_REQUESTS: u32 = 32;
+const IN_ORDER_BYTES: u64 = 1 << 20;
+
 /// Share by which the speed of two windows may differ in the steady state, and of a window's bytes that may go into blocks that were unused.
 const STEADY: f64 = 0.1;
 
-/// Most sectors that a sequential test goes over: 64 MiB.
+/// Allocation units that a window of writes in order has at least in the steady state.
+const UNITS_MIN: u64 = 2;
+
+/// Most sectors that a sequential test goes over: 64 MiB, or twice the SLC cache where that is more, as what is in the cache is written again at its speed.
 const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 
 /// Most allocation units that are written in turn: twice the 24 of a Samsung Pro (Chubb 2015), and some.
@@ -178,16 +189,26 @@ pub struct CardSpeed {
     pub alignment_rows: Vec<AlignmentRow>,
 }
 
-/// Measures a card.
+/// Measures a card. `progress` hears how far it is.
 ///
 /// # Errors
 /// Sizes that are no requests; a card that fails, as a worn one does.
-pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpeed, Error> {
+pub fn measure(
+    card: &LoadedCard,
+    options: &CardSpeedOptions,
+    progress: Listener<'_>,
+) -> Result<CardSpeed, Error> {
     check_sizes(options, &card.spec)?;
+    let states = CardState::ALL.into_iter();
+    let steps: u64 = states
+        .map(|state| state.steps(card.spec.capacity_bytes / SECTOR_BYTES as u64, card.spec.mapping))
+        .sum();
+    progress(Progress::Steps(steps + (CardState::ALL.len() * TESTS_OF_SIZE * options.sizes.len()) as u64));
+    let done = |steps: u64| progress(Progress::Done(steps));
     let (mut tests, mut last) = (Vec::new(), None);
     for state in CardState::ALL {
-        let mut bench = Bench::new(&card.spec, state, options)?;
-        bench.run_all(&mut tests).map_err(failed)?;
+        let mut bench = Bench::new(&card.spec, state, options, &done)?;
+        bench.run_all(&mut tests, &done).map_err(failed)?;
         last = Some(bench);
     }
     let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
@@ -224,7 +245,22 @@ pub fn measure(card: &LoadedCard, options: &CardSpeedOptions) -> Result<CardSpee
 /// A card that fails, as a worn one does.
 pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Error> {
     let options = CardSpeedOptions { requests: 1, sizes: Vec::new(), seed };
-    Bench::new(&card.spec, CardState::Full, &options)?.alignments().map_err(failed)
+    Bench::new(&card.spec, CardState::Full, &options, &|_| ())?.alignments().map_err(failed)
+}
+
+/// Speeds in order of a card that nothing was written to, MB/s: reads, and writes as many as a probe has.
+///
+/// # Errors
+/// The card is none, or fails.
+pub(crate) fn in_order_mb_s(spec: &CardSpec) -> Result<[f64; 2], Error> {
+    let options = CardSpeedOptions { requests: IN_ORDER_REQUESTS, sizes: Vec::new(), seed: 0 };
+    let mut bench = Bench::new(spec, CardState::Empty, &options, &|_| ())?;
+    let mut test = |is_write: bool| {
+        let pattern = Pattern { is_write, is_random: false, bytes: IN_ORDER_BYTES };
+        bench.window(pattern, 0, u64::from(IN_ORDER_REQUESTS)).map(|test| test.mb_s).map_err(failed)
+    };
+    let writes = test(true)?;
+    Ok([test(false)?, writes])
 }
 
 fn check_sizes(options: &CardSpeedOptions, spec: &CardSpec) -> Result<(), Error> {
@@ -253,6 +289,8 @@ struct Bench {
     state: CardState,
     options: CardSpeedOptions,
     au_sectors: u64,
+    /// Sectors that the SLC cache holds.
+    cache_sectors: u64,
     page_bytes: u64,
     open_aus: u32,
     chance: Stream,
@@ -285,7 +323,12 @@ impl Pattern {
 }
 
 impl Bench {
-    fn new(spec: &CardSpec, state: CardState, options: &CardSpeedOptions) -> Result<Self, Error> {
+    fn new(
+        spec: &CardSpec,
+        state: CardState,
+        options: &CardSpeedOptions,
+        progress: &dyn Fn(u64),
+    ) -> Result<Self, Error> {
         let card = Fake::of_spec(spec, CardOptions { seed: options.seed, stores: false })
             .map_err(|bad| Error::asked(bad.to_string(), "choose another value"))?;
         let mut bench = Self {
@@ -293,6 +336,9 @@ impl Bench {
             state,
             options: options.clone(),
             au_sectors: spec.au_bytes / SECTOR_BYTES as u64,
+            cache_sectors: u64::from(spec.slc.blocks) * spec.au_bytes
+                / u64::from(spec.bits_per_cell.max(1))
+                / SECTOR_BYTES as u64,
             page_bytes: spec.page_bytes,
             open_aus: spec.open_aus,
             chance: Stream::new(options.seed),
@@ -301,7 +347,7 @@ impl Bench {
             dropped: 0,
         };
         bench.card.device_mut().set_host(HostSpec::default());
-        state.reach(&mut bench.card, spec.mapping, &mut bench.chance, &|_| ()).map_err(failed)?;
+        state.reach(&mut bench.card, spec.mapping, &mut bench.chance, progress).map_err(failed)?;
         bench.card.device_mut().set_host(spec.host);
         Ok(bench)
     }
@@ -344,11 +390,12 @@ impl Bench {
         }
     }
 
-    fn run_all(&mut self, tests: &mut Vec<CardTest>) -> Result<(), BlockError> {
+    fn run_all(&mut self, tests: &mut Vec<CardTest>, done: &dyn Fn(u64)) -> Result<(), BlockError> {
         for is_write in [false, true] {
             for is_random in [false, true] {
                 for bytes in self.options.sizes.clone() {
                     tests.push(self.run(Pattern { is_write, is_random, bytes })?);
+                    done(1);
                 }
             }
         }
@@ -376,7 +423,9 @@ impl Bench {
             let au_bytes = self.au_sectors * SECTOR_BYTES as u64;
             let chance = if written >= 4 * au_bytes { au_bytes } else { 0 };
             let is_cleaning = filled as f64 <= (STEADY * written as f64).max(chance as f64);
-            let is_steady = is_cleaning && (next.mb_s / window.mb_s - 1.0).abs() <= STEADY;
+            // What closes an allocation unit belongs to the writes that filled it.
+            let has_whole_units = pattern.is_random || written >= UNITS_MIN * au_bytes;
+            let is_steady = is_cleaning && has_whole_units && (next.mb_s / window.mb_s - 1.0).abs() <= STEADY;
             (done, window) = (2 * done, CardTest { is_steady, ..next });
             if is_steady {
                 break;
@@ -387,7 +436,8 @@ impl Bench {
 
     /// Sectors that a sequential test goes over.
     fn sequential_sectors(&self) -> u64 {
-        (self.card.capacity() - self.sequential_start()).min(SEQUENTIAL_SECTORS)
+        let most = SEQUENTIAL_SECTORS.max(2 * self.cache_sectors);
+        (self.card.capacity() - self.sequential_start()).min(most)
     }
 
     /// First sector of a sequential test: past the FAT area, at the beginning of an allocation unit, inside what a used card has written.

@@ -57,7 +57,7 @@ impl CardState {
     }
 
     /// Steps in which a card reaches the state, for a bar: as many as take about the same time.
-    pub(super) const fn steps(self, capacity: u64, mapping: Mapping) -> u64 {
+    pub const fn steps(self, capacity: u64, mapping: Mapping) -> u64 {
         let (fills, overwrites) = Self::requests(self.filled(capacity), mapping);
         fills + overwrites / OVERWRITES_OF_STEP
     }

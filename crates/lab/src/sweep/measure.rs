@@ -561,7 +561,7 @@ impl Card {
             sizes: self.sizes.clone(),
             seed: of.seed,
         };
-        let report = card::speed::measure(&card, &options)?;
+        let report = card::speed::measure(&card, &options, &|_| ())?;
         let name =
             |test: &CardTest| Self::figure(test.state, test.operation, test.access, test.request_bytes);
         let mut figures: Vec<(String, Figure)> =
