@@ -190,14 +190,17 @@ mod tests {
 
     #[test]
     fn each_kind_reads_its_own_parts() {
-        let nand =
-            toml::Value::Table(toml::from_str(include_str!("../../../parts/mx30lf2g18ac.toml")).unwrap());
+        let nand = toml::Value::Table(
+            toml::from_str(include_str!("../../config/data/parts/mx30lf2g18ac.toml")).unwrap(),
+        );
         let spec = ChipKind::RawNand.deserialize(nand["chip"].clone()).unwrap();
         let facts = spec.facts();
         assert_eq!((spec.kind(), spec.check(), facts.size_bytes), (ChipKind::RawNand, Ok(()), 256 << 20));
         assert_eq!(facts.nand.unwrap().page_bytes, 2048);
         assert!(ChipKind::SpiNand.deserialize(nand["chip"].clone()).is_err());
-        let nor = toml::Value::Table(toml::from_str(include_str!("../../../parts/w25q128jv.toml")).unwrap());
+        let nor = toml::Value::Table(
+            toml::from_str(include_str!("../../config/data/parts/w25q128jv.toml")).unwrap(),
+        );
         let spec = ChipKind::SpiNor.deserialize(nor["chip"].clone()).unwrap();
         assert_eq!((spec.facts().size_bytes, spec.facts().max_bad_blocks_per_lun()), (16 << 20, 0));
     }

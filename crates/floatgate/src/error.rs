@@ -1,11 +1,12 @@
 //! The error of this crate: what failed, and what to do about it.
 
-use floatgate_image::ImageError;
-use floatgate_image::help::Help;
-use floatgate_image::words::count;
-use floatgate_lab::config::ConfigError;
-use floatgate_lab::rig::RigError;
+use floatgate_config::ConfigError;
+#[cfg(feature = "images")]
+use floatgate_image::{ImageError, help::Help};
+use floatgate_mtd::words::count;
 use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};
+use floatgate_sim::rig::RigError;
+#[cfg(feature = "filesystems")]
 use floatgate_stack::fs;
 use std::fmt;
 
@@ -18,7 +19,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// A setup, part, card or override is wrong, or the driver cannot use the chip on this board.
     #[error("{}{}", place(.0), .0)]
-    Setup(#[source] Box<floatgate_lab::Error>),
+    Setup(#[source] Box<floatgate_sim::Error>),
     /// An operation of the flash failed.
     #[error(transparent)]
     Flash(#[from] floatgate_mtd::Error),
@@ -26,6 +27,7 @@ pub enum Error {
     #[error(transparent)]
     Card(#[from] BlockError),
     /// An operation of a mounted filesystem failed.
+    #[cfg(feature = "filesystems")]
     #[error("{path}: {error}")]
     File {
         /// Path of the file; `/` when the operation is about the whole filesystem.
@@ -49,6 +51,7 @@ pub enum Error {
         operations: u64,
     },
     /// An image cannot be worked with.
+    #[cfg(feature = "images")]
     #[error(transparent)]
     Image(Box<ImageError>),
 }
@@ -60,7 +63,9 @@ impl Error {
             Self::Setup(error) => return error.help(),
             Self::Flash(error) => return of_flash(&error.kind).map(str::to_owned),
             Self::Card(error) => return of_card(error.kind).map(str::to_owned),
+            #[cfg(feature = "images")]
             Self::Image(error) => return Some(error.help()),
+            #[cfg(feature = "filesystems")]
             Self::File { error, .. } => return of_file(error).map(str::to_owned),
             Self::Mount(_) => "format the flash, or mount it with the setup that it was formatted with",
             Self::Restart(_) => "the flash is damaged for this driver: make a new one",
@@ -77,6 +82,7 @@ impl Error {
         match self {
             Self::Flash(error) => error.kind == ErrorKind::PowerLost,
             Self::Card(error) => error.kind == BlockErrorKind::PowerLost,
+            #[cfg(feature = "filesystems")]
             Self::File { error, .. } => matches!(error, fs::Error::PowerLost(_)),
             _ => false,
         }
@@ -91,24 +97,25 @@ impl fmt::Debug for Error {
     }
 }
 
-impl From<floatgate_lab::Error> for Error {
-    fn from(error: floatgate_lab::Error) -> Self {
+impl From<floatgate_sim::Error> for Error {
+    fn from(error: floatgate_sim::Error) -> Self {
         Self::Setup(Box::new(error))
     }
 }
 
 impl From<ConfigError> for Error {
     fn from(error: ConfigError) -> Self {
-        floatgate_lab::Error::from(error).into()
+        floatgate_sim::Error::from(error).into()
     }
 }
 
 impl From<RigError> for Error {
     fn from(error: RigError) -> Self {
-        floatgate_lab::Error::from(error).into()
+        floatgate_sim::Error::from(error).into()
     }
 }
 
+#[cfg(feature = "images")]
 impl From<ImageError> for Error {
     fn from(error: ImageError) -> Self {
         Self::Image(Box::new(error))
@@ -116,7 +123,7 @@ impl From<ImageError> for Error {
 }
 
 /// Place of an error in a text, with a colon. Overrides are arguments of the caller, who knows where they stand.
-fn place(error: &floatgate_lab::Error) -> String {
+fn place(error: &floatgate_sim::Error) -> String {
     let place = error.config().and_then(ConfigError::place);
     let place = place.filter(|place| !place.source.is_argument());
     place.map_or_else(String::new, |place| format!("{place}: "))
@@ -142,6 +149,7 @@ const fn of_card(kind: BlockErrorKind) -> Option<&'static str> {
     }
 }
 
+#[cfg(feature = "filesystems")]
 const fn of_file(error: &fs::Error) -> Option<&'static str> {
     match error {
         fs::Error::NotFound => Some("`Fs::read_dir` lists what is there"),

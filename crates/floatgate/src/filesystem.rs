@@ -2,9 +2,9 @@
 
 use crate::flash::order;
 use crate::{Cut, Error, Flash, Result};
-use floatgate_lab::machine::{self, Layers, OnDevice};
-use floatgate_lab::rig::{Device, Rig};
 use floatgate_mtd::{Breakdown, Instant, Mtd, Nanos};
+use floatgate_sim::machine::{self, Layers, OnDevice};
+use floatgate_sim::rig::{Device, Rig};
 use floatgate_stack::fs::{
     self, AttributeChanges, Attributes, DirEntry, FileSystem, FileType, Name, NewFile, NewKind, Rename,
 };

@@ -2,8 +2,8 @@
 
 use crate::{Error, Result};
 use floatgate_device::power::PowerCut;
-use floatgate_lab::rig::{Device, Rig};
 use floatgate_mtd::{Breakdown, Done, Geometry, Instant, Mtd, Nanos};
+use floatgate_sim::rig::{Device, Rig};
 use std::fmt;
 
 /// The time that an operation took, and where it went. It prints as `96.2 us: array 25.0, data 68.1, cpu 3.10`.

@@ -3,10 +3,10 @@
 use crate::setup::library;
 use crate::{Result, Took};
 use floatgate_card::{CardOptions, Fake};
-use floatgate_lab::Error;
-use floatgate_lab::card::load;
-use floatgate_lab::config::{Kind, Override};
+use floatgate_config::{Kind, Override};
 use floatgate_mtd::{BlockDevice, BlockError, Instant, Nanos};
+use floatgate_sim::Error;
+use floatgate_sim::card::load;
 use std::path::Path;
 
 /// An SD card or eMMC as its host sees it, with its clock: each call begins when the one before has ended.

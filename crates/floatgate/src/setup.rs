@@ -1,9 +1,12 @@
 //! A board: chip, controller, driver and host, and what varies between two copies of it.
 
-use crate::{Filesystem, Flash, Result};
-use floatgate_lab::config::{self, Config, Library, Override, Source};
-use floatgate_lab::machine::{self, FilesystemKind};
-use floatgate_lab::rig::{self, RigOptions};
+#[cfg(feature = "filesystems")]
+use crate::Filesystem;
+use crate::{Flash, Result};
+use floatgate_config::{self as config, Config, Library, Override, Source};
+#[cfg(feature = "filesystems")]
+use floatgate_sim::machine::{self, FilesystemKind};
+use floatgate_sim::rig::{self, RigOptions};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -86,6 +89,7 @@ impl Setup {
     ///
     /// # Errors
     /// [`Error::Setup`](crate::Error::Setup): a value is wrong.
+    #[cfg(feature = "filesystems")]
     pub fn ubifs(&self) -> Result<Filesystem> {
         self.filesystem(FilesystemKind::Ubifs)
     }
@@ -94,16 +98,18 @@ impl Setup {
     ///
     /// # Errors
     /// [`Error::Setup`](crate::Error::Setup): a value is wrong, or a compression that JFFS2 does not have.
+    #[cfg(feature = "filesystems")]
     pub fn jffs2(&self) -> Result<Filesystem> {
         self.filesystem(FilesystemKind::Jffs2)
     }
 
+    #[cfg(feature = "filesystems")]
     fn filesystem(&self, kind: FilesystemKind) -> Result<Filesystem> {
         let options = machine::Filesystem { kind, ..machine::Filesystem::of_setup(&self.config()?)? };
         Ok(Filesystem::of(options.layers()?))
     }
 
-    /// The setup with everything that it names and all changes, as the studies of [`lab`](crate::lab) take it.
+    /// The setup with everything that it names and all changes, as the studies of `lab` take it.
     ///
     /// # Errors
     /// [`Error::Setup`](crate::Error::Setup): a name does not exist, or a changed key leads nowhere.
@@ -111,12 +117,12 @@ impl Setup {
         Ok(library().resolve(&self.setup, &self.sets)?)
     }
 
-    /// The catalogue, as the studies of [`lab`](crate::lab) take it.
+    /// The catalogue, as the studies of `lab` take it.
     pub fn library(&self) -> &'static Library {
         library()
     }
 
-    /// Seed and bad blocks, as the studies of [`lab`](crate::lab) take them.
+    /// Seed and bad blocks, as the studies of `lab` take them.
     pub const fn options(&self) -> RigOptions {
         self.options
     }

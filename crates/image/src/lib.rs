@@ -79,7 +79,7 @@ pub mod status;
 mod tests;
 pub mod ubinize;
 pub mod walk;
-pub mod words;
+pub use floatgate_mtd::words;
 pub mod write_back;
 
 pub use error::ImageError;

@@ -5,62 +5,15 @@
 //! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
 //! them the same bytes go back to back.
 
-use crate::config::{Config, ConfigError, Problem};
+use crate::config::Config;
 use crate::error::Error;
 use floatgate_device::Violation;
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_mtd::{Instant, Nanos};
-use serde::{Deserialize, Serialize};
-
-/// Costs of the firmware's calls.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Firmware {
-    /// SPI clock in Hz.
-    #[serde(with = "floatgate_device::units::hz")]
-    pub clock_hz: u64,
-    /// Each HAL call before its first byte, in us.
-    #[serde(with = "floatgate_device::units::us")]
-    pub call_us: Nanos,
-    /// CPU time per byte sent, in ns; the wire's own time counts when it is longer.
-    #[serde(with = "floatgate_device::units::ns")]
-    pub tx_ns_per_byte: Nanos,
-    /// CPU time per byte received, in ns.
-    #[serde(with = "floatgate_device::units::ns")]
-    pub rx_ns_per_byte: Nanos,
-    /// Comparing a page with what was expected, in ns a page.
-    #[serde(with = "floatgate_device::units::ns")]
-    pub compare_page_ns: Nanos,
-    /// The HAL's tick, in us.
-    #[serde(with = "floatgate_device::units::us")]
-    pub tick_us: Nanos,
-    /// Ticks waited after each HAL call in the driver with delays.
-    pub delay_ticks: u64,
-    /// Ticks waited between two status polls in the driver with delays.
-    pub poll_delay_ticks: u64,
-}
-
-impl Firmware {
-    /// The first value that makes no sense, and why.
-    fn impossible(&self) -> Option<(&'static str, &'static str)> {
-        let (byte, tick) = (Nanos::from_us(1000), Nanos::from_us(1)..=Nanos::from_us(1_000_000));
-        let rules = [
-            (
-                "clock_hz",
-                (1..=u64::from(u32::MAX)).contains(&self.clock_hz),
-                "a SPI clock lies between 1 Hz and 4 GHz",
-            ),
-            ("tx_ns_per_byte", self.tx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
-            ("rx_ns_per_byte", self.rx_ns_per_byte <= byte, "a byte takes at most 1 ms"),
-            ("tick_us", tick.contains(&self.tick_us), "a tick takes between 1 us and 1 s"),
-            ("delay_ticks", self.delay_ticks <= 1000, "at most 1000 ticks"),
-            ("poll_delay_ticks", self.poll_delay_ticks <= 1000, "at most 1000 ticks"),
-        ];
-        rules.into_iter().find(|rule| !rule.1).map(|(key, _, why)| (key, why))
-    }
-}
+use floatgate_sim::firmware::Firmware;
+use serde::Serialize;
 
 /// The two drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -173,7 +126,7 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
         let error = config.wrong("", "the keystore test needs a [firmware] table, and this setup has none");
         return Err(error.help("`floatgate setups stm32-n25q128a` shows one").into());
     }
-    let firmware = firmware(config)?;
+    let firmware = Firmware::of_config(config)?;
     let spec: SpiNorSpec = config.extract("chip")?;
     let size = u32::try_from(spec.geometry.size_bytes).unwrap_or(u32::MAX);
     if size > LARGEST {
@@ -186,24 +139,6 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
     run(&mut chip, size, &firmware, driver).map_err(|fault| {
         Error::asked(fault.to_string(), "the chip must be one that 3-byte commands on one line drive")
     })
-}
-
-/// Refuses a firmware that makes no sense, in whatever is done with a setup.
-pub(crate) fn check_firmware(config: &Config) -> Result<(), ConfigError> {
-    config.tree().get("firmware").map_or(Ok(()), |_| firmware(config).map(drop))
-}
-
-fn firmware(config: &Config) -> Result<Firmware, ConfigError> {
-    let firmware: Firmware = config.extract("firmware").map_err(|error| match error.problem() {
-        Problem::MissingKey => config
-            .wrong("firmware", "this setup has no firmware, and these keys are only a part of one")
-            .help("only the keystore test has firmware: `floatgate setups stm32-n25q128a` shows one"),
-        _ => error,
-    })?;
-    match firmware.impossible() {
-        Some((key, why)) => Err(config.wrong(&format!("firmware.{key}"), why)),
-        None => Ok(firmware),
-    }
 }
 
 struct Machine<'a, C> {

@@ -57,7 +57,9 @@ fn rust_files(folder: &Path, out: &mut Vec<PathBuf>) {
 impl Sources {
     fn read() -> Self {
         let mut files = Vec::new();
-        for folder in ["crates/device/src", "crates/card/src", "crates/lab/src"] {
+        for folder in
+            ["crates/device/src", "crates/card/src", "crates/config/src", "crates/sim/src", "crates/lab/src"]
+        {
             rust_files(&root().join(folder), &mut files);
         }
         files.sort();
@@ -363,9 +365,9 @@ impl Sources {
 const SECTIONS: [(&str, &str, &str, &str); 22] = [
     ("Cells: wear, age and temperature of a NAND", "cells.", "CellsProfile", "device/src/cells/block.rs"),
     ("ECC engine of a NAND", "ecc.", "EccProfile", "device/src/ecc_engine.rs"),
-    ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "lab/src/partition.rs"),
-    ("Filesystem", "filesystem.", "Filesystem", "lab/src/machine.rs"),
-    ("Page cache", "page_cache.", "PageCacheProfile", "lab/src/page_cache.rs"),
+    ("Partition, or `[[partition]]` for each of several", "partition.", "Partition", "sim/src/partition.rs"),
+    ("Filesystem", "filesystem.", "Filesystem", "sim/src/machine.rs"),
+    ("Page cache", "page_cache.", "PageCacheProfile", "sim/src/page_cache.rs"),
     ("Host", "host.", "HostProfile", "device/src/host.rs"),
     ("Bus of SPI chips", "bus.", "SpiBus", "device/src/spi/controller.rs"),
     ("Bus of raw NAND", "bus.", "NandBoard", "device/src/raw_nand/controller.rs"),
@@ -377,7 +379,7 @@ const SECTIONS: [(&str, &str, &str, &str); 22] = [
     ("Driver of raw NAND", "driver.", "Options", "device/src/raw_nand/driver/mod.rs"),
     ("Driver of SPI NOR", "driver.", "Options", "device/src/spi_nor/driver/options.rs"),
     ("Driver of parallel NOR", "driver.", "Options", "device/src/parallel_nor/driver/mod.rs"),
-    ("Firmware of `keystore`", "firmware.", "Firmware", "lab/src/keystore.rs"),
+    ("Firmware of `keystore`", "firmware.", "Firmware", "sim/src/firmware.rs"),
     ("Chip: raw NAND", "chip.", "RawNandSpec", "device/src/raw_nand/spec.rs"),
     ("Chip: SPI NAND", "chip.", "SpiNandSpec", "device/src/spi_nand/spec/mod.rs"),
     ("Chip: SPI NOR", "chip.", "SpiNorSpec", "device/src/spi_nor/spec.rs"),
@@ -388,7 +390,7 @@ const SECTIONS: [(&str, &str, &str, &str); 22] = [
 const HEAD: &str = "# Keys of setups, parts, controllers and hosts
 
 A setup is a TOML file; `floatgate setups NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
-`controllers/` and `hosts/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
+`controllers/` and `hosts/` in `crates/config/data/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
 A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `\"3.5 ms\"`, `\"64 KiB\"`.
 `required` means that the key has no default; it is required only where its table is given. A table whose default is
 `as below` has the defaults of its keys. `key[]` is a list of tables, `key.<name>` a table for

@@ -15,7 +15,7 @@
 //! - [`counted`]: operations are counted.
 //! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
-//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do.
+//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do, [`words`] numbers with their nouns.
 //! # Example
 //!
 //! ```
@@ -50,6 +50,7 @@ mod random;
 pub mod size;
 pub mod slc_mode;
 pub mod time;
+pub mod words;
 
 #[cfg(test)]
 mod composed;

@@ -103,11 +103,10 @@ fn clients_and_fillers_are_on_the_card() {
     }
     let common =
         ["--vm", "uml", "--set", "card.capacity_bytes=256MiB", "--fs", "ext4", "--workload", "create"];
-    let two = runs("a1-32g", &[&common[..], &["--clients", "2", "--fill", "0%,50%"]].concat());
-    assert_eq!(of(&two, "files"), [600, 600]);
-    assert_eq!(of(&two, "fill_percent"), [0, 50]);
-    let prepared: Vec<f64> = two.iter().map(|run| run["prepare_us"].as_f64().unwrap()).collect();
-    assert!(prepared[1] > 2.0 * prepared[0], "{prepared:?}");
+    let two = runs("a1-32g", &[&common[..], &["--clients", "2", "--fill", "50%"]].concat());
+    assert_eq!((of(&two, "files"), of(&two, "fill_percent")), (vec![&600.into()], vec![&50.into()]));
+    // Half of the card is written before, at 60 MB/s at most.
+    assert!(two[0]["prepare_us"].as_f64().unwrap() > 128e6 / 60.0, "{two:?}");
 }
 
 /// Writes 240 MiB, 4 MiB at a time, over each other.

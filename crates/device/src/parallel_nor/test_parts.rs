@@ -13,11 +13,11 @@ fn parse(text: &str) -> ParallelNorSpec {
 }
 
 pub(super) fn s29gl128p() -> ParallelNorSpec {
-    parse(include_str!("../../../../parts/s29gl128p.toml"))
+    parse(include_str!("../../../config/data/parts/s29gl128p.toml"))
 }
 
 pub(super) fn j3() -> ParallelNorSpec {
-    parse(include_str!("../../../../parts/28f128j3a.toml"))
+    parse(include_str!("../../../config/data/parts/28f128j3a.toml"))
 }
 
 /// The chip with four blocks of 4 KiB.

@@ -24,12 +24,12 @@ fn part(text: &str) -> RawNandSpec {
 
 /// The ONFI example: 2 KiB pages, quirky features.
 pub(crate) fn mx30lf2g18ac() -> RawNandSpec {
-    part(include_str!("../../../../parts/mx30lf2g18ac.toml"))
+    part(include_str!("../../../config/data/parts/mx30lf2g18ac.toml"))
 }
 
 /// The example without any parameter page: 512-byte pages.
 pub(crate) fn nand128w3a2bn() -> RawNandSpec {
-    part(include_str!("../../../../parts/nand128w3a2bn.toml"))
+    part(include_str!("../../../config/data/parts/nand128w3a2bn.toml"))
 }
 
 /// An ONFI chip that honours features, with NV-DDR, few blocks, two LUNs and 16 KiB pages.

@@ -2,13 +2,13 @@
 
 use super::spec::SpiNorSpec;
 
-pub(super) const W25Q128JV: &str = include_str!("../../../../parts/w25q128jv.toml");
-pub(super) const N25Q128A: &str = include_str!("../../../../parts/n25q128a.toml");
-pub(super) const MX25UW12845G: &str = include_str!("../../../../parts/mx25uw12845g.toml");
-pub(super) const MX25UW51245G: &str = include_str!("../../../../parts/mx25uw51245g.toml");
+pub(super) const W25Q128JV: &str = include_str!("../../../config/data/parts/w25q128jv.toml");
+pub(super) const N25Q128A: &str = include_str!("../../../config/data/parts/n25q128a.toml");
+pub(super) const MX25UW12845G: &str = include_str!("../../../config/data/parts/mx25uw12845g.toml");
+pub(super) const MX25UW51245G: &str = include_str!("../../../config/data/parts/mx25uw51245g.toml");
 
-pub(super) const IS25LP256: &str = include_str!("../../../../parts/is25lp256.toml");
-pub(super) const S25FL128S: &str = include_str!("../../../../parts/s25fl128s.toml");
+pub(super) const IS25LP256: &str = include_str!("../../../config/data/parts/is25lp256.toml");
+pub(super) const S25FL128S: &str = include_str!("../../../config/data/parts/s25fl128s.toml");
 
 pub(super) const ALL: [&str; 4] = [W25Q128JV, N25Q128A, MX25UW12845G, MX25UW51245G];
 

@@ -1,8 +1,8 @@
 //! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under four workloads, as `card run` recorded them on a card of
 //! 3 GiB with allocation units of 8 MiB.
 //!
-//! `traces/README.md` has the command that makes them. Each is two CSVs of floatgate, packed by gzip: what comes before the workload (partitioning,
-//! mkfs and mounting), and the workload. `traces/traces.csv` has the number of files that each workload made.
+//! `data/traces/README.md` has the command that makes them. Each is two CSVs of floatgate, packed by gzip: what comes before the workload (partitioning,
+//! mkfs and mounting), and the workload. `data/traces/traces.csv` has the number of files that each workload made.
 //!
 //! Requests to the partition are moved to where it begins on the card of the replay: behind the first allocation unit, as `card run` lays it.
 
@@ -12,7 +12,7 @@ use floatgate_mtd::SECTOR_BYTES;
 use include_dir::{Dir, include_dir};
 use libdeflater::Decompressor;
 
-static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../traces");
+static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/traces");
 
 /// Allocation unit of the card on which the traces were recorded, B: the partition begins behind it.
 pub const AU_BYTES: u64 = 8 << 20;

@@ -1,4 +1,4 @@
-//! A file of `papers/`, read and checked.
+//! A file of `data/papers/`, read and checked.
 
 use super::PAPERS;
 use super::job::sets_text;

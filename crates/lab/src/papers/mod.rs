@@ -1,6 +1,6 @@
 //! Published tables beside what floatgate simulates.
 //!
-//! A file in `papers/` holds the rows of one document: figure, unit, setup, what to measure, and whether the figure was used to fit a
+//! A file in `data/papers/` holds the rows of one document: figure, unit, setup, what to measure, and whether the figure was used to fit a
 //! parameter, is predicted, or is an exception with its reason. The `[[fit]]` tables say which parameters were fitted to which rows;
 //! a predicted row must not be among them, and a fitted one must. A row is compared within the resolution of the tool that printed
 //! it; how far it lies beyond is its residual, which the file states, so that a change of the model shows.
@@ -36,7 +36,7 @@ use report::summarise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../papers");
+static PAPERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/papers");
 
 /// Keeps the tables that `filter` names: a paper (`P0`), a table (`octal`) or both (`P0/octal`). Empty keeps all.
 ///

@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Cards of the catalogue by name.
 fn cards() -> BTreeMap<String, CardSpec> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../parts/cards");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/data/parts/cards");
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let card = |path: std::path::PathBuf| {
         let part: toml::Table = toml::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();

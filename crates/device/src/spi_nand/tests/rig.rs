@@ -12,14 +12,14 @@ pub(super) type Driver = SpiNandDriver<SpiController<SpiNand>>;
 
 /// The SPI NAND part files, name and text.
 pub(super) const PARTS: &[(&str, &str)] = &[
-    ("w35n01jw", include_str!("../../../../../parts/w35n01jw.toml")),
-    ("w35n02jw", include_str!("../../../../../parts/w35n02jw.toml")),
-    ("w25n01jw", include_str!("../../../../../parts/w25n01jw.toml")),
-    ("w25n02jw", include_str!("../../../../../parts/w25n02jw.toml")),
-    ("w25m02gv", include_str!("../../../../../parts/w25m02gv.toml")),
-    ("mx35lf2ge4ad", include_str!("../../../../../parts/mx35lf2ge4ad.toml")),
-    ("mx35lf2ge4ab", include_str!("../../../../../parts/mx35lf2ge4ab.toml")),
-    ("mx35lf2g14ac", include_str!("../../../../../parts/mx35lf2g14ac.toml")),
+    ("w35n01jw", include_str!("../../../../config/data/parts/w35n01jw.toml")),
+    ("w35n02jw", include_str!("../../../../config/data/parts/w35n02jw.toml")),
+    ("w25n01jw", include_str!("../../../../config/data/parts/w25n01jw.toml")),
+    ("w25n02jw", include_str!("../../../../config/data/parts/w25n02jw.toml")),
+    ("w25m02gv", include_str!("../../../../config/data/parts/w25m02gv.toml")),
+    ("mx35lf2ge4ad", include_str!("../../../../config/data/parts/mx35lf2ge4ad.toml")),
+    ("mx35lf2ge4ab", include_str!("../../../../config/data/parts/mx35lf2ge4ab.toml")),
+    ("mx35lf2g14ac", include_str!("../../../../config/data/parts/mx35lf2g14ac.toml")),
 ];
 
 #[derive(Deserialize)]

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// The page.
-const PAGE: &str = include_str!("../../../../docs/setup.md");
+const PAGE: &str = include_str!("../setup.md");
 
 /// A key of a setup, part, controller or host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 //! Errors on the way from a name on the command line to a figure.
 
-use crate::config::{ConfigError, Problem};
 use crate::rig::RigError;
+use floatgate_config::{ConfigError, Problem};
 
 /// An error that a person should see, with what to do about it.
 #[derive(Debug, thiserror::Error)]

@@ -82,7 +82,7 @@ impl Override {
     }
 
     /// The path's keys.
-    pub(crate) fn keys(&self) -> Vec<&str> {
+    pub fn keys(&self) -> Vec<&str> {
         self.path.iter().map(|segment| segment.key.as_ref()).collect()
     }
 

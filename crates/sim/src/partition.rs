@@ -1,7 +1,7 @@
 //! The `[partition]` table of a setup, or several `[[partition]]`: the parts of the chip that are used, and how.
 
 use crate::Error;
-use crate::config::{Config, ConfigError, Override, Value};
+use floatgate_config::{Config, ConfigError, Override, Value};
 use floatgate_device::units;
 use floatgate_device::wire::Device;
 use floatgate_mtd::{Mtd, SlcMode};
@@ -100,7 +100,7 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
 ///
 /// # Errors
 /// A wrong value.
-pub(crate) fn offset(config: &Config) -> Result<u64, ConfigError> {
+pub fn offset(config: &Config) -> Result<u64, ConfigError> {
     Partition::of_setup(config).map(|(partition, _)| partition.offset)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn offset(config: &Config) -> Result<u64, ConfigError> {
 ///
 /// # Errors
 /// When a value is wrong, or the chip has no slc-mode.
-pub(crate) fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>, ConfigError> {
+pub fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>, ConfigError> {
     let (partition, key) = Partition::of_setup(config)?;
     let device = window(config, &partition, &key, device)?;
     if !partition.slc {

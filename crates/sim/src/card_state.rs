@@ -63,7 +63,7 @@ impl CardState {
     }
 
     /// Brings a new card into its state; `progress` hears of steps.
-    pub(super) fn reach(
+    pub fn reach(
         self,
         card: &mut Fake<Card>,
         mapping: Mapping,

@@ -1,5 +1,9 @@
 //! Numbers with their nouns, for messages and reports.
 
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
 /// A noun in the singular for 1, in the plural otherwise: "page", "pages"; "entry", "entries".
 pub fn noun(n: u64, singular: &str) -> String {
     if n == 1 {

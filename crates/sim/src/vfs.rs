@@ -15,7 +15,7 @@ pub type Flash = Counted<Box<dyn Device>>;
 pub type Mounted = Box<dyn OnDevice<Flash>>;
 
 /// Computes on the driver's CPU.
-pub(crate) fn spend(host: &mut Host, now: Instant, time: Nanos, what: &'static str) -> Instant {
+pub fn spend(host: &mut Host, now: Instant, time: Nanos, what: &'static str) -> Instant {
     host.resume(now);
     host.spend(Resource::Cpu, Phase::Cpu, time, what);
     host.now()
@@ -44,7 +44,7 @@ pub struct Moment {
 
 impl Moment {
     /// A moment of a flash's clock.
-    pub(crate) fn of(flash: &Flash, now: Instant) -> Self {
+    pub fn of(flash: &Flash, now: Instant) -> Self {
         Self { now, spent: flash.breakdown(), operations: flash.operations() }
     }
 }
@@ -64,7 +64,7 @@ impl Vfs {
     ///
     /// # Errors
     /// Those of the filesystem.
-    pub(crate) fn on_new(mut fs: Mounted, cpu: Cpu, profile: PageCacheProfile) -> Result<Self> {
+    pub fn on_new(mut fs: Mounted, cpu: Cpu, profile: PageCacheProfile) -> Result<Self> {
         fs.wait_until(fs.now() + Nanos::from_ms(3_600_000));
         let before = fs.device().operations();
         let mut vfs = Self::new(fs, cpu, profile, before);
@@ -88,12 +88,12 @@ impl Vfs {
     }
 
     /// The flash, for its host.
-    pub(crate) fn flash_mut(&mut self) -> &mut Flash {
+    pub fn flash_mut(&mut self) -> &mut Flash {
         self.fs.device_mut()
     }
 
     /// Eraseblocks that the filesystem has for itself, and bytes of each.
-    pub(crate) fn eraseblocks(&self) -> (u32, u32) {
+    pub fn eraseblocks(&self) -> (u32, u32) {
         self.fs.eraseblocks()
     }
 

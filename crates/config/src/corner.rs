@@ -1,6 +1,6 @@
 //! The corner of a chip at its guaranteed maxima: overrides that replace typical array times.
 
-use crate::config::{Config, ConfigError, Library, Node, Override, Setup, Value};
+use crate::{Config, ConfigError, Library, Node, Override, Setup, Value};
 use floatgate_device::raw_nand::MlcSpec;
 
 /// Times of the chip's array.

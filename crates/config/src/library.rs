@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts");
-static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../parts/cards");
-static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../setups");
-static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../controllers");
-static CARD_HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts/cards");
-static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../hosts");
+static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/parts");
+static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/parts/cards");
+static SETUPS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/setups");
+static CONTROLLERS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/controllers");
+static CARD_HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/hosts/cards");
+static HOSTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/hosts");
 
 /// Kind of a file in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

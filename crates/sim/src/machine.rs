@@ -1,12 +1,12 @@
 //! From a setup to a filesystem: chip, controller, driver, partition, then UBI and UBIFS, or JFFS2, all on one clock.
 
-use crate::config::Config;
 use crate::error::Error;
 use crate::kernel_memory::{self, UbifsSizes};
 use crate::rig::{Device, Rig};
-use floatgate_image::words::count;
+use floatgate_config::Config;
 use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
+use floatgate_mtd::words::count;
 use floatgate_mtd::{Instant, Mtd, Nanos};
 use floatgate_stack::Volume;
 use floatgate_stack::fs::{self, Compression, FileSystem};
@@ -561,7 +561,7 @@ pub fn make(rig: Rig, layers: &Layers) -> Result<Box<dyn OnDevice<Box<dyn Device
 ///
 /// # Errors
 /// As [`make`].
-pub(crate) fn make_on<D: Below>(
+pub fn make_on<D: Below>(
     chip: &str,
     device: D,
     now: Instant,
@@ -578,14 +578,14 @@ pub(crate) fn make_on<D: Below>(
 }
 
 /// Advice where eraseblocks are too small.
-pub(crate) const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+pub const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
 
 /// Advice where there can be no filesystem for another reason.
-pub(crate) const OTHER_FLASH: &str =
+pub const OTHER_FLASH: &str =
     "set another chip (`chip=NAME`), a larger partition, or on MLC `partition.slc=true`";
 
 /// Advice where there can be no JFFS2.
-pub(crate) const OTHER_CHIP: &str = "set another chip (`chip=NAME`) or a larger partition, or take UBIFS";
+pub const OTHER_CHIP: &str = "set another chip (`chip=NAME`) or a larger partition, or take UBIFS";
 
 /// A failure of the filesystem while something was done.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {

@@ -1,8 +1,8 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
-use crate::config::{Config, ConfigError, Kind, Library, Problem};
-use crate::keystore;
+use crate::firmware::Firmware;
 use crate::partition;
+use floatgate_config::{Config, ConfigError, Kind, Library, Problem};
 use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
@@ -113,7 +113,7 @@ const KEYS: [&str; 14] = [
 pub fn wire(library: &Library, config: &Config, options: RigOptions) -> Result<Rig, RigError> {
     config.only_keys(&KEYS)?;
     check_controller(config)?;
-    keystore::check_firmware(config)?;
+    Firmware::check(config)?;
     check_cells(config)?;
     let chip = config.chip()?;
     check_bad_blocks(config, &chip, options.bad_blocks)?;
@@ -275,7 +275,7 @@ fn check_lanes(config: &Config, lanes: u8, most: u8) -> Result<(), ConfigError> 
     if lanes <= most || config.tree().get("bus.lanes").is_none() {
         return Ok(());
     }
-    let has = floatgate_image::words::count(most.into(), "lane");
+    let has = floatgate_mtd::words::count(most.into(), "lane");
     let message = format!("{lanes} lanes, and the controller has {has}");
     Err(config.wrong("bus.lanes", message).help(format!("set bus.lanes={most}, or another controller")))
 }
@@ -333,7 +333,7 @@ const BCH_STRENGTH_MAX: u32 = floatgate_ecc::MAX_STRENGTH;
 fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigError> {
     let ecc: EccProfile = config.extract_or_default("ecc")?;
     if let Some(strength) = ecc.strength.filter(|strength| !(1..=BCH_STRENGTH_MAX).contains(strength)) {
-        let message = format!("no code corrects {}", floatgate_image::words::count(strength.into(), "bit"));
+        let message = format!("no code corrects {}", floatgate_mtd::words::count(strength.into(), "bit"));
         let help = format!("give 1 to {BCH_STRENGTH_MAX}; ecc.engine=none goes without");
         return Err(config.wrong("ecc.strength", message).help(help));
     }

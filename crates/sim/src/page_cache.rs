@@ -40,7 +40,7 @@ impl Default for PageCacheProfile {
 }
 
 /// Bytes of a page.
-pub(crate) const PAGE: u64 = BLOCK_BYTES as u64;
+pub const PAGE: u64 = BLOCK_BYTES as u64;
 
 /// A page of a file: its inode, and its number in the file.
 type PageOf = (u32, u64);

@@ -6,7 +6,7 @@
 //! mistake becomes a [`ConfigError`] that points into the text where it was made.
 //!
 //! ```
-//! use floatgate_lab::config::{Kind, Library, Override, Source};
+//! use floatgate_config::{Kind, Library, Override, Source};
 //!
 //! let part = r#"
 //! kind = "spi-nand"
@@ -26,9 +26,10 @@
 //!     error.one_line(),
 //!     "my.toml:2:16: `bus.clock_hz`: expected a whole number from 0 to 4294967295, found the text \"104 MHz\""
 //! );
-//! # Ok::<(), floatgate_lab::config::ConfigError>(())
+//! # Ok::<(), floatgate_config::ConfigError>(())
 //! ```
 
+pub mod corner;
 mod de;
 mod de_error;
 mod error;
@@ -125,7 +126,7 @@ impl Config {
     }
 
     /// The error for a chip that is impossible.
-    pub(crate) fn impossible(&self, bad: &BadSpec) -> ConfigError {
+    pub fn impossible(&self, bad: &BadSpec) -> ConfigError {
         self.wrong(&bad.path(), &bad.problem)
     }
 
