@@ -12,6 +12,7 @@ use floatgate_lab::card::state::CardState;
 use floatgate_lab::card::trace::{Reader, Request, TraceError};
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::{Error, plot};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -111,7 +112,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
-    args.format.finish(&report, "", || text(&report))
+    args.format.finish(
+        &ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed),
+        &report,
+        "",
+        || text(&report),
+    )
 }
 
 fn played(
