@@ -485,13 +485,13 @@ def setups() -> Setups:
     True
     """
     data = json.loads(native.setups())
-    return Setups({"setups": data}, [row(SetupRow, entry) for entry in data])
+    return Setups(data, [row(SetupRow, entry) for entry in data["rows"]])
 
 
 def parts() -> Parts:
     """The built-in chips and cards."""
     data = json.loads(native.parts())
-    return Parts({"parts": data}, [row(PartRow, entry) for entry in data])
+    return Parts(data, [row(PartRow, entry) for entry in data["rows"]])
 
 
 def speed(
@@ -630,8 +630,8 @@ def endurance(
         "interleave": interleave,
     }
     name = None if chip is None else fspath("chip", chip)
-    reports = json.loads(native.wear_out(name, overrides(set), wear))
-    data = {"chips": reports} if chip is None else reports[0]
+    data = json.loads(native.wear_out(name, overrides(set), wear))
+    reports = data["rows"] if chip is None else [data]
     return Endurance(data, [row(EnduranceRow, report) for report in reports])
 
 
@@ -723,7 +723,7 @@ def age(
         "chips": chips,
     }
     data = json.loads(native.live(named(setup, set, seed=seed), lives))
-    return Age({"runs": [data]}, [row(Life, life) for life in data["lives"]])
+    return Age(data, [row(Life, life) for life in data["runs"][0]["lives"]])
 
 
 def powercut(

@@ -3,6 +3,7 @@
 use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
+use crate::studies::in_envelope;
 use floatgate_image::check::check;
 use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extractions, TarTarget, show_name,
@@ -12,6 +13,7 @@ use floatgate_image::info::selected_info;
 use floatgate_image::list::{Listed, list};
 use floatgate_image::output::{Output, OutputError};
 use floatgate_image::{Access, FileRow, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::{self, FileSystem};
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;
@@ -105,7 +107,7 @@ impl NativeImage {
     fn info(&self, py: Python<'_>) -> PyResult<String> {
         Ok(py.detach(|| -> Result<_, Failure> {
             let info = self.with_image(|image| selected_info(image, &self.selection));
-            Ok(serde_json::to_string(&info.map_err(|error| self.failure(error))?)?)
+            in_envelope(&ResultKind::ImageInfo.of(&self.path), &info.map_err(|error| self.failure(error))?)
         })?)
     }
 
@@ -113,7 +115,7 @@ impl NativeImage {
         interruptible(py, move |_| {
             let this = slf.get();
             let report = this.with_image(|image| check(image, &this.selection));
-            Ok(serde_json::to_string(&report.map_err(|error| this.failure(error))?)?)
+            in_envelope(&ResultKind::ImageCheck.of(&this.path), &report.map_err(|error| this.failure(error))?)
         })
     }
 
@@ -205,7 +207,7 @@ impl NativeImage {
                 let left = "; what was extracted until then stays there";
                 extraction.run(&mut directory, &limits, &progress).map_err(|error| failed(error, left))?
             };
-            Ok(serde_json::to_string(&extracted)?)
+            in_envelope(&ResultKind::ImageExtract.of(&this.path), &extracted)
         })
     }
 }

@@ -5,6 +5,7 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::image::Which;
 use crate::library;
+use crate::studies::in_envelope;
 use floatgate_image::build::{
     BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
@@ -12,6 +13,7 @@ use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, O
 use floatgate_image::help::Help;
 use floatgate_image::output::Output;
 use floatgate_lab::part_sizes;
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::{self, Compression, Rename, Timestamp};
 use floatgate_stack::ubifs::FormatOptions;
 use pyo3::prelude::*;
@@ -130,7 +132,7 @@ pub(crate) fn build_image(
             _ => Failure::helped(error),
         })?;
         out.finish().map_err(Failure::helped)?;
-        Ok(serde_json::to_string(&built)?)
+        in_envelope(&ResultKind::ImageBuild.of(&source), &built)
     })
 }
 
@@ -204,7 +206,7 @@ pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -
         let (_, edited) = edit(&path, &options, &all).map_err(|error| {
             Failure::of_file(&path, &error, Some(error.help())).missing(is_missing(&error))
         })?;
-        Ok(serde_json::to_string(&edited)?)
+        in_envelope(&ResultKind::ImageEdit.of(&path), &edited)
     })
 }
 

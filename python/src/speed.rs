@@ -5,9 +5,11 @@ use crate::devices::by_phase;
 use crate::failure::Failure;
 use crate::library;
 use crate::overrides::Overrides;
+use crate::studies::in_envelope;
 use floatgate_lab::config::{Config, Override, Setup};
 use floatgate_lab::corner::Corner;
 use floatgate_lab::machine::FilesystemKind;
+use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_lab::rig::RigOptions;
 use floatgate_lab::speed::{Corrections, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, SpeedRun};
@@ -26,6 +28,11 @@ arguments! { in order:
 }
 
 impl Named {
+    /// Origin of a result on the setup.
+    pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
+        kind.of(&self.setup.0).with(&self.set.0).seeded(self.seed)
+    }
+
     pub(crate) fn options(&self) -> RigOptions {
         RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() }
     }
@@ -101,7 +108,7 @@ pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, Failure> {
 
 /// Result of `speed`, which stays in Rust: Python takes what it is asked for.
 #[pyclass(frozen)]
-pub(crate) struct NativeSpeed(SpeedRun);
+pub(crate) struct NativeSpeed(SpeedRun, Origin);
 
 /// Fields of a `SpeedRow`, in its order.
 type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bound<'py, PyDict>);
@@ -110,7 +117,7 @@ type RowTuple<'py> = (&'py str, f64, u64, f64, u64, u64, u64, u64, u64, u64, Bou
 impl NativeSpeed {
     /// The JSON that `floatgate speed` prints.
     fn json(&self) -> PyResult<String> {
-        Ok(serde_json::to_string(&self.0).map_err(Failure::from)?)
+        Ok(in_envelope(&self.1, &self.0)?)
     }
 
     fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<RowTuple<'py>>> {
@@ -152,5 +159,5 @@ pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<Nati
             speed_run::measure(library(), &library().resolve(&setup, &sets)?, options, &chosen)?
         })
     };
-    Ok(NativeSpeed(py.detach(work)?))
+    Ok(NativeSpeed(py.detach(work)?, named.origin(ResultKind::Speed)))
 }

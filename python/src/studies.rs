@@ -13,6 +13,7 @@ use floatgate_lab::advise::{self, ecc};
 use floatgate_lab::config::{Kind, Override, Source};
 use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
+use floatgate_lab::report::{Origin, ResultKind, Rows};
 use floatgate_lab::trace::Operation;
 use floatgate_lab::{age, card, catalogue, endurance, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
@@ -20,7 +21,13 @@ use floatgate_probe::{
     Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
 };
 use pyo3::prelude::*;
+use serde::Serialize;
 use std::path::PathBuf;
+
+/// A result in its envelope, as its command prints it with `--json`.
+pub(crate) fn in_envelope(origin: &Origin, result: &impl Serialize) -> Result<String, Failure> {
+    Ok(serde_json::to_string(&origin.around(result))?)
+}
 
 /// The entry of `all` with that name.
 fn chosen<T: Copy>(what: &str, name: &str, all: &[(&'static str, T)]) -> Result<T, Failure> {
@@ -40,12 +47,16 @@ fn check_ranges(rules: &[(bool, &str, &str)]) -> Result<(), Failure> {
 
 #[pyfunction]
 pub(crate) fn setups(py: Python<'_>) -> PyResult<String> {
-    Ok(py.detach(|| -> Result<_, Failure> { Ok(serde_json::to_string(&catalogue::setups(library())?)?) })?)
+    Ok(py.detach(|| -> Result<_, Failure> {
+        in_envelope(&ResultKind::Setups.of_nothing(), &Rows { rows: &catalogue::setups(library())? })
+    })?)
 }
 
 #[pyfunction]
 pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
-    Ok(py.detach(|| -> Result<_, Failure> { Ok(serde_json::to_string(&catalogue::parts(library())?)?) })?)
+    Ok(py.detach(|| -> Result<_, Failure> {
+        in_envelope(&ResultKind::Parts.of_nothing(), &Rows { rows: &catalogue::parts(library())? })
+    })?)
 }
 
 #[pyfunction]
@@ -58,7 +69,7 @@ pub(crate) fn trace_operation<'py>(
     Ok(py.detach(|| -> Result<_, Failure> {
         let operation = chosen("operation", &operation, &Operation::ALL)?;
         let traced = trace::trace(library(), &named.config()?, named.options(), operation)?;
-        Ok(serde_json::to_string(&traced)?)
+        in_envelope(&named.origin(ResultKind::Trace), &traced)
     })?)
 }
 
@@ -79,7 +90,9 @@ pub(crate) fn compare_papers<'py>(
                 vec![paper]
             }
         };
-        Ok(serde_json::to_string(&papers::compare_seeded(library(), &papers, seed, &|_, _| ())?)?)
+        let kind = ResultKind::Papers;
+        let origin = if table.as_os_str().is_empty() { kind.of_nothing() } else { kind.of(&table) };
+        in_envelope(&origin.seeded(seed), &papers::compare_seeded(library(), &papers, seed, &|_, _| ())?)
     })
 }
 
@@ -131,7 +144,16 @@ pub(crate) fn wear_out(
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
         let subjects = subjects.map_err(|error| Failure::of_name("chip", error))?;
-        Ok(serde_json::to_string(&endurance::run_all(&subjects, &wear.experiment()?)?)?)
+        let reports = endurance::run_all(&subjects, &wear.experiment()?)?;
+        match (&chip, reports.as_slice()) {
+            (Some(chip), [report]) => {
+                in_envelope(&ResultKind::Endurance.of(chip).with(&set).seeded(wear.seed), report)
+            }
+            (_, rows) => in_envelope(
+                &ResultKind::EnduranceAll.of_nothing().with(&set).seeded(wear.seed),
+                &Rows { rows },
+            ),
+        }
     })
 }
 
@@ -184,7 +206,7 @@ pub(crate) fn compare_filesystems(py: Python<'_>, named: Named, comparison: Comp
                 Some(help.to_owned()),
             ));
         }
-        Ok(serde_json::to_string(&compared)?)
+        in_envelope(&named.origin(ResultKind::Fs), &compared)
     })
 }
 
@@ -222,12 +244,17 @@ impl Lives {
     }
 }
 
+#[derive(Serialize)]
+struct Runs {
+    runs: [age::Report; 1],
+}
+
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
     interruptible(py, move |cancel| {
         let options = lives.options(named.options().seed)?;
-        let report = age::run(library(), &named.config()?, &options, &|| cancel.check())?;
-        Ok(serde_json::to_string(&report)?)
+        let runs = [age::run(library(), &named.config()?, &options, &|| cancel.check())?];
+        in_envelope(&named.origin(ResultKind::Age), &Runs { runs })
     })
 }
 
@@ -305,7 +332,8 @@ pub(crate) fn cut_power<'py>(
                 Some("choose another chip, a larger size, more steps or another seed".to_owned()),
             )
         })?;
-        Ok(serde_json::to_string(&Summary::new(&flash.geometry, &options, &report))?)
+        let origin = ResultKind::Powercut.of(&setup).with(&set).seeded(seed);
+        in_envelope(&origin, &Summary::new(&flash.geometry, &options, &report))
     })
 }
 
@@ -349,9 +377,10 @@ pub(crate) fn advise_ecc<'py>(
                 Some("codes are `hamming/256`, `hamming/512`, `bch8/512` and the like".to_owned()),
             )
         })?;
+        let origin = ResultKind::EccAdvise.of(&chip).with(&set);
         let chip = ecc::Chip::named(library(), &chip, &Override::parse_all(&set)?);
         let chip = chip.map_err(|error| Failure::of_name("chip", error))?;
-        Ok(serde_json::to_string(&ecc::advise(chip, storage.use_()?, &codes))?)
+        in_envelope(&origin, &ecc::advise(chip, storage.use_()?, &codes))
     })?)
 }
 
@@ -369,7 +398,8 @@ pub(crate) fn card_speed<'py>(
         let card = card::load(library(), &name, &Override::parse_all(&set)?);
         let card = card.map_err(|error| Failure::of_name("name", error.into()))?;
         let options = card::speed::CardSpeedOptions { requests, sizes, seed };
-        Ok(serde_json::to_string(&card::speed::measure(&card, &options, &|_| ())?)?)
+        let origin = ResultKind::CardSpeed.of(&name).with(&set).seeded(seed);
+        in_envelope(&origin, &card::speed::measure(&card, &options, &|_| ())?)
     })
 }
 
@@ -399,7 +429,7 @@ pub(crate) fn probe_card<'py>(
         }
         let mut report = Report::new(name.display().to_string(), &samples, conclude(&samples), true);
         report.judge(&samples, &[], &card::stated_classes(&spec));
-        Ok(serde_json::to_string(&report)?)
+        in_envelope(&ResultKind::Probe.of(&name).with(&set).seeded(seed), &report)
     })
 }
 
@@ -435,7 +465,7 @@ pub(crate) fn advise_on(
         let name = target.display().to_string();
         let is_card = || library().names(Kind::Card).any(|card| card.eq_ignore_ascii_case(&name));
         let advice = if let Some(json) = probed {
-            let known = Known::of_probe(&name, &serde_json::from_str(&json)?)?;
+            let known = Known::of_probe(&name, &json)?;
             advise::card::advise(library(), &known, None, &wish, &|_| ())?
         } else if is_card() {
             let card = card::load(library(), &target, &sets)?;
@@ -446,7 +476,7 @@ pub(crate) fn advise_on(
             let wish = FlashWish { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
             advise::flash::advise(library(), &board, &wish, &|_| {})?
         };
-        Ok(serde_json::to_string(&advice)?)
+        in_envelope(&ResultKind::Advise.of(&target).with(&set).seeded(seed), &advice)
     })
 }
 
@@ -479,7 +509,7 @@ pub(crate) fn probe_device<'py>(
         if let Some(layout) = &mut report.partition {
             layout.judge(&answers, None);
         }
-        Ok(serde_json::to_string(&report)?)
+        in_envelope(&ResultKind::Probe.of(&path).seeded(seed), &report)
     })
 }
 
@@ -503,6 +533,6 @@ pub(crate) fn fit_results<'py>(
         let opened = library().setup(&setup)?;
         let report = fit::fit(library(), &opened, &sets, &fit::parse(&results), &free, &|_| ())?;
         let toml = fit::to_toml(&report, &base, &sets);
-        Ok((serde_json::to_string(&report)?, toml))
+        Ok((in_envelope(&ResultKind::Fit.of(&setup).with(&set), &report)?, toml))
     })
 }

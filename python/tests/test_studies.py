@@ -111,7 +111,7 @@ def test_setups_and_parts_are_found_from_any_folder(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     for setup in floatgate.setups():
         assert floatgate.trace(setup.name).ns > 0
-    assert json.loads(command("parts", "--json")) == floatgate.parts().to_dict()["parts"]
+    assert json.loads(command("parts", "--json")) == floatgate.parts().to_dict()
 
 
 def test_a_setup_of_ones_own(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, load};
 use floatgate_lab::config::{Kind, Library, Override, Problem};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
-use floatgate_lab::report::command_of;
+use floatgate_lab::report::{ResultKind, kind_of};
 use floatgate_probe::flashbench;
-use serde_json::Value;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::FileExt as _;
@@ -97,7 +96,12 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?;
-    args.format.finish(&advice, "points", || text(&advice))
+    args.format.finish(
+        &ResultKind::Advise.of(&args.target).with(&args.set).seeded(args.seed),
+        &advice,
+        "points",
+        || text(&advice),
+    )
 }
 
 fn advice(args: &Args) -> Result<Advice, Failure> {
@@ -195,7 +199,7 @@ fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Fail
 /// A saved result.
 enum Saved {
     /// Output of `probe --json`.
-    Report(Value),
+    Report(String),
     /// File of samples that `probe --raw` has written.
     Samples,
 }
@@ -223,9 +227,9 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     let text = read_text(path, SAVED_MAX, what)?;
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
-    match command_of(&json).filter(|command| *command != "probe") {
-        Some(command) => Err(no_target(path, &format!("a result of `floatgate {command}`"))),
-        None => Ok(Some(Saved::Report(json))),
+    match kind_of(&json).map_err(|error| error.of_file(&path.display().to_string()))? {
+        ResultKind::Probe => Ok(Some(Saved::Report(text))),
+        kind => Err(no_target(path, &format!("a result of `floatgate {}`", kind.command()))),
     }
 }
 

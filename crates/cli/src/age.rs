@@ -8,6 +8,7 @@ use floatgate_lab::age::{self, Life, Options, Report, WearOut};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::life::YEARS_MAX;
 use floatgate_lab::machine::FilesystemKind;
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -145,15 +146,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     bar.finish_and_clear();
     let all_well = runs.iter().any(is_enough);
+    let origin = ResultKind::Age.of(&args.setup).with(&args.set).seeded(args.seed);
     if args.format.csv {
         let lines: Vec<Line<'_>> = runs
             .iter()
             .flat_map(|run| run.lives.iter().map(move |life| Line { scrub_days: run.scrub_days, life }))
             .collect();
-        args.format.finish(&lines, "", String::new)?;
+        args.format.finish_rows(&origin, &lines, String::new)?;
     } else {
         let reports = Reports { runs };
-        args.format.finish(&reports, "runs", || text(&reports.runs, args))?;
+        args.format.finish(&origin, &reports, "runs", || text(&reports.runs, args))?;
     }
     Ok(if all_well { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

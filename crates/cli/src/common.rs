@@ -8,6 +8,7 @@ use floatgate_image::words;
 use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
 use floatgate_lab::corner::{self, Slowest};
+use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_lab::rig::RigOptions;
 pub(crate) use floatgate_mtd::size::text as size;
 use serde::Serialize;
@@ -74,6 +75,11 @@ pub(crate) struct Named {
 }
 
 impl SetupArgs {
+    /// Origin of a result on the setup.
+    pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
+        kind.of(&self.setup).with(&self.set).seeded(self.seed)
+    }
+
     pub(crate) fn open(&self) -> Result<Named, Failure> {
         let library = Library::built_in();
         let setup = library.setup(&self.setup)?;

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Promise, Report, Subject};
 use floatgate_lab::plot::{self, Figure};
+use floatgate_lab::report::{Origin, ResultKind};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -109,6 +110,11 @@ enum PatternArg {
 }
 
 impl Args {
+    fn origin(&self, kind: ResultKind) -> Origin {
+        let origin = self.chip.as_ref().map_or_else(|| kind.of_nothing(), |chip| kind.of(chip));
+        origin.with(&self.set).seeded(self.seed)
+    }
+
     fn experiment(&self) -> Experiment {
         Experiment {
             blocks: self.blocks,
@@ -158,15 +164,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return predict::example(args, share);
     }
     if let Some(promise) = args.promise()? {
-        return args.format.finish(&promise, "erases", || show::promise(&promise));
+        return args
+            .format
+            .finish(&args.origin(ResultKind::EnduranceNor), &promise, "erases", || show::promise(&promise));
     }
     let reports = endurance::run_all(&args.subjects()?, &args.experiment())?;
     if let Some(path) = &args.plot {
         draw(path, &reports)?;
     }
     match reports.as_slice() {
-        [report] if !args.all => args.format.finish(report, "trace.points", || show::one(report)),
-        reports => args.format.finish(&reports, "", || show::all(reports)),
+        [report] if !args.all => {
+            args.format
+                .finish(&args.origin(ResultKind::Endurance), report, "trace.points", || show::one(report))
+        }
+        reports => {
+            args.format.finish_rows(&args.origin(ResultKind::EnduranceAll), reports, || show::all(reports))
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use floatgate_lab::config::{Library, Override};
 use floatgate_lab::fit::{
     self, FitReport, FittedParameter, FittedRow, Hypothesis, Prediction, RESULTS_MAX_BYTES,
 };
+use floatgate_lab::report::ResultKind;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
     }
-    let shown = args.format.finish(&report, "rows", || show(&args.results, &report))?;
+    let shown =
+        args.format.finish(&ResultKind::Fit.of(&args.setup).with(&args.set), &report, "rows", || {
+            show(&args.results, &report)
+        })?;
     match &args.output {
         _ if report.usable => Ok(shown),
         Some(output) => Err(Failure::new(

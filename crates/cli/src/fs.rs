@@ -7,6 +7,7 @@ use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subjec
 use floatgate_lab::partition;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::progress::{Listener, Progress};
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::rig::Link;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::fs::PermissionsExt as _;
@@ -136,10 +137,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &compared)?;
     }
+    let origin = args.setup.origin(ResultKind::Fs);
     if args.format.csv {
-        args.format.finish(&compared.rows, "", String::new)?;
+        args.format.finish_rows(&origin, &compared.rows, String::new)?;
     } else {
-        args.format.finish(&compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
+        args.format
+            .finish(&origin, &compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -178,7 +181,7 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &compared.plot())?;
     }
-    args.format.finish(&compared, "rows", || of_sizes(&compared))
+    args.format.finish(&args.setup.origin(ResultKind::FsPartition), &compared, "rows", || of_sizes(&compared))
 }
 
 fn of_sizes(compared: &BySize) -> String {

@@ -4,6 +4,7 @@ use crate::common::{Corner, Grounded, Outcome, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::keystore::{self, Driver, Line};
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 
 #[derive(clap::Args)]
@@ -67,20 +68,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
         with_delays: keystore::on(&config, Driver::WithDelays, args.seed)?,
         without_delays: keystore::on(&config, Driver::WithoutDelays, args.seed)?,
     };
+    let origin = setup.origin(ResultKind::Keystore);
     if args.format.csv {
         let lines = [("with delays", &both.with_delays), ("without delays", &both.without_delays)];
         let rows: Vec<Row<'_>> = lines
             .into_iter()
             .flat_map(|(driver, lines)| lines.iter().map(move |line| Row { driver, line }))
             .collect();
-        return args.format.finish(&rows, "", String::new);
+        return args.format.finish_rows(&origin, &rows, String::new);
     }
     let basis = named.basis(|config| {
         let lines = keystore::on(config, Driver::WithDelays, args.seed).ok()?;
         Some(lines.iter().map(|line| line.ns).collect::<Vec<_>>())
     })?;
     let answer = Grounded { answer: &both, basis };
-    args.format.finish(&answer, "", || {
+    args.format.finish(&origin, &answer, "", || {
         format!("{}\n{}\n\n{}\n\n{}", both.title, both.chip, table(&both), answer.basis)
     })
 }

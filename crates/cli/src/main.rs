@@ -41,6 +41,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
 use floatgate_image::help;
 use floatgate_lab::config::Kind;
+use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -160,8 +161,8 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
-        Command::Controllers(args) => profiles::run(&[Kind::Controller], &args),
-        Command::Hosts(args) => profiles::run(&[Kind::Host, Kind::CardHost], &args),
+        Command::Controllers(args) => profiles::run(ResultKind::Controllers, &[Kind::Controller], &args),
+        Command::Hosts(args) => profiles::run(ResultKind::Hosts, &[Kind::Host, Kind::CardHost], &args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
     };

@@ -7,6 +7,7 @@ use crate::table::Table;
 use floatgate_image::output::Output;
 use floatgate_image::{Access, ImageError, Lock};
 use floatgate_lab::otp::{self, Device, OtpArea, Region, Step};
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write as _;
@@ -220,7 +221,9 @@ impl Common {
             write(path, &steps.concat())?;
         }
         let done = Done { chip: device.chip().to_owned(), step: step.to_string() };
-        self.format.finish(&done, "", || format!("{}: {}", done.chip, done.step))
+        self.format.finish(&self.setup.origin(ResultKind::OtpWrite), &done, "", || {
+            format!("{}: {}", done.chip, done.step)
+        })
     }
 }
 
@@ -242,7 +245,7 @@ impl Change {
 fn info(args: &Info) -> Outcome {
     let mut device = args.common.open(&args.common.steps(false)?)?;
     let found = Json { chip: device.chip().to_owned(), regions: device.regions()? };
-    args.common.format.finish(&found, "regions", || {
+    args.common.format.finish(&args.common.setup.origin(ResultKind::OtpInfo), &found, "regions", || {
         let mut table = Table::new(["area", "offset", "bytes", "written", "locked"]).numbers(1..4);
         for region in &found.regions {
             let locked = if region.locked { "yes" } else { "no" };
@@ -264,7 +267,7 @@ fn read(args: &Read) -> Outcome {
         offset: args.offset,
         data: hex(&data).concat(),
     };
-    args.common.format.finish(&read, "", || {
+    args.common.format.finish(&args.common.setup.origin(ResultKind::OtpRead), &read, "", || {
         let line =
             |(at, bytes): (u64, &[u8])| format!("{:06x}  {}\n", args.offset + at, hex(bytes).join(" "));
         // Of 16 bytes a line has 55 columns.

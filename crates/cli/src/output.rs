@@ -5,6 +5,7 @@ use crate::wrap;
 use floatgate_image::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
+use floatgate_lab::report::{Origin, Rows};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
@@ -71,42 +72,55 @@ pub(crate) struct ReportFormat {
 }
 
 impl ReportFormat {
-    /// Prints a result: as JSON, as CSV, or as `text` for people.
+    /// Prints a result: as JSON in its envelope, as CSV, or as `text` for people.
     ///
     /// `rows` is the dotted path of the list in the JSON that has the rows of the CSV. An empty path, or one that leads
     /// to no list, stands for the whole result: a row for each element, or one row.
     pub(crate) fn print<T: Serialize>(
         self,
+        origin: &Origin,
         value: &T,
         rows: &str,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        self.show(value, rows, text, columns())
+        self.show(origin, value, rows, text, columns())
     }
 
-    /// As [`Self::print`], of a listing: its lines stay whole, so that a terminal breaks them where it ends, and not a name between its words.
-    pub(crate) fn print_listing<T: Serialize>(
+    /// As [`Self::print`], of a list.
+    pub(crate) fn print_rows<T: Serialize>(
         self,
-        value: &T,
-        rows: &str,
+        origin: &Origin,
+        rows: &[T],
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        self.show(value, rows, text, None)
+        self.print(origin, &Rows { rows }, "rows", text)
+    }
+
+    /// As [`Self::print_rows`], of a listing: its lines stay whole, so that a terminal breaks them where it ends, and not a name between its words.
+    pub(crate) fn print_listing<T: Serialize>(
+        self,
+        origin: &Origin,
+        rows: &[T],
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.show(origin, &Rows { rows }, "rows", text, None)
     }
 
     fn show<T: Serialize>(
         self,
+        origin: &Origin,
         value: &T,
         rows: &str,
         text: impl FnOnce() -> String,
         limit: Option<usize>,
     ) -> Result<(), Failure> {
+        let result = origin.around(value);
         if !self.is_for_programs() {
-            let text = harmless(&OddTexts::of(value).map_err(bug)?.shown_in(text()), colour());
+            let text = harmless(&OddTexts::of(&result).map_err(bug)?.shown_in(text()), colour());
             return print(&limit.map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         if self.json {
-            return print(&serde_json::to_string_pretty(value).map_err(bug)?);
+            return print(&serde_json::to_string_pretty(&result).map_err(bug)?);
         }
         let value = serde_json::to_value(value).map_err(bug)?;
         print(&csv::table(rows.split('.').try_fold(&value, |value, key| value.get(key)).unwrap_or(&value)))
@@ -115,11 +129,23 @@ impl ReportFormat {
     /// As [`Self::print`]; the command succeeds.
     pub(crate) fn finish<T: Serialize>(
         self,
+        origin: &Origin,
         value: &T,
         rows: &str,
         text: impl FnOnce() -> String,
     ) -> Outcome {
-        self.print(value, rows, text)?;
+        self.print(origin, value, rows, text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// As [`Self::print_rows`]; the command succeeds.
+    pub(crate) fn finish_rows<T: Serialize>(
+        self,
+        origin: &Origin,
+        rows: &[T],
+        text: impl FnOnce() -> String,
+    ) -> Outcome {
+        self.print_rows(origin, rows, text)?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -7,6 +7,7 @@ use crate::table::Table;
 use floatgate_lab::config::{Library, Source};
 use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
 use floatgate_lab::plot;
+use floatgate_lab::report::{Origin, ResultKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,8 +50,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let papers = chosen(args.table.as_deref().unwrap_or(Path::new("")))?;
+    let origin =
+        |kind: ResultKind| args.table.as_ref().map_or_else(|| kind.of_nothing(), |table| kind.of(table));
     if args.refit {
-        return refit(&papers, args.format);
+        return refit(&papers, &origin(ResultKind::PapersRefit), args.format);
     }
     let bar = progress_bar("{wide_bar} {pos} of {len} runs, {eta} left");
     let report = papers::compare_seeded(&Library::built_in(), &papers, args.seed, &|over, all| {
@@ -63,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &papers::picture(&papers, &report))?;
     }
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    args.format.print(&report, "rows", || {
+    args.format.print(&origin(ResultKind::Papers).seeded(args.seed), &report, "rows", || {
         let mut text = if args.summary { String::new() } else { show(&papers, &report) };
         text += &summary(&report.summary);
         let mut list = |what: &str, keep: &dyn Fn(&ReportRow) -> bool| {
@@ -80,9 +83,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 /// Residuals and values as the files state them, and after fitting once more.
-fn refit(papers: &[Paper], format: ReportFormat) -> Outcome {
+fn refit(papers: &[Paper], origin: &Origin, format: ReportFormat) -> Outcome {
     let fit = papers::refit(&Library::built_in(), papers);
-    format.finish(&fit, "parameters", || {
+    format.finish(origin, &fit, "parameters", || {
         if fit.parameters.is_empty() {
             return "no parameter was fitted to these rows".to_owned();
         }

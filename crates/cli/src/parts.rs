@@ -5,6 +5,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::catalogue::PartRow;
 use floatgate_lab::config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded,
 fn list(library: &Library, args: &Args) -> Outcome {
     let rows: Vec<PartRow> =
         chosen(library, args)?.into_iter().map(|(part, _, head)| PartRow::new(part, head)).collect();
-    args.format.finish(&rows, "", || {
+    args.format.finish_rows(&ResultKind::Parts.of_nothing(), &rows, || {
         let mut table = Table::new(["part", "maker", "kind", "least sure", "description"]).numbers(3..4);
         for row in &rows {
             let sure = percent(row.lowest_confidence);
@@ -144,7 +145,7 @@ fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
         rows.push(Counts::of(name, &confidences));
         all.extend(confidences);
     }
-    args.format.finish(&rows, "", || {
+    args.format.finish_rows(&ResultKind::PartsConfidence.of_nothing(), &rows, || {
         let header = ["part", "fields", "90 % or more", "70 to 89 %", "below 70 %", "least sure"];
         let mut table = Table::new(header).numbers(1..);
         rows.iter().chain([&Counts::of("all", &all)]).for_each(|row| table.row(row.cells()));
@@ -185,7 +186,7 @@ fn list_uncertain(library: &Library, name: &Path, format: ReportFormat) -> Outco
         })
         .collect();
     rows.sort_by(|a, b| a.confidence.total_cmp(&b.confidence));
-    format.finish(&rows, "", || {
+    format.finish_rows(&ResultKind::PartConfidence.of(name), &rows, || {
         let (all, sure) = (fields(&loaded, &part).count(), percent(SURE));
         let (maker, name) = (&part.maker, &part.name);
         let head = format!("{maker} {name}: {} of {all} values have a confidence below {sure}", rows.len());
@@ -232,14 +233,15 @@ fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
             Field { field: path, value: shown.unwrap_or_default(), confidence, source }
         })
         .collect();
+    let origin = ResultKind::Part.of(name);
     if format.csv {
-        return format.finish(&fields, "", String::new);
+        return format.finish_rows(&origin, &fields, String::new);
     }
     let is_card = table_of(&part) == "card";
     let table = serde_json::to_value(&loaded.table).ok();
     let (card, chip) = if is_card { (table, None) } else { (None, table) };
     let shown = Shown { part, chip, card };
-    format.finish(&shown, "", || page(&shown.part, &fields))
+    format.finish(&origin, &shown, "", || page(&shown.part, &fields))
 }
 
 /// A number of the chip, as the table shows it.

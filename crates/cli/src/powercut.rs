@@ -12,6 +12,7 @@ use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::powercut::{
     self, CutKind, FlashId, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
 };
+use floatgate_lab::report::{Origin, ResultKind};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::common::{Failure, Outcome};
@@ -168,6 +169,10 @@ impl KindArg {
 }
 
 impl Args {
+    fn origin(&self, kind: ResultKind) -> Origin {
+        self.setup.as_ref().map_or_else(|| kind.of_nothing(), |setup| kind.of(setup)).with(&self.set)
+    }
+
     /// The flash of the setup for a filesystem.
     fn flash(&self, library: &Library, fs: FilesystemKind) -> Result<SetupFlash, Failure> {
         let sets = Override::parse_all(&self.set)?;
@@ -293,7 +298,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
         show::text(args, &flash.geometry, &options, &report)
     });
-    args.format.print(&json, "by_step", text)?;
+    let origin = args.origin(ResultKind::Powercut).seeded(args.seed);
+    args.format.print(&origin, &json, "by_step", text)?;
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -338,7 +344,9 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
     };
     let failure = failure.map_err(|error| no_workload(&error))?;
     let json = show::replayed_json(id, failure.as_ref());
-    args.format.print(&json, "", || show::replayed(args, id, failure.as_ref()))?;
+    args.format.print(&args.origin(ResultKind::PowercutReplay), &json, "", || {
+        show::replayed(args, id, failure.as_ref())
+    })?;
     Ok(if failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

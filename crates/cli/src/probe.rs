@@ -11,6 +11,7 @@ use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_lab::card::{load, stated_classes};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::plot::{Curve, Panel, panels};
+use floatgate_lab::report::ResultKind;
 use floatgate_probe::mtd::CharDevice;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
@@ -622,7 +623,8 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
         return Err(Failure::new(format!("{target}: {trouble}"), "nothing was measured"));
     }
     let report = summary(args, target, &measured)?;
-    args.format.print(&report, "answers", || text(&report, measured.tool))?;
+    let origin = ResultKind::Probe.of(&report.target).with(&args.set).seeded(args.seed);
+    args.format.print(&origin, &report, "answers", || text(&report, measured.tool))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
     }
@@ -645,7 +647,7 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
 }
 
 /// The report as JSON on a device or file, which is only read, or with `saved` on samples or the log of another tool.
-pub(crate) fn json(path: &Path, saved: bool) -> Result<serde_json::Value, Failure> {
+pub(crate) fn json(path: &Path, saved: bool) -> Result<String, Failure> {
     let (target, from) = if saved { (None, Some(path.to_owned())) } else { (Some(path.to_owned()), None) };
     let args = Args { target, from, ..Args::default() };
     let measured = measured(&args, path)?;
@@ -653,7 +655,7 @@ pub(crate) fn json(path: &Path, saved: bool) -> Result<serde_json::Value, Failur
         return Err(Failure::new(format!("{}: {trouble}", path.display()), "nothing was measured"));
     }
     let report = summary(&args, path.display().to_string(), &measured)?;
-    serde_json::to_value(&report)
+    serde_json::to_string(&report)
         .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))
 }
 

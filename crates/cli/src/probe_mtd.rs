@@ -5,6 +5,7 @@ use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe::{in_use, is_agreed};
 use crate::signals::Ending;
+use floatgate_lab::report::ResultKind;
 use floatgate_probe::mtd::{
     CharDevice, Flash as _, Found, Shape, Speed, Weak, conditions, give_priority, measure,
 };
@@ -23,6 +24,8 @@ pub(crate) struct Asked<'a> {
 
 #[derive(Serialize)]
 struct Report {
+    /// The envelope has it, too.
+    #[serde(skip)]
     target: String,
     #[serde(flatten)]
     found: Found,
@@ -59,7 +62,7 @@ pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
     let complete = found.complete;
     let advice = advice(&found, asked.writes);
     let report = Report { target: shown.to_string(), found, conditions, advice };
-    asked.format.print(&report, "speeds", || text(&report))?;
+    asked.format.print(&ResultKind::ProbeMtd.of(asked.path), &report, "speeds", || text(&report))?;
     if !complete {
         tell(&format!("{shown}: ended early: the rest was not read"));
     }

@@ -5,6 +5,7 @@ use crate::output::{ReportFormat, tell};
 use crate::probe::{is_agreed, rounded};
 use crate::signals::Ending;
 use crate::table::Table;
+use floatgate_lab::report::ResultKind;
 use floatgate_probe::{
     BadSaved, Damage, FolderError, Host, NotRestored, NotThisDevice, SavedFile, SavedFolder, size,
 };
@@ -174,7 +175,7 @@ pub(crate) fn list(named: Option<&Path>, format: ReportFormat) -> Outcome {
     })?;
     let files = files.into_iter().map(Row::new).collect();
     let listing = Listing { folder, files };
-    format.print(&listing, "files", || text(&listing))?;
+    format.print(&ResultKind::ProbeKept.of(&listing.folder), &listing, "files", || text(&listing))?;
     Ok(ExitCode::SUCCESS)
 }
 

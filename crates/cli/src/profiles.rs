@@ -4,6 +4,7 @@ use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::config::{About, Kind, Library};
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -25,7 +26,7 @@ struct Row {
 }
 
 /// `kinds` have at least one: the one that setups name comes first.
-pub(crate) fn run(kinds: &[Kind], args: &Args) -> Outcome {
+pub(crate) fn run(result: ResultKind, kinds: &[Kind], args: &Args) -> Outcome {
     let library = Library::built_in();
     let row = |kind: Kind, name: &str| -> Result<Row, Failure> {
         let about: About = library.load(kind, name)?.head.extract("")?;
@@ -37,14 +38,14 @@ pub(crate) fn run(kinds: &[Kind], args: &Args) -> Outcome {
         let kind = kinds.iter().find(is_known).or(kinds.first()).copied().unwrap_or(Kind::Host);
         let row = row(kind, name)?;
         if args.format.is_for_programs() {
-            return args.format.finish(&[row], "", String::new);
+            return args.format.finish_rows(&result.of(name), &[row], String::new);
         }
         output::print(library.open(kind, name, None)?.content())?;
         return Ok(ExitCode::SUCCESS);
     }
     let names = kinds.iter().flat_map(|kind| library.names(*kind).map(move |name| (*kind, name)));
     let rows: Vec<Row> = names.map(|(kind, name)| row(kind, name)).collect::<Result<_, _>>()?;
-    args.format.finish(&rows, "", || {
+    args.format.finish_rows(&result.of_nothing(), &rows, || {
         let key = kinds.first().map_or("", |kind| kind.noun());
         let mut table = Table::new([key, "least sure", "title"]).numbers(1..2);
         for row in &rows {

@@ -5,6 +5,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_lab::catalogue;
 use floatgate_lab::config::{self, Key, Kind, Library};
+use floatgate_lab::report::ResultKind;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.name {
         Some(name) if args.format.is_for_programs() || args.resolved => {
             let config = library.resolve(&library.setup(name)?, &[])?;
-            args.format.finish(config.tree(), "", || config.to_toml())
+            args.format.finish(&ResultKind::Setup.of(name), config.tree(), "", || config.to_toml())
         }
         Some(name) => {
             // A file of the user's own may be no setup at all.
@@ -71,7 +72,8 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
             format!("{near}`floatgate setups --keys` lists all of them"),
         ));
     }
-    format.finish(&keys, "", || {
+    let origin = ResultKind::SetupKeys.of_nothing();
+    format.finish_rows(&origin, &keys, || {
         let mut text = String::new();
         for section in keys.chunk_by(|a, b| a.section == b.section) {
             let mut table = Table::new(["key", "unit", "default", "meaning"]);
@@ -87,7 +89,7 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
 
 fn list(library: &Library, format: ReportFormat) -> Outcome {
     let rows = catalogue::setups(library)?;
-    format.finish(&rows, "", || {
+    format.finish_rows(&ResultKind::Setups.of_nothing(), &rows, || {
         let mut table = Table::new(["setup", "board and chip", "kind"]);
         rows.iter().for_each(|row| table.row([&row.name, &row.title, &row.kind]));
         format!(

@@ -4,6 +4,7 @@ use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::plot::{self, BarRow};
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
 use floatgate_mtd::{Nanos, Phase};
@@ -125,11 +126,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tests = args.tests();
     let basis =
         named.basis(|config| speed_run::times_of_a_block(&named.library, config, named.options, &tests))?;
+    let origin = args.setup.origin(ResultKind::Speed);
     if args.format.csv {
-        return args.format.finish(&lines(&run), "", String::new);
+        return args.format.finish_rows(&origin, &lines(&run), String::new);
     }
     let answer = Grounded { answer: &run, basis };
-    args.format.finish(&answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
+    args.format
+        .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
 }
 
 /// A line of CSV.

@@ -8,6 +8,7 @@ use clap::builder::PossibleValuesParser;
 use floatgate_lab::certainty::Certainty;
 use floatgate_lab::config::{Combination, sweep};
 use floatgate_lab::plot;
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Latency, Measured};
 use floatgate_lab::speed_run::{self, SpeedRun, Swept};
 use serde::Serialize;
@@ -88,11 +89,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         plot_rows(path, &rows, &args.sweep, columns[0])?;
     }
+    let origin = args.setup.origin(ResultKind::SpeedSweep);
     if args.format.csv {
         let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
-        args.format.print(&lines, "", String::new)?;
+        args.format.print_rows(&origin, &lines, String::new)?;
     } else {
-        args.format.print(&rows, "", || text(&rows, &args.sweep, columns, by))?;
+        args.format.print_rows(&origin, &rows, || text(&rows, &args.sweep, columns, by))?;
     }
     Ok(tell_refused(&rows))
 }

@@ -4,6 +4,7 @@ use crate::common::{self, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
 use floatgate_lab::plot;
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::trace::{self, Operation, Traced};
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
@@ -48,7 +49,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(traced.ns)
     })?;
     let answer = Grounded { answer: &traced, basis };
-    args.format.finish(&answer, "spans", || format!("{}\n{}", text(&traced), answer.basis))
+    args.format.finish(&args.setup.origin(ResultKind::Trace), &answer, "spans", || {
+        format!("{}\n{}", text(&traced), answer.basis)
+    })
 }
 
 fn text(traced: &Traced) -> String {

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Kind of chip: `spi-nand`, `spi-nor`, `raw-nand`, `parallel-nor`. It decides which type `[chip]` has.
+    /// Kind of chip: `spi-nand`, `spi-nor`, `raw-nand`, `parallel-nor`. It decides which type `[chip]` has. In JSON `kind` is that of the result.
+    #[serde(rename(serialize = "part_kind"))]
     pub kind: String,
     /// Name as printed on the chip.
     pub name: String,

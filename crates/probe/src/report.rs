@@ -9,7 +9,8 @@ use serde::Serialize;
 /// Answers of a probe with what they were compared with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Name of the device, file or card.
+    /// Name of the device, file or card; the envelope has it in JSON.
+    #[serde(skip)]
     pub target: String,
     /// Size that it claims, in bytes.
     pub capacity_bytes: u64,

@@ -5,6 +5,7 @@ use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_card::Collector;
 use floatgate_lab::card::amplification::{AmplificationOptions, AmplificationRow, measure};
+use floatgate_lab::report::ResultKind;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         units_per_block: args.units_per_block,
         seed: args.seed,
     })?;
-    args.format.finish(&rows, "", || text(&rows))
+    args.format
+        .finish_rows(&ResultKind::CardAmplification.of_nothing().seeded(args.seed), &rows, || text(&rows))
 }
 
 fn text(rows: &[AmplificationRow]) -> String {

@@ -11,6 +11,7 @@ use floatgate_lab::card::load;
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::config::{Kind, Library, Override};
 use floatgate_lab::plot::{Heatmap, heatmap};
+use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -66,7 +67,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &picture(&matrix))?;
     }
-    args.format.finish(&matrix, "cells", || text(&matrix))
+    let kind = ResultKind::CardCompare;
+    let origin = if let [card] = args.cards.as_slice() { kind.of(card) } else { kind.of_nothing() };
+    args.format.finish(&origin.with(&args.set).seeded(args.seed), &matrix, "cells", || text(&matrix))
 }
 
 /// Traces of the filesystems and workloads that are asked for.

@@ -8,6 +8,7 @@ use floatgate_card::IoFunctionSpec;
 use floatgate_lab::card::info::{CardInfo, Identity, MmcStatement, SdStatement, info};
 use floatgate_lab::card::load;
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(folder) = &args.registers {
         write(&report, folder)?;
     }
-    args.format.finish(&report, "registers", || text(&report))
+    args.format
+        .finish(&ResultKind::CardInfo.of(&args.card).with(&args.set), &report, "registers", || text(&report))
 }
 
 /// Writes a file for each register.

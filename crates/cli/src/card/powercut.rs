@@ -7,6 +7,7 @@ use floatgate_lab::card::powercut::{CutId, CutOptions, CutReport, cut, replay};
 use floatgate_lab::card::{LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::powercut::on_threads;
+use floatgate_lab::report::ResultKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -85,7 +86,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
     // As CSV the report is one row.
-    args.format.print(&report, "", || text(args, &report))?;
+    args.format.print(
+        &ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed),
+        &report,
+        "",
+        || text(args, &report),
+    )?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 

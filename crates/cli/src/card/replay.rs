@@ -14,6 +14,7 @@ use floatgate_lab::card::trace::{Reader, Request, TraceError};
 use floatgate_lab::card::{CardOptions, LoadedCard, load};
 use floatgate_lab::config::{Library, Override};
 use floatgate_lab::progress::Progress;
+use floatgate_lab::report::ResultKind;
 use floatgate_lab::{Error, plot};
 use floatgate_mtd::SECTOR_BYTES;
 use std::fs::File;
@@ -114,7 +115,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
-    args.format.finish(&report, "", || text(&report))
+    args.format.finish(
+        &ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed),
+        &report,
+        "",
+        || text(&report),
+    )
 }
 
 fn played(

@@ -12,6 +12,7 @@ use floatgate_lab::card::run::{
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -176,7 +177,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let recorded = recordings.finish(&runs);
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     // The results are printed also where there is no room for the traces.
-    args.format.print(&runs, "", || text(&runs))?;
+    let origin = ResultKind::CardRun.of(&args.card).with(&args.set).seeded(args.seed);
+    args.format.print_rows(&origin, &runs, || text(&runs))?;
     recorded?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

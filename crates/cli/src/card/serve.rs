@@ -12,6 +12,7 @@ use floatgate_image::mount::{Clock, MountError, MountedDevice, Punctuality, Vhos
 use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -131,7 +132,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         late_max_us: late_max.as_us_f64(),
     };
     // The account is printed also where there is no room for the trace.
-    let outcome = args.report.finish(&report, "", || text(&report));
+    let outcome = args.report.finish(
+        &ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed),
+        &report,
+        "",
+        || text(&report),
+    );
     recorded.and(outcome)
 }
 

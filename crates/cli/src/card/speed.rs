@@ -8,6 +8,7 @@ use crate::table::Table;
 use floatgate_lab::card::load;
 use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardTest, REQUESTS_MAX, measure};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use floatgate_mtd::Nanos;
 use std::path::PathBuf;
 
@@ -77,7 +78,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(Which::OpenAus) => "open_au_rows",
         Some(Which::Alignment) => "alignment_rows",
     };
-    args.format.finish(&report, rows, || text(&report, args.table))
+    args.format.finish(
+        &ResultKind::CardSpeed.of(&args.card).with(&args.set).seeded(args.seed),
+        &report,
+        rows,
+        || text(&report, args.table),
+    )
 }
 
 fn text(report: &CardSpeed, only: Option<Which>) -> String {

@@ -8,6 +8,7 @@ use floatgate_image::ecc::{Code, EccError};
 use floatgate_image::words;
 use floatgate_lab::advise::ecc::{self as advise, Advice, Chip, Point, Series, Use};
 use floatgate_lab::config::{Library, Override};
+use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -64,7 +65,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &advise::picture(&advice))?;
     }
-    args.format.finish(&advice, "codes", || text(&advice))
+    args.format
+        .finish(&ResultKind::EccAdvise.of(&args.chip).with(&args.set), &advice, "codes", || text(&advice))
 }
 
 impl Args {

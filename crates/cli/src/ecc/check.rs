@@ -8,6 +8,7 @@ use crate::output::ReportFormat;
 use floatgate_image::ecc::{
     self, DecodeOptions, DecodeReport, Detection, Dump, EccError, RegionEcc, Regions,
 };
+use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let checked = Checked { detection, regions: args.check(&regions)? };
-    told.report(&checked, || show::checked(&checked))?;
+    told.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
     let is_good = |region: &CheckedRegion| region.report.as_ref().is_some_and(DecodeReport::is_good);
     Ok(if checked.regions.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

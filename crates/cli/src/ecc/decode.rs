@@ -7,6 +7,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump, PageGeometry, Scheme};
 use floatgate_image::output::Output;
+use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let report = decoded.map_err(|error| args.apart.failure(&error, &args.file, Some(&args.output)))?;
     common::finish(output)?;
-    told.report(&report, || show::decoded(&report))?;
+    told.report(&ResultKind::EccDecode.of(&args.file), &report, || show::decoded(&report))?;
     Ok(show::code(&report))
 }
 

@@ -7,6 +7,7 @@ use crate::common::{self, Outcome};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{self, EccError, Form};
 use floatgate_image::output::Output;
+use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => files::failure(&args.file, &error),
     })?;
     common::finish(output)?;
-    told.report(&report, || show::encoded(&report))?;
+    told.report(&ResultKind::EccEncode.of(&args.file), &report, || show::encoded(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use crate::table::Table;
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport};
 use floatgate_image::output::is_stdout;
+use floatgate_lab::report::Origin;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ impl Told {
     /// Prints a report for programs, or as `text` for people.
     pub(super) fn report<T: Serialize>(
         self,
+        origin: &Origin,
         report: &T,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
@@ -47,7 +49,7 @@ impl Told {
             output::tell(&text());
             return Ok(());
         }
-        self.format.print(report, "", text)
+        self.format.print(origin, report, "", text)
     }
 }
 

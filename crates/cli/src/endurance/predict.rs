@@ -6,6 +6,7 @@ use crate::output;
 use crate::table::Table;
 use floatgate_lab::endurance::Subject;
 use floatgate_lab::endurance::predict::{self, Interval, Prediction};
+use floatgate_lab::report::ResultKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -25,7 +26,8 @@ pub(super) fn run(args: &Args, file: &Path) -> Outcome {
     let samples =
         predict::parse(&text).map_err(|error| Failure::new(format!("{}: {error}", file.display()), WHAT))?;
     let prediction = predict::predict(&subject, &args.experiment(), &samples)?;
-    args.format.finish(&prediction, "", || shown(&subject, &prediction))
+    args.format
+        .finish(&args.origin(ResultKind::EndurancePredict), &prediction, "", || shown(&subject, &prediction))
 }
 
 /// Times of the first block of the first chip.

@@ -12,6 +12,7 @@ use floatgate_image::build::{
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::UbinizeError;
 use floatgate_image::write_back::WriteBack;
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};
@@ -294,7 +295,7 @@ impl Args {
     }
 
     fn report(&self, built: &Built) -> Outcome {
-        self.report_format.print(built, "", || {
+        self.report_format.print(&ResultKind::ImageBuild.of(&self.source), built, "", || {
             let entries = usize::try_from(built.entries).unwrap_or(usize::MAX);
             let blocks = match self.format {
                 Format::Jffs2 => count(built.lebs as usize, "eraseblock"),

@@ -7,6 +7,7 @@ use crate::output::ReportFormat;
 use floatgate_image::check::{CheckReport, Finding, Outcome as Found, PAGE, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, Selection};
+use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -49,14 +50,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let selection = Selection { flash: args.chip.target()?, ..args.image.selection() };
     let report = check(&image, &selection);
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
-    args.format.print(&report, "findings", || text(&report))?;
+    args.format.print(&args.image.origin(ResultKind::ImageCheck), &report, "findings", || text(&report))?;
     Ok(ExitCode::from(report.status().code()))
 }
 
 fn run_repair(args: &Args, out: &Path) -> Outcome {
     let report = repair(args.image.file()?, out, &args.image.selection());
     let report = report.map_err(|error| options::failure(&args.image.image, &error))?;
-    args.format.print(&report, "losses", || text(&report.before) + "\n" + &repaired(out, &report))?;
+    args.format.print(&args.image.origin(ResultKind::ImageRepair), &report, "losses", || {
+        text(&report.before) + "\n" + &repaired(out, &report)
+    })?;
     if !args.format.is_for_programs() {
         options::tell_write_back(report.write_back, out);
     }

@@ -8,6 +8,7 @@ use floatgate_image::Selection;
 use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
+use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         _ => Vec::new(),
     };
     let report = DiffReport { raw, ..diff_sides(sides, &options).map_err(failed)? };
-    args.format.print(&report, "differences", || text(&report))?;
+    args.format.print(&ResultKind::ImageDiff.of(&args.first), &report, "differences", || text(&report))?;
     if !args.format.is_for_programs() {
         if !args.raw && !report.not_compared.is_empty() {
             let volumes = report.not_compared.join(", ");

@@ -7,6 +7,7 @@ use crate::output::ReportFormat;
 use clap::ValueEnum;
 use floatgate_image::Access;
 use floatgate_image::dump::{Area, Dumped, Wanted, dump};
+use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -104,7 +105,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         dumped.iter_mut().for_each(|dumped| dumped.payload.clear());
     }
     let show = if args.nodes { line } else { text };
-    args.format.print(&dumped, "", || dumped.iter().map(show).collect())?;
+    args.format.print_rows(&args.image.origin(ResultKind::ImageDump), &dumped, || {
+        dumped.iter().map(show).collect()
+    })?;
     let damaged = dumped.iter().any(|dumped| dumped.damage.is_some());
     Ok(if damaged { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

@@ -10,6 +10,7 @@ use floatgate_image::extract::{
 use floatgate_image::help::Help as _;
 use floatgate_image::history::At;
 use floatgate_image::output::{Output, OutputError};
+use floatgate_lab::report::ResultKind;
 use indicatif::ProgressBar;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -151,7 +152,7 @@ impl Args {
         if to_stdout {
             output::tell(&done());
         } else {
-            self.format.print(extracted, "losses", done)?;
+            self.format.print(&self.image.origin(ResultKind::ImageExtract), extracted, "losses", done)?;
         }
         if !self.format.is_for_programs() {
             tell_notes(&extracted.notes);

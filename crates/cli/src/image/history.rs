@@ -7,6 +7,7 @@ use crate::output::ReportFormat;
 use floatgate_image::Access;
 use floatgate_image::extract::show_path;
 use floatgate_image::history::{At, Revision, history};
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::Timestamp;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -26,7 +27,7 @@ pub(super) fn list(image: &ImageArgs, path: &[u8], old: bool, format: &ReportFor
             "leave the path out to see all that is left",
         ));
     }
-    format.print_listing(&chosen, "", || text(&chosen))?;
+    format.print_listing(&image.origin(ResultKind::ImageHistory), &chosen, || text(&chosen))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,6 +6,7 @@ use crate::common::Outcome;
 use crate::output::{self, ReportFormat};
 use floatgate_image::info::{ImageInfo, selected_info};
 use floatgate_image::{ImageError, Selection};
+use floatgate_lab::report::ResultKind;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         opened => opened.and_then(|image| selected_info(&image, &selection)),
     };
     let info = info.map_err(|error| options::failure(&args.image.image, &error))?;
-    args.format.print(&info, "images", || info.to_string())?;
+    args.format.print(&args.image.origin(ResultKind::ImageInfo), &info, "images", || info.to_string())?;
     let is_guess =
         info.images.iter().filter_map(|one| one.jffs2.as_ref()).any(|jffs2| jffs2.shape.erase_is_guess);
     if is_guess && !args.format.is_for_programs() {

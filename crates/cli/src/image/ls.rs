@@ -8,6 +8,7 @@ use crate::output::{ReportFormat, tell};
 use floatgate_image::FileRow;
 use floatgate_image::extract::{show_name, show_path};
 use floatgate_image::list::{Listed, list};
+use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let path = args.path.as_bytes();
     let listing = list(&mut *fs, path, args.recursive).map_err(|error| args.image.failed_at(path, error))?;
     let rows: Vec<FileRow> = listing.files.iter().map(Listed::row).collect();
-    args.format.print_listing(&rows, "", || text(&listing.files))?;
+    args.format.print_listing(&args.image.origin(ResultKind::ImageLs), &rows, || text(&listing.files))?;
     for (path, why) in &listing.refused {
         tell(&format!("not listed: {}: {why}", show_path(path)));
     }

@@ -12,6 +12,7 @@ use floatgate_image::extract::show_name;
 use floatgate_image::open::is_stream;
 use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
+use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.
@@ -73,6 +74,11 @@ fn read_key(path: &Path) -> Result<AuthKey, String> {
 }
 
 impl ImageArgs {
+    /// Origin of a result on the image.
+    pub(super) fn origin(&self, kind: ResultKind) -> Origin {
+        kind.of(&self.image)
+    }
+
     pub(super) fn selection(&self) -> Selection {
         Selection {
             offset: self.offset,

@@ -6,8 +6,10 @@ use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
 use floatgate_image::FileRow;
 use floatgate_image::extract::show_name;
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::{Attributes, FileFlags, FileType};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
@@ -60,7 +62,18 @@ pub(crate) fn run(args: &Args) -> Outcome {
         extended_attributes,
         data_blocks,
     };
-    args.format.finish(&stat, "", || text(&stat, &attributes))
+    let origin = args.image.origin(ResultKind::ImageStat);
+    if args.format.json {
+        return args.format.finish(&origin, &members(&stat), "", String::new);
+    }
+    args.format.finish(&origin, &stat, "", || text(&stat, &attributes))
+}
+
+/// The members of the JSON: its `target` is the image, that of a symbolic link is `link_target`.
+fn members(stat: &Stat) -> Map<String, Value> {
+    let name = |key: String| if key == "target" { "link_target".to_owned() } else { key };
+    let members = serde_json::to_value(stat).ok().and_then(|value| value.as_object().cloned());
+    members.into_iter().flatten().map(|(key, value)| (name(key), value)).collect()
 }
 
 fn flag_names(flags: FileFlags) -> Vec<&'static str> {

@@ -9,6 +9,7 @@ use floatgate_image::check::Finding;
 use floatgate_image::output::Output;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_image::write_back::WriteBack;
+use floatgate_lab::report::ResultKind;
 use floatgate_stack::FileStore;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if !args.format.is_for_programs() {
         tell_warnings(&report.warnings);
     }
-    args.format.finish(&report, "", || report.to_string())
+    args.format.finish(&ResultKind::ImageUbinize.of(&args.ini), &report, "", || report.to_string())
 }
 
 /// The image that was written.

@@ -122,12 +122,14 @@ fn what_cannot_be_advised_on_says_why() {
     let folder = fresh("advise_errors");
     std::fs::write(folder.join("list.json"), "{\"a\": [1]}").unwrap();
     std::fs::write(folder.join("broken.json"), "{\"answers\": ").unwrap();
-    let au = r#"{"capacity_bytes": 1073741824, "answers": {"erase_block": {"value": 3, "confidence": 1}}}"#;
+    let au = r#"{"floatgate": "0.1.0", "kind": "probe", "capacity_bytes": 1073741824, "answers": {"erase_block": {"value": 3, "confidence": 1}}}"#;
     std::fs::write(folder.join("au.json"), au).unwrap();
-    std::fs::write(folder.join("fs.json"), "{\"flash_bytes\": 1, \"rows\": []}").unwrap();
+    std::fs::write(folder.join("fs.json"), r#"{"floatgate": "0.1.0", "kind": "fs", "rows": []}"#).unwrap();
+    std::fs::write(folder.join("newer.json"), r#"{"floatgate": "99.0.0", "kind": "probe"}"#).unwrap();
     std::fs::write(folder.join("flash_speed.txt"), "eraseblock write speed is 2400 KiB/s\n").unwrap();
     for (words, part) in [
-        (&["list.json"][..], "no answers of a probe"),
+        (&["list.json"][..], "JSON without `floatgate` and `kind`"),
+        (&["newer.json"], "floatgate 99.0.0 wrote it, which is newer"),
         (&["au.json"], "answers.erase_block.value is 3"),
         (&["/dev/mtd77"], "/dev/mtd77: there is no such device"),
         (&["broken.json"], "no JSON of a probe"),

@@ -41,7 +41,9 @@ fn a_seed_means_nothing_where_nothing_varies() {
     for line in
         ["speed am62a-w35n01jw --json", "trace imx6-mx30lf2g18ac write-page --json", "speed nor-serialised"]
     {
-        assert_eq!(stdout(&format!("{line} --seed 1")), stdout(&format!("{line} --seed 2")), "{line}");
+        let with =
+            |seed: &str| stdout(&format!("{line} --seed {seed}")).replace(&format!("\"seed\": {seed},"), "");
+        assert_eq!(with("1"), with("2"), "{line}");
     }
 }
 

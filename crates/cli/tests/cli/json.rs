@@ -1,7 +1,9 @@
 //! `--json` is what docs/json.md says, key by key and type by type, in both directions.
 
 use crate::support::{PAPERS_JSON, dump_files, names, run, scratch, stdout};
-use serde_json::Value;
+use floatgate_lab::report::ResultKind;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -12,8 +14,12 @@ struct Key {
     optional: bool,
 }
 
-/// Documented keys by path, of one section.
-type Section = BTreeMap<String, Key>;
+/// The kind of a section, and its documented keys by path.
+#[derive(Default)]
+struct Section {
+    kind: Option<String>,
+    keys: BTreeMap<String, Key>,
+}
 
 /// The tables of docs/json.md by the title above them.
 fn documented() -> BTreeMap<String, Section> {
@@ -24,6 +30,9 @@ fn documented() -> BTreeMap<String, Section> {
     for line in text.lines() {
         if let Some(found) = line.strip_prefix("## ") {
             title = found.to_owned();
+        } else if let Some(kind) = line.strip_prefix("Kind: `") {
+            let kind = kind.strip_suffix("`.").unwrap().to_owned();
+            sections.entry(title.clone()).or_default().kind = Some(kind);
         } else if let Some(row) = line.strip_prefix("| `") {
             let (path, rest) = row.split_once("` | ").unwrap();
             let kind = rest.split(" |").next().unwrap();
@@ -31,7 +40,7 @@ fn documented() -> BTreeMap<String, Section> {
                 kind: kind.trim_end_matches(", optional").to_owned(),
                 optional: kind.ends_with(", optional"),
             };
-            let before = sections.entry(title.clone()).or_default().insert(path.to_owned(), key);
+            let before = sections.entry(title.clone()).or_default().keys.insert(path.to_owned(), key);
             assert!(before.is_none(), "docs/json.md has {path} twice under {title}");
         }
     }
@@ -53,7 +62,7 @@ impl<'a> Checker<'a> {
     }
 
     fn value(&mut self, path: &str, value: &Value) {
-        let Some(key) = self.section.get(path).cloned() else { return self.inside(path, value) };
+        let Some(key) = self.section.keys.get(path).cloned() else { return self.inside(path, value) };
         self.seen.insert(path.to_owned());
         let kind = match (key.kind.strip_suffix(" or null"), value) {
             (Some(_), Value::Null) => return,
@@ -92,7 +101,7 @@ impl<'a> Checker<'a> {
         for (key, value) in value.as_object().unwrap() {
             let path = format!("{path}.{key}");
             let is_scalar = !value.is_object() && !value.is_array();
-            match self.section.contains_key(&path) {
+            match self.section.keys.contains_key(&path) {
                 true => self.value(&path, value),
                 false => assert!(is_scalar, "{}: {path} is no scalar: {value}", self.line),
             }
@@ -100,14 +109,19 @@ impl<'a> Checker<'a> {
     }
 
     fn nested(&self, section: &str, path: &str, value: &Value) {
-        let mut checker = Checker::new(self.docs, section, &format!("{} at {path}", self.line));
-        checker.inside("", value);
-        checker.required(value);
+        Checker::new(self.docs, section, &format!("{} at {path}", self.line)).whole(value);
+    }
+
+    /// Compares an object with the section. Returns the documented paths that occurred.
+    fn whole(mut self, value: &Value) -> BTreeSet<String> {
+        self.inside("", value);
+        self.required(value);
+        self.seen
     }
 
     /// Asserts that every key that is not optional occurred, where the table that it stands in did.
     fn required(&self, value: &Value) {
-        for (path, key) in self.section {
+        for (path, key) in &self.section.keys {
             let (above, _) = path.rsplit_once('.').unwrap_or(("", path));
             let reached = occurs(value, above);
             assert!(
@@ -168,13 +182,76 @@ fn check(docs: &BTreeMap<String, Section>, section: &str, line: &str) -> BTreeSe
     check_text(docs, section, line, &run.out)
 }
 
-/// Compares JSON that a command line gave with a section.
+/// JSON in which no object has a key twice.
+struct OnceEach;
+
+impl<'de> Deserialize<'de> for OnceEach {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(OnceEach)
+    }
+}
+
+impl<'de> Visitor<'de> for OnceEach {
+    type Value = Self;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self, E> {
+        Ok(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<Self>()?.is_some() {}
+        Ok(self)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some((key, _)) = object.next_entry::<String, Self>()? {
+            if let Some(twice) = keys.replace(key) {
+                return Err(A::Error::custom(format!("an object has the key `{twice}` twice")));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// The section of the keys that every result has.
+const ENVELOPE: &str = "Envelope";
+
+/// Compares JSON that a command line gave with the envelope and a section.
 fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text: &str) -> BTreeSet<String> {
-    let value: Value = serde_json::from_str(text).unwrap();
-    let mut checker = Checker::new(docs, section, line);
-    checker.inside("", &value);
-    checker.required(&value);
-    checker.seen
+    serde_json::from_str::<OnceEach>(text).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let mut result: Map<String, Value> = serde_json::from_str(text).unwrap();
+    assert_eq!(result["kind"].as_str(), docs[section].kind.as_deref(), "{line}");
+    let keys = &docs[ENVELOPE].keys;
+    let head = result.keys().take_while(|key| keys.contains_key(*key)).cloned().collect::<Vec<_>>();
+    let envelope = head.into_iter().map(|key| (key.clone(), result.shift_remove(&key).unwrap()));
+    let envelope: Value = envelope.collect::<Map<_, _>>().into();
+    Checker::new(docs, ENVELOPE, line).whole(&envelope);
+    Checker::new(docs, section, line).whole(&result.into())
 }
 
 /// The section of the file that `sweep` writes, which it has in place of `--json`.
@@ -309,16 +386,42 @@ fn output_and_documentation_have_the_same_keys() {
         seen.entry(section).or_default().extend(check(&docs, section, line));
     }
     seen.entry(SWEEP).or_default().extend(check_sweep(&docs));
-    for (section, keys) in &docs {
+    for (section, Section { keys, .. }) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
-            // `card run` boots a guest.
-            let is_part = ["Breakdown", "card run", "probe answer", "ubifs"].contains(&section.as_str());
+            // `card run` boots a guest, and there may be no MTD.
+            let is_part = ["Breakdown", ENVELOPE, "card run", "probe answer", "probe of an MTD", "ubifs"]
+                .contains(&section.as_str());
             assert!(is_part, "no command line shows {section}");
             continue;
         };
         let never = keys.iter().filter(|(path, key)| !key.optional && !seen.contains(*path));
         assert_eq!(never.map(|(path, _)| path).collect::<Vec<_>>(), [""; 0], "never seen in {section}");
     }
+}
+
+#[test]
+fn every_kind_is_documented() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md"));
+    let text = text.unwrap();
+    for kind in ResultKind::ALL {
+        let name = kind.name();
+        let is_named = [format!("\nKind: `{name}`.\n"), format!(" of the kind `{name}`.")];
+        assert!(is_named.iter().any(|named| text.contains(named)), "docs/json.md does not name {name}");
+    }
+}
+
+#[test]
+fn a_result_names_its_input() {
+    let line = "speed imx6-mx30lf2g18ac -c1 --set bus.clock_hz=40000000 --seed 7 --json";
+    let result: Map<String, Value> = serde_json::from_str(&stdout(line)).unwrap();
+    let head: Vec<(&str, &Value)> = result.iter().take(5).map(|(key, value)| (key.as_str(), value)).collect();
+    let envelope = serde_json::json!({
+        "floatgate": env!("CARGO_PKG_VERSION"), "kind": "speed", "target": "imx6-mx30lf2g18ac",
+        "overrides": ["bus.clock_hz=40000000"], "seed": 7,
+    });
+    let expected: Vec<(&str, &Value)> =
+        envelope.as_object().unwrap().iter().map(|(key, value)| (key.as_str(), value)).collect();
+    assert_eq!(head, expected);
 }
 
 #[test]
@@ -339,7 +442,8 @@ fn every_board_and_chip_prints_what_is_documented() {
 #[test]
 fn a_refused_combination_says_why() {
     let line = "speed nor-serialised --sweep bus.mode=1-1-1,1-4-4 --keep-going --json";
-    let rows: Value = serde_json::from_str(&run(line).out).unwrap();
+    let swept: Value = serde_json::from_str(&run(line).out).unwrap();
+    let rows = &swept["rows"];
     assert!(rows[0]["run"].is_object() && rows[0]["refused"].is_null(), "{rows}");
     assert!(rows[1]["run"].is_null() && rows[1]["refused"].as_str().unwrap().contains("1S-4S-4S"), "{rows}");
 }

@@ -79,7 +79,7 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
 /// The names that a list of the catalogue gives (`parts --kind raw-nand`, `setups`), by their JSON key.
 pub(crate) fn names(list: &str, key: &str) -> Vec<String> {
     let rows: serde_json::Value = serde_json::from_str(&stdout(&format!("{list} --json"))).unwrap();
-    let rows = rows.as_array().unwrap();
+    let rows = rows["rows"].as_array().unwrap();
     assert!(!rows.is_empty(), "{list} is empty");
     rows.iter().map(|row| row[key].as_str().unwrap().to_owned()).collect()
 }

@@ -86,7 +86,7 @@ fn what_a_row_does_not_get_is_said() {
         "{csv}"
     );
     let rows: serde_json::Value = serde_json::from_str(&stdout(&format!("{sweep} --json"))).unwrap();
-    assert_eq!(rows[1]["run"]["link"]["not_given"][0], says);
+    assert_eq!(rows["rows"][1]["run"]["link"]["not_given"][0], says);
 }
 
 /// Each row has its least certain value; the corner is that of each row's chip.
@@ -99,8 +99,8 @@ fn rows_name_what_they_rest_on() {
     let swept = rows(&format!("{sweep} --corner max --json"));
     for (row, chip) in [(0, "mx30lf2g18ac"), (1, "nand128w3a2bn")] {
         let alone = rows(&format!("speed imx6-mx30lf2g18ac -c1 --set chip={chip} --corner max --json"));
-        assert_eq!(swept[row]["run"]["tests"], alone["tests"], "{chip}");
-        assert_eq!(swept[row]["least_certain"], alone["least_certain"], "{chip}");
+        assert_eq!(swept["rows"][row]["run"]["tests"], alone["tests"], "{chip}");
+        assert_eq!(swept["rows"][row]["least_certain"], alone["least_certain"], "{chip}");
     }
 }
 

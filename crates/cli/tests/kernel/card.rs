@@ -10,12 +10,17 @@ fn run(card: &str, arguments: &[&str]) -> Output {
     command.args(["card", "run", card, "--json"]).args(arguments).output().unwrap()
 }
 
+/// Rows of a result in JSON.
+fn rows(json: &[u8]) -> Option<Vec<Value>> {
+    Some(serde_json::from_slice::<Value>(json).ok()?["rows"].as_array()?.clone())
+}
+
 /// Runs workloads in a virtual machine. All filesystems must be clean at the end.
 fn runs(card: &str, arguments: &[&str]) -> Vec<Value> {
     let run = run(card, &[&["--patience", "5400"], arguments].concat());
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{card} {arguments:?}: {said}{}", String::from_utf8_lossy(&run.stdout));
-    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
+    let runs = rows(&run.stdout).unwrap();
     for run in &runs {
         assert_eq!((&run["verdict"], &run["failed"]), (&"clean".into(), &0.into()), "{run}");
     }
@@ -128,7 +133,7 @@ fn nilfs2_fills_up_the_card_without_a_cleaner_or_within_its_protection_period() 
     let card = ["--set", "card.capacity_bytes=256MiB", "--fs", "nilfs2", "--nilfs-cleaner", "off,0,1800"];
     let run = run("a1-32g", &[&card[..], &workload].concat());
     let said = String::from_utf8_lossy(&run.stderr);
-    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let runs = rows(&run.stdout).unwrap_or_else(|| panic!("{said}"));
     assert_eq!(of(&runs, "verdict"), ["full", "clean", "full"], "{said}{runs:?}");
     assert_eq!(of(&runs, "protection_period_s"), [&Value::Null, &0.into(), &1800.into()]);
     assert!(runs[0]["message"].as_str().unwrap().contains("No space left on device"), "{runs:?}");
@@ -142,7 +147,7 @@ fn nilfs2_fills_up_the_card_without_a_cleaner_or_within_its_protection_period() 
 fn what_cannot_be_made_says_why_and_a_guest_out_of_patience_where_it_was() {
     let small = ["--set", "card.capacity_bytes=32MiB", "--fs", "f2fs", "--workload", "create"];
     let failed = run("a1-32g", &small);
-    let runs: Vec<Value> = serde_json::from_slice(&failed.stdout).unwrap();
+    let runs = rows(&failed.stdout).unwrap();
     assert_eq!(of(&runs, "verdict"), ["failed mkfs"]);
     assert!(runs[0]["message"].as_str().unwrap().contains("not sufficient for F2FS"), "{runs:?}");
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("endless.sh");
@@ -229,7 +234,7 @@ fn user_mode_linux_needs_no_home_and_takes_any_folder() {
     let folder = tempfile::Builder::new().prefix("a b:c,d ").tempdir().unwrap();
     let run = scripted(folder.path(), "exit 3\n", &[]);
     let said = String::from_utf8_lossy(&run.stderr);
-    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let runs = rows(&run.stdout).unwrap_or_else(|| panic!("{said}"));
     assert_eq!(of(&runs, "verdict"), ["failed workload"]);
     assert_eq!(of(&runs, "message"), ["ended with status 3"]);
     let left = std::fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name());
@@ -247,7 +252,7 @@ fn the_trace_of_an_unfinished_run_is_not_kept() {
     let endless = "dd if=/dev/zero of=data bs=4096 count=1 conv=fsync\nwhile :; do :; done\n";
     let run = scripted(folder.path(), endless, &["--patience", "20", "--record", record.to_str().unwrap()]);
     assert_eq!(run.status.code(), Some(1));
-    let runs: Vec<Value> = serde_json::from_slice(&run.stdout).unwrap();
+    let runs = rows(&run.stdout).unwrap();
     assert_eq!(of(&runs, "verdict"), ["unfinished"]);
     let files = std::fs::read_dir(&record).unwrap().flatten().map(|entry| entry.file_name());
     assert_eq!(files.collect::<Vec<_>>(), ["traces.csv"]);

@@ -17,7 +17,7 @@ use crate::config::Library;
 use crate::life;
 use crate::progress::Listener;
 use floatgate_card::{CardSpec, Mapping};
-use serde_json::Value;
+use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// A number with its evidence.
@@ -67,7 +67,7 @@ pub struct Known {
 }
 
 /// A partition of the device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Partition {
     /// Number as Linux counts; 0 for the device itself.
     pub number: u64,
@@ -76,6 +76,7 @@ pub struct Partition {
     /// Length in bytes.
     pub bytes: u64,
     /// Filesystem that is on it, but FAT.
+    #[serde(skip)]
     pub existing: Option<Existing>,
 }
 
@@ -106,8 +107,6 @@ const PHASES: RangeInclusive<u64> = 0..=1 << 30;
 const PERCENT: RangeInclusive<u64> = 0..=100;
 /// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
 const CARD_MB_S_MAX: f64 = 400.0;
-/// Questions of a probe: a report that answers none of them is none.
-const QUESTIONS: [&str; 6] = ["erase_block", "page", "open_aus_linear", "read_speed", "capacity", "fake"];
 
 impl Known {
     /// A card of the catalogue.
@@ -140,57 +139,61 @@ impl Known {
         }
     }
 
-    /// A device from the JSON of `floatgate probe`: `answers`, `capacity_bytes`, and where they are there `registers` and `partition`.
+    /// A device from the JSON of `floatgate probe`.
     ///
     /// # Errors
     /// It has no answers, or no size, or a number that no card has.
-    pub fn of_probe(target: &str, json: &Value) -> Result<Self, Error> {
+    pub fn of_probe(target: &str, json: &str) -> Result<Self, Error> {
         let no = |what: &str| {
             Error::asked(
                 format!("{target}: {what}"),
                 "give what `floatgate probe TARGET --json` or --raw has written",
             )
         };
-        let is_probe = |answers: &&Value| QUESTIONS.iter().any(|name| answers.get(name).is_some());
-        let answers = json.get("answers").filter(is_probe).ok_or_else(|| no("no answers of a probe"))?;
-        let answers = Answers { target, answers };
-        let stated = json.get("capacity_bytes").and_then(Value::as_u64).filter(|bytes| *bytes > 0);
-        let real = answers.count("capacity", &(1..=u64::MAX))?;
+        let probed: Probed =
+            serde_json::from_str(json).map_err(|error| no(&format!("no answers of a probe: {error}")))?;
+        let answers = &probed.answers;
+        let count = |name: &str, answer: &Answer<u64>, allowed| answer.count(target, name, allowed);
+        let stated = probed.capacity_bytes.filter(|bytes| *bytes > 0);
+        let real = count("capacity", &answers.capacity, &(1..=u64::MAX))?;
         let capacity_bytes =
             real.as_ref().map(|real| real.value).or(stated).ok_or_else(|| no("no size of the device"))?;
         let usual_au = if capacity_bytes <= SDHC_MAX { USUAL_AU[0] } else { USUAL_AU[1] };
-        let found_au = match answers.count("erase_block", &AUS)? {
-            None => au_of_registers(target, json)?,
+        let found_au = match count("erase_block", &answers.erase_block, &AUS)? {
+            None => probed.au_of_registers(target)?,
             measured => measured,
         };
-        let found_open = answers.count("open_aus_linear", &OPEN_AUS)?;
+        let found_open = count("open_aus_linear", &answers.open_aus_linear, &OPEN_AUS)?;
         // A probe that found none had each write close its unit: not a card without a limit.
         let found_open = found_open.map(|open| Evidence { value: open.value.max(1), ..open });
-        let mb_s = [answers.speed("read_speed")?, answers.speed("write_speed")?];
+        let mb_s = [
+            answers.read_speed.speed(target, "read_speed")?,
+            answers.write_speed.speed(target, "write_speed")?,
+        ];
         let is_of_card = mb_s[0].is_some_and(|reads| reads <= CARD_MB_S_MAX);
         let is_card_visible = found_au.is_some() || found_open.is_some() || is_of_card;
         let au_bytes =
             found_au.unwrap_or_else(|| assumed(usual_au, "not visible: usual for cards of this size"));
-        let phase_bytes = answers.count("phase", &PHASES)?.map_or(0, |phase| phase.value % au_bytes.value);
+        let phase = count("phase", &answers.phase, &PHASES)?;
+        let phase_bytes = phase.map_or(0, |phase| phase.value % au_bytes.value);
         Ok(Self {
             target: target.to_owned(),
             title: "as probed".to_owned(),
             capacity_bytes,
             claimed_bytes: stated.filter(|stated| *stated != capacity_bytes),
             phase_bytes,
-            page_bytes: answers
-                .count("page", &PAGES)?
+            page_bytes: count("page", &answers.page, &PAGES)?
                 .filter(|page| page.value <= au_bytes.value)
                 .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
             open_aus: found_open
                 .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured: only `probe --write` can; usual")),
             is_card_visible,
             mb_s,
-            partitions: partitions(json),
-            findings: findings(json),
-            unsafe_because: untrue(answers.answers).or_else(|| worn_out(answers.answers)),
-            life_used_percent: answers.count("life_used", &PERCENT)?,
+            unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
+            life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
             au_bytes,
+            partitions: probed.partition.partitions,
+            findings: probed.partition.findings,
         })
     }
 
@@ -213,98 +216,141 @@ fn assumed(value: u64, reason: &str) -> Evidence {
     Evidence { value, confidence: ASSUMED, alternatives: Vec::new(), reason: reason.to_owned() }
 }
 
-/// Answers of a probe that anybody may have written.
-struct Answers<'a> {
-    target: &'a str,
-    answers: &'a Value,
+/// The JSON of a probe, which anybody may have written, as far as advice needs it.
+#[derive(Deserialize)]
+struct Probed {
+    capacity_bytes: Option<u64>,
+    answers: Answers,
+    #[serde(default)]
+    registers: Registers,
+    #[serde(default)]
+    partition: Layout,
 }
 
-impl Answers<'_> {
-    /// The value of an answer; none where it is null or not there.
-    fn value(&self, name: &str) -> Option<&Value> {
-        self.answers.get(name)?.get("value").filter(|value| !value.is_null())
-    }
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Registers {
+    status: Option<Status>,
+}
 
-    /// An answer that is a number in a range, with its evidence.
-    fn count(&self, name: &str, allowed: &RangeInclusive<u64>) -> Result<Option<Evidence>, Error> {
-        let Some(value) = self.value(name) else { return Ok(None) };
-        let value = whole(self.target, &format!("answers.{name}.value"), value, allowed)?;
-        let answer = self.answers.get(name).unwrap_or(&Value::Null);
-        let others = answer.get("alternatives").and_then(Value::as_array).into_iter().flatten();
-        let alternatives = others
-            .filter_map(|other| Some((other.get("value")?.as_u64()?, other)))
-            .map(|(value, other)| Ok((value, self.confidence(&format!("{name}.alternatives"), other)?)))
-            .collect::<Result<_, Error>>()?;
-        let confidence = self.confidence(name, answer)?;
-        let reason = answer.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
-        Ok(Some(Evidence { value, confidence, alternatives, reason }))
-    }
+#[derive(Deserialize)]
+struct Status {
+    au_bytes: Option<u64>,
+}
 
-    fn confidence(&self, name: &str, of: &Value) -> Result<f64, Error> {
-        let Some(stated) = of.get("confidence") else { return Ok(0.0) };
-        let sure = stated.as_f64().filter(|sure| (0.0..=1.0).contains(sure));
-        sure.ok_or_else(|| {
-            unfit(self.target, &format!("answers.{name}.confidence"), stated, "a number from 0 to 1")
-        })
-    }
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Layout {
+    partitions: Vec<Partition>,
+    findings: Vec<String>,
+}
 
-    fn speed(&self, name: &str) -> Result<Option<f64>, Error> {
-        let Some(stated) = self.value(name) else { return Ok(None) };
-        let mb_s = stated.as_f64().filter(|mb_s| *mb_s >= 0.0);
-        let mb_s = mb_s.ok_or_else(|| {
-            unfit(
-                self.target,
-                &format!("answers.{name}.value"),
-                stated,
-                "a speed in MB/s that is not negative",
-            )
-        })?;
-        Ok(Some(mb_s).filter(|mb_s| *mb_s > 0.0))
+impl Probed {
+    /// The allocation unit that the card states in its SD status.
+    fn au_of_registers(&self, target: &str) -> Result<Option<Evidence>, Error> {
+        let Some(value) = self.registers.status.as_ref().and_then(|status| status.au_bytes) else {
+            return Ok(None);
+        };
+        check_range(target, "registers.status.au_bytes", value, &AUS)?;
+        let reason = "stated in the card's SD status, not measured".to_owned();
+        Ok(Some(Evidence { value, confidence: 0.6, alternatives: Vec::new(), reason }))
     }
 }
 
-/// A number of a saved result.
-fn whole(target: &str, field: &str, value: &Value, allowed: &RangeInclusive<u64>) -> Result<u64, Error> {
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Answers {
+    erase_block: Answer<u64>,
+    phase: Answer<u64>,
+    page: Answer<u64>,
+    open_aus_linear: Answer<u64>,
+    read_speed: Answer<f64>,
+    write_speed: Answer<f64>,
+    capacity: Answer<u64>,
+    fake: Answer<String>,
+    life_used: Answer<u64>,
+    spare_blocks: Answer<String>,
+}
+
+impl Answers {
+    /// Reason not to trust a card whose contents a probe found to change.
+    fn untrue(&self) -> Option<String> {
+        let kind = self.fake.value.as_deref()?;
+        ["unstable", "corrupt"].contains(&kind).then(|| self.fake.reason.clone())
+    }
+
+    /// Reason not to trust a card that states that its life or its spare blocks are about to be used up.
+    fn worn_out(&self) -> Option<String> {
+        let of_blocks = self.spare_blocks.value.as_deref().filter(|state| *state == "urgent");
+        let of_life = self.life_used.value.filter(|percent| *percent == 100);
+        of_blocks.map(|_| &self.spare_blocks.reason).or(of_life.map(|_| &self.life_used.reason)).cloned()
+    }
+}
+
+/// An answer, without value where the probe did not find one.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Answer<T> {
+    value: Option<T>,
+    confidence: f64,
+    alternatives: Vec<Alternative>,
+    reason: String,
+}
+
+#[derive(Deserialize)]
+struct Alternative {
+    value: u64,
+    confidence: f64,
+}
+
+impl Answer<u64> {
+    /// A number in a range, with its evidence.
+    fn count(
+        &self,
+        target: &str,
+        name: &str,
+        allowed: &RangeInclusive<u64>,
+    ) -> Result<Option<Evidence>, Error> {
+        let Some(value) = self.value else { return Ok(None) };
+        check_range(target, &format!("answers.{name}.value"), value, allowed)?;
+        for confidence in self.alternatives.iter().map(|other| other.confidence).chain([self.confidence]) {
+            if !(0.0..=1.0).contains(&confidence) {
+                let field = format!("answers.{name}.confidence");
+                return Err(unfit(target, &field, confidence, "a number from 0 to 1"));
+            }
+        }
+        let alternatives = self.alternatives.iter().map(|other| (other.value, other.confidence)).collect();
+        Ok(Some(Evidence { value, confidence: self.confidence, alternatives, reason: self.reason.clone() }))
+    }
+}
+
+impl Answer<f64> {
+    /// A speed above 0, MB/s.
+    fn speed(&self, target: &str, name: &str) -> Result<Option<f64>, Error> {
+        match self.value {
+            Some(mb_s) if mb_s < 0.0 => {
+                let allowed = "a speed in MB/s that is not negative";
+                Err(unfit(target, &format!("answers.{name}.value"), mb_s, allowed))
+            }
+            mb_s => Ok(mb_s.filter(|mb_s| *mb_s > 0.0)),
+        }
+    }
+}
+
+/// Refuses a number of a saved result that is out of its range.
+fn check_range(target: &str, field: &str, value: u64, allowed: &RangeInclusive<u64>) -> Result<(), Error> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
     let (least, most) = (allowed.start(), allowed.end());
-    let number = value.as_u64().filter(|number| allowed.contains(number));
-    number.ok_or_else(|| {
-        unfit(target, field, value, &format!("a whole number from {least} to {most}, or null"))
-    })
+    Err(unfit(target, field, value, &format!("a whole number from {least} to {most}, or null")))
 }
 
-fn unfit(target: &str, field: &str, value: &Value, allowed: &str) -> Error {
+fn unfit(target: &str, field: &str, value: impl std::fmt::Display, allowed: &str) -> Error {
     Error::asked(
         format!("{target}: {field} is {value}, which no probe answers"),
         format!("it has to be {allowed}; give what `floatgate probe TARGET --json` has written, unchanged"),
     )
-}
-
-/// The allocation unit that the card states in its SD status.
-fn au_of_registers(target: &str, json: &Value) -> Result<Option<Evidence>, Error> {
-    let stated = json.pointer("/registers/status/au_bytes").filter(|stated| !stated.is_null());
-    let Some(stated) = stated else { return Ok(None) };
-    let value = whole(target, "registers.status.au_bytes", stated, &AUS)?;
-    let reason = "stated in the card's SD status, not measured".to_owned();
-    Ok(Some(Evidence { value, confidence: 0.6, alternatives: Vec::new(), reason }))
-}
-
-fn partitions(json: &Value) -> Vec<Partition> {
-    let all = json.pointer("/partition/partitions").and_then(Value::as_array);
-    let one = |partition: &Value| {
-        let number = |key: &str| partition.get(key).and_then(Value::as_u64);
-        Some(Partition {
-            number: number("number")?,
-            start_bytes: number("start_bytes")?,
-            bytes: number("bytes")?,
-            existing: None,
-        })
-    };
-    all.into_iter().flatten().filter_map(one).collect()
-}
-
-fn findings(json: &Value) -> Vec<String> {
-    let all = json.pointer("/partition/findings").and_then(Value::as_array);
-    all.into_iter().flatten().filter_map(|finding| Some(finding.as_str()?.to_owned())).collect()
 }
 
 /// Reason not to trust a card of the catalogue.
@@ -320,23 +366,6 @@ fn unsound(card: &LoadedCard) -> Option<String> {
         }
         None => None,
     }
-}
-
-/// Reason not to trust a card whose contents a probe found to change.
-fn untrue(answers: &Value) -> Option<String> {
-    let fake = answers.get("fake")?;
-    let kind = fake.get("value")?.as_str()?;
-    let reason = fake.get("reason").and_then(Value::as_str).unwrap_or_default();
-    ["unstable", "corrupt"].contains(&kind).then(|| reason.to_owned())
-}
-
-/// Reason not to trust a card that states that its life or its spare blocks are about to be used up.
-fn worn_out(answers: &Value) -> Option<String> {
-    let stated = |name: &str| answers.get(name);
-    let is_over = |answer: &&Value| answer.get("value").and_then(Value::as_u64) == Some(100);
-    let is_urgent = |answer: &&Value| answer.get("value").and_then(Value::as_str) == Some("urgent");
-    let found = stated("spare_blocks").filter(is_urgent).or_else(|| stated("life_used").filter(is_over))?;
-    Some(found.get("reason").and_then(Value::as_str).unwrap_or("its stated life is over").to_owned())
 }
 
 /// Bytes written to a card in a day where nothing else is said.
@@ -741,7 +770,7 @@ mod tests {
     use super::*;
     use crate::card::load;
     use crate::card::shipped::traces;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn probed(au: u64, phase: u64, open: u64) -> Known {
         let answer = |value: u64, confidence: f64| json!({ "value": value, "confidence": confidence, "alternatives": [{ "value": 8 << 20, "confidence": 0.05 }], "reason": "measured" });
@@ -749,7 +778,8 @@ mod tests {
             "erase_block": answer(au, 0.9), "phase": answer(phase, 0.9), "page": answer(16 << 10, 0.8),
             "open_aus_linear": answer(open, 0.9), "capacity": { "value": null },
         });
-        Known::of_probe("/dev/sdz", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers })).unwrap()
+        Known::of_probe("/dev/sdz", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string())
+            .unwrap()
     }
 
     #[test]
@@ -804,7 +834,11 @@ mod tests {
         }
         for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
             let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });
-            assert_eq!(trust_point(&Known::of_probe("x", &json).unwrap()).is_some(), is_told, "{kind}");
+            assert_eq!(
+                trust_point(&Known::of_probe("x", &json.to_string()).unwrap()).is_some(),
+                is_told,
+                "{kind}"
+            );
         }
     }
 
@@ -813,25 +847,27 @@ mod tests {
         for json in [
             json!(null),
             json!([]),
-            json!({ "answers": 1 }),
+            json!({ "answers": 1, "capacity_bytes": 1 }),
+            json!({ "answers": { "erase_block": { "value": "4 MiB" } }, "capacity_bytes": 1 }),
+            json!({ "answers": { "erase_block": { "value": -4096 } }, "capacity_bytes": 1 }),
+            json!({ "capacity_bytes": 1 }),
             json!({ "answers": {} }),
             json!({ "answers": {}, "capacity_bytes": 0 }),
         ] {
-            assert!(Known::of_probe("x", &json).is_err(), "{json}");
+            let error = Known::of_probe("x", &json.to_string()).unwrap_err();
+            assert!(error.to_string().starts_with("x: no ") && error.help().is_some(), "{json}: {error}");
         }
         let of = |name: &str, value: Value, confidence: f64| {
             let answers = json!({ "read_speed": { "value": 20.0 }, name: { "value": value, "confidence": confidence } });
-            Known::of_probe("x", &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }))
+            Known::of_probe("x", &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }).to_string())
         };
         for (name, value, confidence, field, allowed) in [
             ("erase_block", json!(3), 0.9, "erase_block.value", "from 4096 to 1073741824"),
-            ("erase_block", json!(-4096), 0.9, "erase_block.value", "from 4096 to 1073741824"),
             ("erase_block", json!(1_000_000_000_000_000_u64), 0.9, "erase_block.value", "from 4096 to"),
-            ("erase_block", json!("4 MiB"), 0.9, "erase_block.value", "from 4096 to"),
             ("erase_block", json!(4 << 20), 7.0, "erase_block.confidence", "from 0 to 1"),
             ("page", json!(7), 0.9, "page.value", "from 512 to 4194304"),
             ("open_aus_linear", json!(1_000_000_000), 0.9, "open_aus_linear.value", "from 0 to 1024"),
-            ("phase", json!(-1), 0.9, "phase.value", "from 0 to"),
+            ("phase", json!(1_u64 << 40), 0.9, "phase.value", "from 0 to"),
             ("read_speed", json!(-1.5), 0.9, "read_speed.value", "not negative"),
             ("capacity", json!(0), 0.9, "capacity.value", "from 1 to"),
         ] {
@@ -844,7 +880,10 @@ mod tests {
         none.place();
         let stated = json!({ "answers": { "page": {} }, "capacity_bytes": 1, "registers": { "status": { "au_bytes": 5 } } });
         assert!(
-            Known::of_probe("x", &stated).unwrap_err().to_string().contains("registers.status.au_bytes is 5")
+            Known::of_probe("x", &stated.to_string())
+                .unwrap_err()
+                .to_string()
+                .contains("registers.status.au_bytes is 5")
         );
     }
 
@@ -856,7 +895,7 @@ mod tests {
             let answers =
                 json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": 20.0 } });
             let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers, "partition": partition });
-            Known::of_probe("/dev/sdz", &json).unwrap()
+            Known::of_probe("/dev/sdz", &json.to_string()).unwrap()
         };
         let advice = |known: &Known| existing_point(known, &known.place().1).unwrap().advice;
         let usual = advice(&known(json!(null), 63 * 512, json!([])));
@@ -879,7 +918,8 @@ mod tests {
         let of = |mb_s: f64, au: Value| {
             let answers =
                 json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": mb_s } });
-            Known::of_probe("x", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers })).unwrap()
+            Known::of_probe("x", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string())
+                .unwrap()
         };
         let library = Library::built_in();
         let chosen = traces().into_iter().filter(|t| t.workload == "create" && t.filesystem == "ext4");

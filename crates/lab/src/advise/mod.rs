@@ -58,7 +58,8 @@ impl Point {
 /// All advice on a target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// The card, device or setup.
+    /// The card, device or setup; the envelope has it in JSON.
+    #[serde(skip)]
     pub target: String,
     /// Description in one line.
     pub title: String,

@@ -130,7 +130,7 @@ mod tests {
                 "write_speed": {"value": measured[1]},
             });
             let probed = json!({"capacity_bytes": 15_634_268_160_u64, "answers": answers});
-            let known = Known::of_probe("probed", &probed).unwrap();
+            let known = Known::of_probe("probed", &probed.to_string()).unwrap();
             let (card, likeness) = stand_in(&Library::built_in(), &known).unwrap();
             for (own, mb_s) in in_order_mb_s(&card.spec).unwrap().into_iter().zip(measured) {
                 assert!((own / mb_s - 1.0).abs() < 0.1, "{measured:?}: {own} {likeness}");

@@ -10,7 +10,6 @@ use serde::Serialize;
 #[derive(Serialize)]
 pub struct Summary<'a> {
     flash: Flash,
-    seed: u64,
     steps: usize,
     faults: bool,
     workloads: u64,
@@ -61,7 +60,6 @@ impl<'a> Summary<'a> {
                 page_bytes: geometry.write_bytes,
                 sub_page_bytes: geometry.sub_page_bytes,
             },
-            seed: options.seed,
             steps: options.steps,
             faults: options.faults,
             workloads: report.workloads,

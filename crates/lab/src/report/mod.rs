@@ -1,5 +1,6 @@
 //! `floatgate report`: setups and results as one HTML file that needs no network.
 //!
+//! - `envelope`: the kind of each result, and the input that it follows from, which its JSON begins with.
 //! - [`Report`]: inputs are added one by one, each becomes a section.
 //! - `read`: the JSON of floatgate's commands and CSV files to sections; `setup`: a setup is measured and traced.
 //! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`, and the plotting library in `plot`.
@@ -8,6 +9,7 @@
 //! very many rows it shows some, and says so.
 
 mod csv;
+mod envelope;
 mod html;
 mod model;
 mod read;
@@ -16,8 +18,8 @@ mod setup;
 use crate::config::{Library, Override, Setup};
 use crate::error::Error;
 use crate::rig::RigOptions;
+pub use envelope::{Envelope, EnvelopeError, Origin, ResultKind, Rows, kind_of};
 use model::Section;
-pub use read::command_of;
 
 /// Largest report, in bytes.
 pub const MAX_BYTES: usize = 3_000_000;

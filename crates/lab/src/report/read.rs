@@ -1,5 +1,6 @@
 //! The JSON of floatgate's commands (docs/json.md) as sections.
 
+use super::envelope::{ResultKind, kind_of};
 use super::model::{Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, plain, time};
 use crate::error::Error;
 use floatgate_mtd::Phase;
@@ -8,142 +9,96 @@ use serde_json::{Map, Value};
 /// Help for JSON that cannot be shown.
 pub(super) const HELP: &str = "give what a command of floatgate printed as JSON: speed, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, card info, speed, replay, run, compare, powercut or amplification, keystore, parts, setups, controllers or hosts";
 
-/// A kind of result: the command that prints it, keys by which it is known, and the lists that become tables.
-struct Kind {
-    command: &'static str,
-    keys: &'static [&'static str],
-    tables: &'static [(&'static str, &'static str)],
-}
-
-const KINDS: [Kind; 20] = [
-    Kind {
-        command: "sweep",
-        keys: &["measure", "designs", "rows"],
-        tables: &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
-    },
-    Kind { command: "trace", keys: &["operation", "spans"], tables: &[] },
-    Kind {
-        command: "fs",
-        keys: &["flash_bytes", "rows"],
-        tables: &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
-    },
-    Kind { command: "card speed", keys: &["card", "open_aus", "tests"], tables: &[("tests", "Requests")] },
-    Kind {
-        command: "speed",
-        keys: &["link", "chip", "tests"],
-        tables: &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
-    },
-    Kind { command: "card replay", keys: &["card", "time_us", "read"], tables: &[] },
-    Kind {
-        command: "endurance",
-        keys: &["nominal_cycles", "life"],
-        tables: &[
+/// Paths and captions of the lists of a result that become tables; the first one is always there. None of a result that reports do not show.
+const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static str)]> {
+    use ResultKind as Kind;
+    Some(match kind {
+        Kind::Sweep => &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
+        Kind::Fs => &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
+        Kind::FsPartition => &[("rows", "Filesystems by the size of the partition")],
+        Kind::CardSpeed => &[("tests", "Requests")],
+        Kind::Speed => &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
+        Kind::Endurance => &[
             ("blocks", "Blocks"),
             ("life.histogram", "Histogram of lives"),
             ("trace.points", "Times of the block with the median life"),
         ],
-    },
-    Kind {
-        command: "papers",
-        keys: &["rows", "summary"],
-        tables: &[("rows", "Published and simulated figures"), ("predictions", "Predictions")],
-    },
-    Kind {
-        command: "powercut",
-        keys: &["flash", "workloads", "by_step"],
-        tables: &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")],
-    },
-    Kind {
-        command: "card powercut",
-        keys: &["card", "recovery_cuts", "failures"],
-        tables: &[("failures", "Failures")],
-    },
-    Kind {
-        command: "age",
-        keys: &["runs"],
-        tables: &[("runs", "Runs"), ("runs.lives", "Lives of the chips")],
-    },
-    Kind {
-        command: "keystore",
-        keys: &["with_delays", "without_delays"],
-        tables: &[("with_delays", "With delays"), ("without_delays", "Without delays")],
-    },
-    Kind {
-        command: "fit",
-        keys: &["understood", "parameters", "rows"],
-        tables: &[
+        Kind::Papers => &[("rows", "Published and simulated figures"), ("predictions", "Predictions")],
+        Kind::Powercut => {
+            &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
+        }
+        Kind::CardPowercut => &[("failures", "Failures")],
+        Kind::Age => &[("runs", "Runs"), ("runs.lives", "Lives of the chips")],
+        Kind::Keystore => &[("with_delays", "With delays"), ("without_delays", "Without delays")],
+        Kind::Fit => &[
             ("parameters", "Costs, as stated and as fitted"),
             ("rows", "Measured figures"),
             ("hypotheses", "What may be wrong on the board"),
             ("unknown", "Lines that were not understood"),
         ],
-    },
-    Kind { command: "ecc advise", keys: &["use", "codes"], tables: &[("codes", "Codes")] },
-    Kind { command: "probe", keys: &["answers"], tables: &[("answers", "Answers")] },
-    Kind { command: "advise", keys: &["target", "points"], tables: &[("points", "Advice")] },
-    Kind { command: "card info", keys: &["card", "registers"], tables: &[("registers", "Registers")] },
-    Kind {
-        command: "card compare",
-        keys: &["cells", "cards"],
-        tables: &[
+        Kind::EccAdvise => &[("codes", "Codes")],
+        Kind::Probe => &[("answers", "Answers")],
+        Kind::Advise => &[("points", "Advice")],
+        Kind::CardInfo => &[("registers", "Registers")],
+        Kind::CardCompare => &[
             ("cards", "Advice for each card"),
             ("cards.filesystems", "Filesystems of each card"),
             ("cells", "Cards, filesystems and workloads"),
         ],
-    },
-    Kind {
-        command: "parts",
-        keys: &["maker", "kind", "source"],
-        tables: &[("source", "Sources of the values")],
-    },
-    Kind { command: "setups", keys: &["part", "chip", "controller"], tables: &[] },
-];
-
-/// Results that are lists: the command, and the keys that each row has.
-const LISTS: [(&str, &[&str]); 9] = [
-    ("setups", &["name", "title", "chip", "kind"]),
-    ("setups, keys", &["section", "key", "meaning"]),
-    ("parts", &["part", "maker", "lowest_confidence"]),
-    ("parts, values by confidence", &["part", "fields", "sure"]),
-    ("parts, values that are not sure", &["field", "value", "confidence"]),
-    ("controllers or hosts", &["name", "title", "lowest_confidence"]),
-    ("endurance", &["nominal_cycles", "life"]),
-    ("card run", &["filesystem", "workload", "verdict"]),
-    ("card amplification", &["collector", "over_provisioning_percent"]),
-];
-
-/// Commands whose rows are drawn as a scatter plot, too.
-const PLOTTED: [&str; 2] = ["sweep", "papers"];
+        Kind::Part => &[("source", "Sources of the values")],
+        Kind::Trace | Kind::CardReplay | Kind::CardServe | Kind::Setup => &[],
+        Kind::SpeedSweep => &[("rows", "Combinations")],
+        Kind::Setups => &[("rows", "Setups")],
+        Kind::SetupKeys => &[("rows", "Keys of setups")],
+        Kind::Parts => &[("rows", "Parts")],
+        Kind::PartsConfidence => &[("rows", "Values by confidence")],
+        Kind::PartConfidence => &[("rows", "Values that are not sure")],
+        Kind::Controllers | Kind::Hosts => &[("rows", "Profiles")],
+        Kind::EnduranceAll => &[("rows", "Chips")],
+        Kind::CardRun => &[("rows", "Filesystems under their workloads")],
+        Kind::CardAmplification => &[("rows", "Write amplification")],
+        _ => return None,
+    })
+}
 
 /// A section of what a command printed.
 pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
-    match value {
-        Value::Array(rows) => list(name, rows),
-        Value::Object(result) => object(name, result),
-        _ => Err(no_result(name)),
+    if let Some(section) = columns(name, value) {
+        return Ok(section);
+    }
+    let kind = kind_of(value).map_err(|error| error.of_file(name))?;
+    section_of(name, kind, value)
+}
+
+/// A section of a result of a known kind.
+pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
+    let (Some(result), Some(tables)) = (value.as_object(), tables(kind)) else {
+        let message = format!("{name}: a result of `{}`, which reports do not show", kind.command());
+        return Err(Error::asked(message, HELP));
+    };
+    if let Some((path, _)) = tables.first() {
+        let key = path.split('.').next().unwrap_or_default();
+        if !result.contains_key(key) {
+            return Err(wrong(name, kind, &format!("`{key}` is missing")));
+        }
+    }
+    match kind {
+        ResultKind::SpeedSweep => sweep_of_speed(name, kind, result),
+        _ => object(name, kind, tables, result),
     }
 }
 
-fn no_result(name: &str) -> Error {
-    Error::asked(format!("{name}: JSON, but not a result of floatgate"), HELP)
+fn wrong(name: &str, kind: ResultKind, what: &str) -> Error {
+    Error::asked(format!("{name}: a result of `{}`, but {what}", kind.command()), HELP)
 }
 
-fn wrong(name: &str, kind: &str, what: &str) -> Error {
-    Error::asked(format!("{name}: it looks like a result of `{kind}`, but {what}"), HELP)
-}
-
-fn kind_of(result: &Map<String, Value>) -> Option<&'static Kind> {
-    KINDS.iter().find(|kind| kind.keys.iter().all(|key| result.contains_key(*key)))
-}
-
-/// Name of the command that printed some JSON, as far as reports know it.
-pub fn command_of(json: &Value) -> Option<&'static str> {
-    json.as_object().and_then(kind_of).map(|kind| kind.command)
-}
-
-fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
-    let Some(kind) = kind_of(result) else { return of_python(name, result) };
-    let runs = (kind.command == "age").then(|| runs_in_words(result));
+fn object(
+    name: &str,
+    kind: ResultKind,
+    tables: &[(&str, &str)],
+    result: &Map<String, Value>,
+) -> Result<Section, Error> {
+    let runs = (kind == ResultKind::Age).then(|| runs_in_words(result));
     let result = runs.as_ref().unwrap_or(result);
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(plain);
     let title =
@@ -151,53 +106,52 @@ fn object(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
     let mut section = Section {
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
-        kind: kind.command.to_owned(),
+        kind: kind.command().to_owned(),
         ..Section::default()
     };
-    for (path, caption) in kind.tables {
+    for (path, caption) in tables {
         section.tables.extend(table(name, kind, result, path, caption)?);
     }
     for table in &mut section.tables {
         table.objectives = objectives(result);
     }
-    facts(result, kind, &mut section);
+    facts(result, tables, &mut section);
     section.notes.extend(notes(result));
     section.bars = bars(result);
     if let Some(spans) = result.get("spans") {
         section
             .waterfalls
-            .push(waterfall(spans, result).ok_or_else(|| wrong(name, kind.command, "its spans are none"))?);
+            .push(waterfall(spans, result).ok_or_else(|| wrong(name, kind, "its spans are none"))?);
     }
-    if kind.command == "speed" {
+    if kind == ResultKind::Speed {
         section.compared.push(compared(&section.heading, result));
     }
     section.sources = least_certain(result);
     Ok(section)
 }
 
-/// A section of what `to_dict()` gives in Python: a list under its name, or the columns of a sweep.
-fn of_python(name: &str, result: &Map<String, Value>) -> Result<Section, Error> {
-    let columns: Option<Vec<_>> =
-        result.iter().map(|(key, column)| Some((key, column.as_array()?))).collect();
-    match columns.as_deref() {
-        Some([(_, rows)]) => list(name, rows),
-        Some(columns @ [(_, first), ..]) if columns.iter().any(|(key, _)| *key == "pareto") => {
-            let row = |at: usize| {
-                let cells = columns.iter().map(|(key, column)| (plain(key), column.get(at).map(cell)));
-                cells.map(|(key, cell)| (key, cell.unwrap_or_default())).collect()
-            };
-            Ok(of_rows(name, "sweep", (0..first.len()).map(row).collect()))
-        }
-        _ => Err(no_result(name)),
-    }
+/// A section of the columns of a sweep, as `to_dict()` gives them in Python.
+fn columns(name: &str, value: &Value) -> Option<Section> {
+    let columns: Vec<_> = value
+        .as_object()?
+        .iter()
+        .map(|(key, column)| Some((key, column.as_array()?)))
+        .collect::<Option<_>>()?;
+    let (_, first) = columns.first()?;
+    columns.iter().find(|(key, _)| *key == "pareto")?;
+    let row = |at: usize| {
+        let cells = columns.iter().map(|(key, column)| (plain(key), column.get(at).map(cell)));
+        cells.map(|(key, cell)| (key, cell.unwrap_or_default())).collect()
+    };
+    Some(of_rows(name, ResultKind::Sweep, (0..first.len()).map(row).collect()))
 }
 
 /// A section that is a table.
-fn of_rows(name: &str, kind: &str, rows: Vec<Cells>) -> Section {
+fn of_rows(name: &str, kind: ResultKind, rows: Vec<Cells>) -> Section {
     Section {
         heading: plain(name),
         origin: plain(name),
-        kind: kind.to_owned(),
+        kind: kind.command().to_owned(),
         facts: vec![("rows".to_owned(), rows.len().to_string())],
         tables: vec![Table::of_keyed(&format!("Rows of {}", plain(name)), rows)],
         ..Section::default()
@@ -216,7 +170,7 @@ fn objectives(result: &Map<String, Value>) -> Vec<(String, bool)> {
 /// The rows at a path; none where there are none.
 fn table(
     name: &str,
-    kind: &Kind,
+    kind: ResultKind,
     result: &Map<String, Value>,
     path: &str,
     caption: &str,
@@ -224,13 +178,15 @@ fn table(
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     let cells = match result.get(first) {
         None | Some(Value::Null) => return Ok(None),
-        Some(value) => rows_at(value, rest)
-            .ok_or_else(|| wrong(name, kind.command, &format!("`{path}` is no list of rows")))?,
+        Some(value) => {
+            rows_at(value, rest).ok_or_else(|| wrong(name, kind, &format!("`{path}` is no list of rows")))?
+        }
     };
     let mut table = Table::of_keyed(caption, cells);
     // Rows of other lists are different tests, which are not to be compared with each other.
-    table.equal = (kind.command == "papers").then_some(["published", "simulated"]);
-    table.plot &= PLOTTED.contains(&kind.command) && path == "rows" || kind.command == "card speed";
+    table.equal = (kind == ResultKind::Papers).then_some(["published", "simulated"]);
+    let is_plotted = matches!(kind, ResultKind::Sweep | ResultKind::Papers) && path == "rows";
+    table.plot &= is_plotted || kind == ResultKind::CardSpeed;
     Ok((!table.rows.is_empty()).then_some(table))
 }
 
@@ -378,15 +334,18 @@ fn number(n: f64) -> String {
     format!("{text}{power}")
 }
 
+/// Members that are no facts: those of the envelope that name the result, and those that stand elsewhere in the section.
+const ELSEWHERE: [&str; 8] =
+    ["floatgate", "kind", "spans", "title", "least_certain", "advice", "notes", "objectives"];
+
 /// Scalars of the result that stand in no table, and lists without an entry.
-fn facts(result: &Map<String, Value>, kind: &Kind, section: &mut Section) {
-    let of_tables = |key: &str| kind.tables.iter().any(|(path, _)| path.split('.').next() == Some(key));
+fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Section) {
+    let of_tables = |key: &str| tables.iter().any(|(path, _)| path.split('.').next() == Some(key));
     let others: Map<String, Value> = result
         .iter()
         .filter(|(key, value)| {
-            (!of_tables(key) || *key == "life" || is_empty_list(value))
-                && !["spans", "title", "least_certain", "advice", "notes", "objectives"]
-                    .contains(&key.as_str())
+            let is_shown = !of_tables(key) || *key == "life" || is_empty_list(value);
+            is_shown && !ELSEWHERE.contains(&key.as_str()) && (*key != "overrides" || !is_empty_list(value))
         })
         .map(|(key, value)| (key.clone(), if is_empty_list(value) { "none".into() } else { value.clone() }))
         .collect();
@@ -521,30 +480,14 @@ fn speed(test: &Map<String, Value>) -> Option<(String, Cell)> {
     }
 }
 
-/// A section of a list of rows.
-fn list(name: &str, all: &[Value]) -> Result<Section, Error> {
-    let has = |keys: &[&str]| {
-        let mut rows = all.iter().map(Value::as_object);
-        rows.all(|row| row.is_some_and(|row| keys.iter().all(|key| row.contains_key(*key))))
-    };
-    match LISTS.iter().find(|(_, keys)| !all.is_empty() && has(keys)) {
-        Some((command, _)) => {
-            let cells = all.iter().filter_map(Value::as_object).map(flat).collect();
-            let mut section = of_rows(name, command, cells);
-            section.tables.iter_mut().for_each(|table| table.plot = false);
-            Ok(section)
-        }
-        None => sweep_of_speed(name, all),
-    }
-}
-
 /// The rows of a sweep of `speed`.
-fn sweep_of_speed(name: &str, list: &[Value]) -> Result<Section, Error> {
-    let kind = "speed, swept";
+fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> Result<Section, Error> {
+    let list = result.get("rows").and_then(rows);
+    let list = list.ok_or_else(|| wrong(name, kind, "`rows` is no list of rows"))?;
     let mut rows = Vec::new();
-    for item in list {
-        let row = item.as_object().ok_or_else(|| no_result(name))?;
-        let combination = row.get("combination").and_then(Value::as_str).ok_or_else(|| no_result(name))?;
+    for row in &list {
+        let combination = row.get("combination").and_then(Value::as_str);
+        let combination = combination.ok_or_else(|| wrong(name, kind, "a row has no `combination`"))?;
         let mut cells = vec![("combination".to_owned(), Cell::Text(plain(combination)))];
         match (row.get("run").and_then(Value::as_object), row.get("refused").and_then(Value::as_str)) {
             (Some(run), _) => cells.extend(compared("", run).figures),
@@ -555,9 +498,6 @@ fn sweep_of_speed(name: &str, list: &[Value]) -> Result<Section, Error> {
     }
     let first = list.iter().find_map(|row| row.get("run")?.as_object());
     let title = first.and_then(|run| run.get("title")?.as_str()).map(plain).filter(|title| !title.is_empty());
-    if rows.is_empty() {
-        return Err(no_result(name));
-    }
     let bars = list.iter().filter_map(|row| {
         let test = row.get("run")?.get("tests")?.as_array()?.first()?.as_object()?;
         let bar = bar(test, &Map::new())?;
@@ -566,7 +506,7 @@ fn sweep_of_speed(name: &str, list: &[Value]) -> Result<Section, Error> {
     Ok(Section {
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
-        kind: kind.to_owned(),
+        kind: kind.command().to_owned(),
         facts: vec![("combinations".to_owned(), rows.len().to_string())],
         bars: bars.take(40).collect(),
         tables: vec![Table::of_keyed("Combinations", rows)],

@@ -1,5 +1,6 @@
 //! A setup as a section: measured, traced, and each of its numbers with its source.
 
+use super::envelope::ResultKind;
 use super::model::{Cell, Section, Table, plain};
 use super::read;
 use crate::certainty;
@@ -31,10 +32,10 @@ pub(super) fn section(
     if let (Some(least), Some(run)) = (least, run.as_object_mut()) {
         run.insert("least_certain".to_owned(), json!(least));
     }
-    let mut section = read::section(name, &run)?;
+    let mut section = read::section_of(name, ResultKind::Speed, &run)?;
     for operation in TRACED {
         let traced = value(name, &trace::trace(library, &config, options, operation)?)?;
-        section.waterfalls.extend(read::section(name, &traced)?.waterfalls);
+        section.waterfalls.extend(read::section_of(name, ResultKind::Trace, &traced)?.waterfalls);
     }
     let cycles = config.extract::<f64>("chip.endurance_cycles").ok();
     for one in &mut section.compared {

@@ -5,6 +5,11 @@ use serde_json::json;
 
 const SETUP: &str = "am62a-w35n01jw";
 
+/// A result as a command prints it.
+fn marked(kind: ResultKind, result: &serde_json::Value) -> String {
+    serde_json::to_string(&kind.of_nothing().around(result)).unwrap()
+}
+
 fn of_setup() -> Report {
     let library = Library::built_in();
     let mut report = Report::new("Boards", "floatgate report");
@@ -36,7 +41,7 @@ fn shares_are_those_of_the_terminal() {
         "breakdown_ns": { "array": 1000, "data": 1000, "cpu": 999, "ecc": 1 },
     });
     let mut report = Report::new("", "");
-    report.add_json("trace.json", &trace.to_string()).unwrap();
+    report.add_json("trace.json", &marked(ResultKind::Trace, &trace)).unwrap();
     let page = report.html().unwrap();
     assert!(page.contains("array 33.4 %, data 33.3 %, cpu 33.3 %<"), "{page}");
     assert!(page.contains("title=\"ecc &lt; 0.05 %\""));
@@ -60,7 +65,7 @@ fn texts_of_inputs_stay_texts() {
         "spans": [{ "resource": evil, "phase": "array", "start_ns": 0, "end_ns": 5, "what": evil }],
     });
     let mut report = Report::new(evil, evil);
-    report.add_json(evil, &trace.to_string()).unwrap();
+    report.add_json(evil, &marked(ResultKind::Trace, &trace)).unwrap();
     report.add_csv(evil, "a,b\n1,\"<i>\"\n").unwrap();
     let page = report.html().unwrap();
     for taken in ["</script><img", "<img", "<i>", "\u{1b}", "\u{202e}"] {
@@ -78,20 +83,33 @@ fn what_is_no_result_is_refused_with_its_name() {
     );
     let good = serde_json::to_value(speed.unwrap()).unwrap();
     let mut report = Report::new("", "");
-    report.add_json("good.json", &good.to_string()).unwrap();
-    for key in ["tests", "link", "chip"] {
-        let mut bad = good.clone();
-        bad.as_object_mut().unwrap().remove(key);
-        let error = report.add_json("bad.json", &bad.to_string()).unwrap_err();
-        assert!(error.to_string().starts_with("bad.json: "), "{error}");
-    }
-    let mut bad = good.clone();
-    bad["tests"] = json!([1, 2]);
-    for text in
-        ["", "{", "7", "null", "[]", "{}", "[1]", "[{}]", r#"[{"combination": "x"}]"#, &bad.to_string()]
-    {
+    report.add_json("good.json", &marked(ResultKind::Speed, &good)).unwrap();
+    let [mut without, mut wrong] = [good.clone(), good.clone()];
+    without.as_object_mut().unwrap().remove("tests");
+    wrong["tests"] = json!([1, 2]);
+    let of_head = |version: &str, kind: &str| json!({ "floatgate": version, "kind": kind }).to_string();
+    for (text, part) in [
+        ("", "not JSON"),
+        ("{", "not JSON"),
+        ("7", "without `floatgate` and `kind`"),
+        ("null", "without `floatgate` and `kind`"),
+        ("[]", "without `floatgate` and `kind`"),
+        ("{}", "without `floatgate` and `kind`"),
+        (r#"[{"combination": "x"}]"#, "without `floatgate` and `kind`"),
+        (&good.to_string(), "without `floatgate` and `kind`"),
+        (&marked(ResultKind::Speed, &without), "a result of `speed`, but `tests` is missing"),
+        (&marked(ResultKind::Speed, &wrong), "a result of `speed`, but `tests` is no list of rows"),
+        (&marked(ResultKind::Parts, &json!({ "rows": 5 })), "a result of `parts`, but `rows` is no list"),
+        (&marked(ResultKind::SpeedSweep, &json!({ "rows": [{ "combination": "x" }] })), "neither `run` nor"),
+        (&marked(ResultKind::ImageLs, &json!({ "rows": [] })), "`image ls`, which reports do not show"),
+        (&of_head("0.1.0", "luck"), "no result is of the kind \"luck\""),
+        (&of_head("0.2.0", "luck"), "floatgate 0.2.0 wrote it, which is newer"),
+        (&of_head("1", "speed"), "without `floatgate` and `kind`"),
+    ] {
         let error = report.add_json("bad.json", text).unwrap_err();
-        assert!(error.to_string().starts_with("bad.json: ") && error.help().is_some(), "{text}: {error}");
+        let said = error.to_string();
+        assert!(said.starts_with("bad.json: ") && said.contains(part), "{text}: {said}");
+        assert!(error.help().is_some(), "{text}: {said}");
     }
     for text in ["", "a,b\n", "a,b\n1\n", "a,\n1,2\n", "a\n\"1\n"] {
         assert!(report.add_csv("bad.csv", text).is_err(), "{text:?}");
@@ -112,8 +130,8 @@ fn a_csv_keeps_its_texts() {
     for text in [">0123<", ">00<", ">9007199254740993<", ">18446744073709551615<", ">1000<", ">0.5<"] {
         assert!(page.contains(text), "{text}");
     }
-    let rows = r#"[{"nominal_cycles": 9007199254740993, "life": 1.5}]"#;
-    report.add_json("a.json", rows).unwrap();
+    let rows = json!({ "rows": [{ "nominal_cycles": 9_007_199_254_740_993_u64, "life": 1.5 }] });
+    report.add_json("a.json", &marked(ResultKind::EnduranceAll, &rows)).unwrap();
     assert!(report.html().unwrap().contains("9007199254740993"));
 }
 
@@ -121,15 +139,15 @@ fn a_csv_keeps_its_texts() {
 fn advice_and_registers_are_tables() {
     let mut report = Report::new("", "");
     let advice = json!({
-        "target": "card", "title": "a card", "capacity_bytes": 5,
+        "title": "a card", "capacity_bytes": 5,
         "points": [{ "topic": "mkfs", "advice": "do", "commands": ["mkfs -F x", "mount y"], "rests_on": [], "would_change": [] }],
     });
-    report.add_json("advise.json", &advice.to_string()).unwrap();
+    report.add_json("advise.json", &marked(ResultKind::Advise, &advice)).unwrap();
     let info = json!({
         "card": "X", "title": "a card", "registers": [{ "name": "cid", "text": "0a0b" }],
         "identity": { "oem": "XY", "year": 2016 }, "sd": null, "capacity_bytes": 5,
     });
-    report.add_json("info.json", &info.to_string()).unwrap();
+    report.add_json("info.json", &marked(ResultKind::CardInfo, &info)).unwrap();
     let page = report.html().unwrap();
     for text in ["mkfs -F x; mount y", "0a0b", "identity.oem", "2016"] {
         assert!(page.contains(text), "{text}");
@@ -139,11 +157,11 @@ fn advice_and_registers_are_tables() {
 #[test]
 fn rows_of_an_object_have_their_keys() {
     let probe = json!({
-        "target": "card", "capacity_bytes": 5, "samples": 1, "complete": true,
+        "capacity_bytes": 5, "samples": 1, "complete": true,
         "answers": { "erase_block": { "value": 4_194_304, "unit": "B", "confidence": 0.9, "reason": "a <b>" } },
     });
     let mut report = Report::new("", "");
-    report.add_json("probe.json", &probe.to_string()).unwrap();
+    report.add_json("probe.json", &marked(ResultKind::Probe, &probe)).unwrap();
     let page = report.html().unwrap();
     for text in ["erase block", "4194304", "a &lt;b&gt;"] {
         assert!(page.contains(text), "{text}");
@@ -163,9 +181,9 @@ fn rows_are_left_out_of_a_large_table_but_not_those_of_the_front() {
     assert!(page.contains(&format!(" of {rows} rows are in this report")));
 }
 
-fn page_of(name: &str, json: &serde_json::Value) -> String {
+fn page_of(kind: ResultKind, result: &serde_json::Value) -> String {
     let mut report = Report::new("", "");
-    report.add_json(name, &json.to_string()).unwrap();
+    report.add_json("result.json", &marked(kind, result)).unwrap();
     report.html().unwrap()
 }
 
@@ -177,7 +195,7 @@ fn lives_of_chips_are_told_in_words() {
         json!({ "title": "board", "scrub_days": days, "survived": survived, "probability": [0.0567, 0.5],
             "lives": [life(0, Some(3.25), Some("data lost")), life(1, None, None)] })
     };
-    let page = page_of("age.json", &json!({ "runs": [run(None, 1), run(Some(91), 0)] }));
+    let page = page_of(ResultKind::Age, &json!({ "runs": [run(None, 1), run(Some(91), 0)] }));
     for text in
         ["never", "1 of 2", "0 of 2", "0.0567 to 0.5", "Lives of the chips", "3.25", "data lost", ">none<"]
     {
@@ -192,25 +210,27 @@ fn that_nothing_failed_is_told() {
         "flash": { "on": "chip" }, "workloads": 1, "by_step": [{ "step": "sync", "runs": 3, "failures": 0 }],
         "kinds": [], "failure_count": 0, "failures": [],
     });
-    let page = page_of("powercut.json", &cuts);
+    let page = page_of(ResultKind::Powercut, &cuts);
     for text in [">failure count<", ">failures<", "failures: none"] {
         assert!(page.contains(text), "{text}");
     }
-    let page =
-        page_of("card.json", &json!({ "card": "x", "recovery_cuts": 5, "worn_out": 0, "failures": [] }));
+    let page = page_of(
+        ResultKind::CardPowercut,
+        &json!({ "card": "x", "recovery_cuts": 5, "worn_out": 0, "failures": [] }),
+    );
     assert!(page.contains("failures: none") && page.contains(">worn out<"));
     let fit = json!({
         "understood": 1, "unexplained": [3, 7], "unknown": [{ "line": 9, "text": "foo", "why": "no form" }], "rows": [],
         "parameters": [{ "path": "host.call_us", "low": 0.0, "high": 5.0 }],
     });
-    let page = page_of("fit.json", &fit);
+    let page = page_of(ResultKind::Fit, &fit);
     for text in [">low<", "lines that no cost explains", ">3, 7<", "Lines that were not understood", ">foo<"]
     {
         assert!(page.contains(text), "{text}");
     }
     let compared = json!({ "cells": [{ "card": "x", "time_us": 5 }], "cards": [
         { "card": "x", "filesystems": [{ "filesystem": "f2fs", "relative_time": 1.0 }], "advice": "Use f2fs." } ] });
-    let page = page_of("compare.json", &compared);
+    let page = page_of(ResultKind::CardCompare, &compared);
     for text in ["advice: Use f2fs.", "Filesystems of each card"] {
         assert!(page.contains(text), "{text}");
     }
@@ -220,20 +240,18 @@ fn that_nothing_failed_is_told() {
 fn small_numbers_are_not_zero() {
     let code = |lost: f64| json!({ "code": "bch", "lost_pages": lost });
     let all = [1.109_384_430_5e-23, 6.9e-10, 0.000_192_158_2, 1e-4];
-    let page = page_of("ecc.json", &json!({ "use": { "uber": 1e-15 }, "codes": all.map(code) }));
+    let page = page_of(ResultKind::EccAdvise, &json!({ "use": { "uber": 1e-15 }, "codes": all.map(code) }));
     for text in [">1e-15<", ">1.10938e-23<", ">6.9e-10<", ">0.000192158<", ">0.0001<"] {
         assert!(page.contains(text), "{text}");
     }
 }
 
 #[test]
-fn what_python_gives_as_a_dict_is_taken() {
-    let row = json!({ "nominal_cycles": 5, "life": { "median": 7 } });
-    assert!(page_of("chips.json", &json!({ "chips": [row] })).contains(">nominal cycles<"));
-    let setup = json!({ "name": "a", "title": "b", "chip": "c", "kind": "d" });
-    assert!(page_of("setups.json", &json!({ "setups": [setup] })).contains(">setups<"));
+fn columns_of_a_sweep_in_python_are_taken() {
     let table = json!({ "bus.clock_hz": [1, 2], "feasible": [true, true], "pareto": [false, true], "refused": [null, null] });
-    let page = page_of("table.json", &table);
+    let mut report = Report::new("", "");
+    report.add_json("table.json", &table.to_string()).unwrap();
+    let page = report.html().unwrap();
     assert_eq!(page.matches("class=\"front\"").count(), 1);
     assert!(page.contains("bus.clock_hz") && !page.contains(">refused<"));
 }
@@ -241,19 +259,31 @@ fn what_python_gives_as_a_dict_is_taken() {
 #[test]
 fn catalogues_are_tables() {
     let library = Library::built_in();
-    let setups = serde_json::to_string(&crate::catalogue::setups(&library).unwrap()).unwrap();
-    let parts = serde_json::to_string(&crate::catalogue::parts(&library).unwrap()).unwrap();
+    let setups = json!({ "rows": crate::catalogue::setups(&library).unwrap() });
+    let parts = json!({ "rows": crate::catalogue::parts(&library).unwrap() });
+    let hosts = json!({ "rows": [{ "name": "a", "title": "b", "lowest_confidence": 0.5 }] });
     let mut report = Report::new("Catalogues", "");
-    report.add_json("setups.json", &setups).unwrap();
-    report.add_json("parts.json", &parts).unwrap();
-    report.add_json("hosts.json", r#"[{"name": "a", "title": "b", "lowest_confidence": 0.5}]"#).unwrap();
+    for (kind, rows) in [(ResultKind::Setups, setups), (ResultKind::Parts, parts), (ResultKind::Hosts, hosts)]
+    {
+        report.add_json("list.json", &marked(kind, &rows)).unwrap();
+    }
     let kinds: Vec<&str> = report.sections.iter().map(|section| section.kind.as_str()).collect();
-    assert_eq!(kinds, ["setups", "parts", "controllers or hosts"]);
+    assert_eq!(kinds, ["setups", "parts", "hosts"]);
     let page = report.html().unwrap();
     assert!(page.contains("am62a-w35n01jw") && page.contains("kingston-class-10"));
     assert!(!page.contains(html::LIBRARY), "nothing is drawn");
-    let error = report.add_json("bad.json", r#"[{"name": "a", "title": "b"}]"#).unwrap_err();
-    assert!(error.help().is_some_and(|help| help.contains("setups")));
+}
+
+/// The input of a result stands among its facts.
+#[test]
+fn a_section_names_the_input_of_its_result() {
+    let rows = json!({ "rows": [{ "part": "a" }] });
+    let origin = ResultKind::Parts.of("board.toml").with(&["chip=a".to_owned()]).seeded(7);
+    let mut report = Report::new("", "");
+    report.add_json("list.json", &serde_json::to_string(&origin.around(&rows)).unwrap()).unwrap();
+    let facts: Vec<(&str, &str)> =
+        report.sections[0].facts.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    assert_eq!(facts, [("target", "board.toml"), ("overrides", "chip=a"), ("seed", "7")]);
 }
 
 #[test]

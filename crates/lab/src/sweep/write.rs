@@ -1,8 +1,12 @@
 //! The rows of a sweep as CSV and JSON, page by page; `parquet` has the third format.
 
+use super::analysis::Sensitivity;
 use super::results::{Cells, Page, Results};
+use super::spec::Objectives;
 use crate::csv;
 use crate::error::Error;
+use crate::report::ResultKind;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::{self, Write};
 use std::path::Path;
@@ -69,6 +73,20 @@ pub enum WriteError {
     Host(#[from] io::Error),
 }
 
+/// The JSON before the rows.
+#[derive(Serialize)]
+struct Head<'a> {
+    setup: &'a str,
+    measure: &'static str,
+    designs: usize,
+    refused: usize,
+    screened: usize,
+    feasible: usize,
+    pareto: usize,
+    objectives: &'a Objectives,
+    sensitivity: Vec<Sensitivity>,
+}
+
 impl Results {
     /// Writes all rows. Equal results give equal bytes.
     ///
@@ -102,19 +120,20 @@ impl Results {
     }
 
     fn write_json(&self, out: &mut impl Write) -> Result<(), WriteError> {
-        write!(
-            out,
-            "{{\"setup\": {}, \"measure\": {}, \"designs\": {}, \"refused\": {}, \"screened\": {}, \"feasible\": {}, \"pareto\": {},\n\"objectives\": {},\n\"sensitivity\": {},\n\"rows\": [",
-            json!(self.setup()),
-            json!(self.measure()),
-            self.done(),
-            self.refused().0,
-            self.screened().0,
-            self.feasible(),
-            self.pareto(),
-            json!(self.objectives()),
-            json!(self.sensitivity())
-        )?;
+        let head = Head {
+            setup: self.setup(),
+            measure: self.measure(),
+            designs: self.done(),
+            refused: self.refused().0,
+            screened: self.screened().0,
+            feasible: self.feasible(),
+            pareto: self.pareto(),
+            objectives: self.objectives(),
+            sensitivity: self.sensitivity(),
+        };
+        let origin = ResultKind::Sweep.of(self.setup());
+        let head = serde_json::to_string(&origin.around(&head)).map_err(io::Error::from)?;
+        write!(out, "{},\n\"rows\": [", head.strip_suffix('}').unwrap_or(&head))?;
         let mut comma = "";
         self.each_page(|page| {
             for at in 0..rows(&page) {

@@ -18,7 +18,8 @@ use serde::Serialize;
 /// Sizes of a flash device, as Linux states them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Kind as sysfs has it: `nand`, `nor`, `mlc-nand`, `ram`.
+    /// Kind as sysfs has it in `type`: `nand`, `nor`, `mlc-nand`, `ram`.
+    #[serde(rename = "type")]
     pub kind: String,
     /// Name of the partition or chip.
     pub name: String,
