@@ -476,7 +476,7 @@ pub(crate) fn advise_on(
             let wish = FlashWish { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
             advise::flash::advise(library(), &board, &wish, &|_| {})?
         };
-        in_envelope(&ResultKind::Advise.of(&target).with(&set).seeded(seed), &advice)
+        in_envelope(&ResultKind::Advise.of(&advice.target).with(&set).seeded(seed), &advice)
     })
 }
 

@@ -97,7 +97,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?;
     args.format.finish(
-        &ResultKind::Advise.of(&args.target).with(&args.set).seeded(args.seed),
+        &ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed),
         &advice,
         "points",
         || text(&advice),
@@ -229,7 +229,7 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
         .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
     match kind_of(&json).map_err(|error| error.of_file(&path.display().to_string()))? {
         ResultKind::Probe => Ok(Some(Saved::Report(text))),
-        kind => Err(no_target(path, &format!("a result of `floatgate {}`", kind.command()))),
+        kind => Err(no_target(path, &format!("a result of the kind `{kind}`"))),
     }
 }
 

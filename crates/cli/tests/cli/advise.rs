@@ -82,7 +82,7 @@ fn commands_of_cards_work() {
 #[test]
 fn a_device_as_advised_is_left_as_it_is_and_another_is_not() {
     let folder = fresh("advise_existing");
-    let json = r#"{"capacity_bytes":268435456,"answers":{"erase_block":{"value":4194304,"confidence":0.9},
+    let json = r#"{"floatgate":"0.1.0","kind":"probe","capacity_bytes":268435456,"answers":{"erase_block":{"value":4194304,"confidence":0.9},
         "page":{"value":16384,"confidence":0.9},"open_aus_linear":{"value":5,"confidence":0.9}}}"#;
     std::fs::write(folder.join("probe.json"), json).unwrap();
     let advised = advice(&folder, &["probe.json", "--fs", "ext4", "--workload", "create"]);
@@ -133,7 +133,7 @@ fn what_cannot_be_advised_on_says_why() {
         (&["au.json"], "answers.erase_block.value is 3"),
         (&["/dev/mtd77"], "/dev/mtd77: there is no such device"),
         (&["broken.json"], "no JSON of a probe"),
-        (&["fs.json"], "a result of `floatgate fs`, of which no advice follows"),
+        (&["fs.json"], "a result of the kind `fs`, of which no advice follows"),
         (&["flash_speed.txt"], "a log of flash_speed, dd or U-Boot"),
         (&["w25n01gx"], "did you mean `w25n01gv`"),
         (&["kingston-class-10", "--fs", "ntfs"], "there are ext4, f2fs, nilfs2, vfat"),

@@ -5,100 +5,139 @@
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
 use crate::error::Error;
+use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt;
 use std::path::Path;
 
 /// Version of floatgate that writes results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident $name:literal $command:literal)*) => {
-        /// Kind of a result.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        pub enum ResultKind {
-            $(
-                #[doc = concat!("Result of `floatgate ", $command, "`.")]
-                #[serde(rename = $name)]
-                $kind,
-            )*
-        }
-
-        impl ResultKind {
-            /// All kinds.
-            pub const ALL: &[Self] = &[$(Self::$kind),*];
-
-            /// Name in JSON.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)* }
-            }
-
-            /// Command that prints such a result, which is also its section in docs/json.md.
-            pub const fn command(self) -> &'static str {
-                match self { $(Self::$kind => $command,)* }
-            }
-        }
-    };
+/// Kind of a result. Its name in JSON has hyphens: `card-speed`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ResultKind {
+    /// Result of `floatgate speed`.
+    Speed,
+    /// Result of `floatgate speed --sweep`.
+    SpeedSweep,
+    /// Result of `floatgate sweep`.
+    Sweep,
+    /// Result of `floatgate fs`.
+    Fs,
+    /// Result of `floatgate fs --partition`.
+    FsPartition,
+    /// Result of `floatgate age`.
+    Age,
+    /// Result of `floatgate trace`.
+    Trace,
+    /// Result of `floatgate otp info`.
+    OtpInfo,
+    /// Result of `floatgate otp read`.
+    OtpRead,
+    /// Result of `floatgate otp write`, `erase` and `lock`.
+    OtpWrite,
+    /// Result of `floatgate keystore`.
+    Keystore,
+    /// Result of `floatgate card speed`.
+    CardSpeed,
+    /// Result of `floatgate card info`.
+    CardInfo,
+    /// Result of `floatgate card powercut`.
+    CardPowercut,
+    /// Result of `floatgate card amplification`.
+    CardAmplification,
+    /// Result of `floatgate card replay`.
+    CardReplay,
+    /// Result of `floatgate card run`.
+    CardRun,
+    /// Result of `floatgate card serve`.
+    CardServe,
+    /// Result of `floatgate card compare`.
+    CardCompare,
+    /// Result of `floatgate advise`.
+    Advise,
+    /// Result of `floatgate probe`.
+    Probe,
+    /// Result of `floatgate probe` of an MTD device.
+    ProbeMtd,
+    /// Result of `floatgate probe --kept`.
+    ProbeKept,
+    /// Result of `floatgate endurance`.
+    Endurance,
+    /// Result of `floatgate endurance` of a NOR.
+    EnduranceNor,
+    /// Result of `floatgate endurance --all`.
+    EnduranceAll,
+    /// Result of `floatgate endurance --predict`.
+    EndurancePredict,
+    /// Result of `floatgate fit`.
+    Fit,
+    /// Result of `floatgate papers`.
+    Papers,
+    /// Result of `floatgate papers --refit`.
+    PapersRefit,
+    /// Result of `floatgate ecc encode`.
+    EccEncode,
+    /// Result of `floatgate ecc decode`.
+    EccDecode,
+    /// Result of `floatgate ecc check`.
+    EccCheck,
+    /// Result of `floatgate ecc advise`.
+    EccAdvise,
+    /// Result of `floatgate image info`.
+    ImageInfo,
+    /// Result of `floatgate image ls`.
+    ImageLs,
+    /// Result of `floatgate image ls --history`.
+    ImageHistory,
+    /// Result of `floatgate image stat`.
+    ImageStat,
+    /// Result of `floatgate image extract`.
+    ImageExtract,
+    /// Result of `floatgate image put` and the other changes of an image.
+    ImageEdit,
+    /// Result of `floatgate image check`.
+    ImageCheck,
+    /// Result of `floatgate image check --repair`.
+    ImageRepair,
+    /// Result of `floatgate image ubinize`.
+    ImageUbinize,
+    /// Result of `floatgate image diff`.
+    ImageDiff,
+    /// Result of `floatgate image dump`.
+    ImageDump,
+    /// Result of `floatgate image build`.
+    ImageBuild,
+    /// Result of `floatgate powercut`.
+    Powercut,
+    /// Result of `floatgate powercut --replay`.
+    PowercutReplay,
+    /// Result of `floatgate parts`.
+    Parts,
+    /// Result of `floatgate parts NAME`.
+    Part,
+    /// Result of `floatgate parts --confidence`.
+    PartsConfidence,
+    /// Result of `floatgate parts NAME --confidence`.
+    PartConfidence,
+    /// Result of `floatgate setups`.
+    Setups,
+    /// Result of `floatgate setups --keys`.
+    SetupKeys,
+    /// Result of `floatgate setups NAME`.
+    Setup,
+    /// Result of `floatgate controllers`.
+    Controllers,
+    /// Result of `floatgate hosts`.
+    Hosts,
 }
 
-kinds! {
-    Speed "speed" "speed"
-    SpeedSweep "speed-sweep" "speed --sweep"
-    Sweep "sweep" "sweep"
-    Fs "fs" "fs"
-    FsPartition "fs-partition" "fs --partition"
-    Age "age" "age"
-    Trace "trace" "trace"
-    OtpInfo "otp-info" "otp info"
-    OtpRead "otp-read" "otp read"
-    OtpWrite "otp-write" "otp write"
-    Keystore "keystore" "keystore"
-    CardSpeed "card-speed" "card speed"
-    CardInfo "card-info" "card info"
-    CardPowercut "card-powercut" "card powercut"
-    CardAmplification "card-amplification" "card amplification"
-    CardReplay "card-replay" "card replay"
-    CardRun "card-run" "card run"
-    CardServe "card-serve" "card serve"
-    CardCompare "card-compare" "card compare"
-    Advise "advise" "advise"
-    Probe "probe" "probe"
-    ProbeMtd "probe-mtd" "probe of an MTD"
-    ProbeKept "probe-kept" "probe --kept"
-    Endurance "endurance" "endurance"
-    EnduranceNor "endurance-nor" "endurance of a NOR"
-    EnduranceAll "endurance-all" "endurance --all"
-    EndurancePredict "endurance-predict" "endurance --predict"
-    Fit "fit" "fit"
-    Papers "papers" "papers"
-    PapersRefit "papers-refit" "papers --refit"
-    EccEncode "ecc-encode" "ecc encode"
-    EccDecode "ecc-decode" "ecc decode"
-    EccCheck "ecc-check" "ecc check"
-    EccAdvise "ecc-advise" "ecc advise"
-    ImageInfo "image-info" "image info"
-    ImageLs "image-ls" "image ls"
-    ImageHistory "image-history" "image ls --history"
-    ImageStat "image-stat" "image stat"
-    ImageExtract "image-extract" "image extract"
-    ImageEdit "image-edit" "image put"
-    ImageCheck "image-check" "image check"
-    ImageRepair "image-repair" "image check --repair"
-    ImageUbinize "image-ubinize" "image ubinize"
-    ImageDiff "image-diff" "image diff"
-    ImageDump "image-dump" "image dump"
-    ImageBuild "image-build" "image build"
-    Powercut "powercut" "powercut"
-    PowercutReplay "powercut-replay" "powercut --replay"
-    Parts "parts" "parts"
-    Part "part" "parts NAME"
-    PartsConfidence "parts-confidence" "parts --confidence"
-    PartConfidence "part-confidence" "parts NAME --confidence"
-    Setups "setups" "setups"
-    SetupKeys "setup-keys" "setups --keys"
-    Setup "setup" "setups NAME"
-    Controllers "controllers" "controllers"
-    Hosts "hosts" "hosts"
+impl fmt::Display for ResultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl ResultKind {
@@ -174,12 +213,14 @@ pub enum EnvelopeError {
 }
 
 impl EnvelopeError {
-    /// Advice.
+    /// Advice for the user.
     pub const fn help(&self) -> &'static str {
         match self {
-            Self::Missing => "run the command again with --json: this version of floatgate marks its results",
+            Self::Missing => {
+                "run the command that printed it again: this version of floatgate marks its results"
+            }
             Self::Newer(_) => "install that version, or run the command again with this one",
-            Self::Unknown(_) => "run the command again with --json, and leave what it prints as it is",
+            Self::Unknown(_) => "run the command that printed it again",
         }
     }
 
@@ -199,8 +240,8 @@ pub fn kind_of(json: &Value) -> Result<ResultKind, EnvelopeError> {
     if numbers(version).ok_or(EnvelopeError::Missing)? > numbers(VERSION).unwrap_or_default() {
         return Err(EnvelopeError::Newer(version.to_owned()));
     }
-    let known = ResultKind::ALL.iter().find(|known| known.name() == kind);
-    known.copied().ok_or_else(|| EnvelopeError::Unknown(kind.to_owned()))
+    ResultKind::deserialize(kind.into_deserializer())
+        .map_err(|_: value::Error| EnvelopeError::Unknown(kind.to_owned()))
 }
 
 /// The three numbers of a version.

@@ -73,7 +73,7 @@ pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
 /// A section of a result of a known kind.
 pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<Section, Error> {
     let (Some(result), Some(tables)) = (value.as_object(), tables(kind)) else {
-        let message = format!("{name}: a result of `{}`, which reports do not show", kind.command());
+        let message = format!("{name}: a result of the kind `{kind}`, which reports do not show");
         return Err(Error::asked(message, HELP));
     };
     if let Some((path, _)) = tables.first() {
@@ -89,7 +89,7 @@ pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<
 }
 
 fn wrong(name: &str, kind: ResultKind, what: &str) -> Error {
-    Error::asked(format!("{name}: a result of `{}`, but {what}", kind.command()), HELP)
+    Error::asked(format!("{name}: a result of the kind `{kind}`, but {what}"), HELP)
 }
 
 fn object(
@@ -106,7 +106,7 @@ fn object(
     let mut section = Section {
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
-        kind: kind.command().to_owned(),
+        kind: kind.to_string(),
         ..Section::default()
     };
     for (path, caption) in tables {
@@ -151,7 +151,7 @@ fn of_rows(name: &str, kind: ResultKind, rows: Vec<Cells>) -> Section {
     Section {
         heading: plain(name),
         origin: plain(name),
-        kind: kind.command().to_owned(),
+        kind: kind.to_string(),
         facts: vec![("rows".to_owned(), rows.len().to_string())],
         tables: vec![Table::of_keyed(&format!("Rows of {}", plain(name)), rows)],
         ..Section::default()
@@ -506,7 +506,7 @@ fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> 
     Ok(Section {
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
-        kind: kind.command().to_owned(),
+        kind: kind.to_string(),
         facts: vec![("combinations".to_owned(), rows.len().to_string())],
         bars: bars.take(40).collect(),
         tables: vec![Table::of_keyed("Combinations", rows)],
