@@ -12,7 +12,7 @@
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
-//! - `format`: what those parts know of UBI and UBIFS.
+//! - `format`: UBI, UBIFS and JFFS2, each behind one trait; nothing else knows them by name.
 //! - [`output`]: the files that commands write, each whole or not at all; [`words`]: numbers with their nouns.
 //! # Example
 //!
@@ -47,10 +47,10 @@
 
 pub mod build;
 pub mod check;
-mod content;
 pub mod detect;
 pub mod diff;
 pub mod dump;
+mod dumped;
 pub mod ecc;
 pub mod edit;
 mod error;
@@ -62,18 +62,28 @@ pub mod fuzzing;
 pub mod help;
 pub mod history;
 mod host;
+mod image;
 pub mod info;
 mod inventory;
 pub mod list;
 mod lock;
+mod loss;
 #[cfg(feature = "mount")]
 pub mod mount;
 mod oob;
 mod oob_store;
 pub mod open;
 pub mod output;
+mod pages;
+mod part;
+mod pending;
 pub mod raw;
+mod raw_volume;
 pub mod repair;
+mod report;
+mod revision;
+mod saved;
+mod selection;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -82,7 +92,7 @@ pub mod walk;
 pub mod words;
 pub mod write_back;
 
-pub use error::ImageError;
+pub use error::{ImageError, LebsOnly};
 pub use file_row::FileRow;
 pub use fit::TargetFlash;
 pub use lock::Lock;

@@ -7,11 +7,12 @@ use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
 
-use super::ImageError;
-use super::detect::{Found, PageShape};
+use crate::ImageError;
 use crate::ecc::{
     self, DecodeOptions, DecodeReport, Dump, EccError, Marker, PageGeometry, RegionEcc, Regions,
 };
+use crate::format::found::Found;
+use crate::pages::PageShape;
 
 /// Correction of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::Image;
 use crate::build::{BuildError, BuildOptions, Container};
-use crate::detect::{Content, Found};
+use crate::image::Image;
 
 /// Kind of an image, as far as it decides how it is written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +31,8 @@ impl WriteBack {
     pub fn of(image: &Image) -> Self {
         match &image.found[..] {
             _ if image.corrected.is_some() => Self::WithOob,
-            [found] if found.offset == 0 => Self::of_content(found),
+            [found] if found.offset == 0 => found.format().write_back(),
             _ => Self::Mixed,
-        }
-    }
-
-    const fn of_content(found: &Found) -> Self {
-        match &found.content {
-            Content::Ubi(shape) => Self::Ubi { vid_header_offset: shape.vid_header_offset },
-            Content::Ubifs { .. } => Self::Ubifs,
-            Content::Jffs2(shape) if shape.is_nor() => Self::Jffs2OnNor,
-            Content::Jffs2(_) => Self::Jffs2OnNand,
-            Content::UbiWithOob { .. } | Content::Jffs2WithOob { .. } => Self::WithOob,
         }
     }
 
