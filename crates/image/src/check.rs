@@ -8,7 +8,7 @@ use super::format::found::Found;
 pub use super::report::{
     CheckReport, Finding, ImageCheck, Layer, Outcome, PebCounts, Structure, VolumeCheck,
 };
-use super::selection::Selection;
+use super::selection::{Chosen, Selection};
 use crate::ImageError;
 use crate::image::Image;
 use crate::oob::Corrected;
@@ -45,7 +45,7 @@ pub(super) fn check_found(
         note_ecc(image.corrected.as_ref(), image_of, &mut report);
     }
     for found in found {
-        found.format().check(image, &found, selection, &mut report)?;
+        found.format().check(Chosen { image, found: &found, selection }, &mut report)?;
     }
     report.set_outcome();
     Ok(report)

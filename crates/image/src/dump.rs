@@ -2,7 +2,7 @@
 
 pub use super::dumped::{Area, Dumped, Field, Wanted};
 use super::format::{any_node, structure};
-use super::selection::Selection;
+use super::selection::{Chosen, Selection};
 use crate::ImageError;
 use crate::image::Image;
 use crate::words::count;
@@ -16,7 +16,7 @@ pub fn dump(image: &Image, selection: &Selection, wanted: &Wanted) -> Result<Vec
         return Ok(vec![at_byte(image, at)?]);
     }
     let found = image.choose(selection)?;
-    found.format().dump(image, &found, selection, wanted)
+    found.format().dump(Chosen { image, found: &found, selection }, wanted)
 }
 
 /// Structure that begins at a byte of the file.

@@ -6,7 +6,7 @@
 use crate::ImageError;
 use crate::image::Image;
 pub use crate::revision::{At, Change, Revision};
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 
 /// Lists all nodes of files that are still there, in the order in which they were written as far as it is known.
 ///
@@ -14,5 +14,5 @@ use crate::selection::Selection;
 /// Several images or volumes and none chosen; no filesystem; the file cannot be read.
 pub fn history(image: &Image, selection: &Selection) -> Result<Vec<Revision>, ImageError> {
     let found = image.choose(selection)?;
-    found.format().history(image, &found, selection)
+    found.format().history(Chosen { image, found: &found, selection })
 }

@@ -14,7 +14,7 @@ use super::{CorrectedRegion, RegionOutcome};
 use crate::ImageError;
 use crate::image::Image;
 use crate::oob::Corrected;
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 use crate::words::count;
 
 /// Remark on the parts of an image that a description leaves out.
@@ -88,7 +88,7 @@ fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage
     let len = image.own_bytes(found);
     let mut one =
         OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None };
-    found.format().info(image, found, wanted, &mut one)?;
+    found.format().info(Chosen { image, found, selection: wanted }, &mut one)?;
     Ok(one)
 }
 

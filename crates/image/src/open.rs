@@ -21,6 +21,7 @@ use super::pages::PageShape;
 pub use super::pages::{FlashSizes, PageSizes};
 pub use super::part::Part;
 use super::pending::Pending;
+use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
 use crate::ImageError;
@@ -280,7 +281,8 @@ impl Image {
         behaviour: Behaviour,
     ) -> Result<ImageFs, ImageError> {
         let found = self.choose(selection)?;
-        let mounted = found.format().mount(self, &found, selection, recover, behaviour);
+        let mounted =
+            found.format().mount(Chosen { image: self, found: &found, selection }, recover, behaviour);
         mounted.map_err(|error| match error {
             ImageError::GuessedEraseblocks { guess, possible } => self
                 .possible_sizes(&possible, &found)
@@ -306,7 +308,7 @@ impl Image {
     /// As [`volume`](Self::volume); no filesystem.
     pub fn growth(&self, selection: &Selection, recover: bool) -> Result<Option<Growth>, ImageError> {
         let found = self.choose(selection)?;
-        found.format().growth(self, &found, selection, recover)
+        found.format().growth(Chosen { image: self, found: &found, selection }, recover)
     }
 
     /// The volume that is meant: of a UBI device the only one, or the one that was named.
@@ -315,7 +317,7 @@ impl Image {
     /// As [`mount`](Self::mount).
     pub fn volume(&self, selection: &Selection) -> Result<Box<dyn Volume>, ImageError> {
         let found = self.choose(selection)?;
-        found.format().volume(self, &found, selection)
+        found.format().volume(Chosen { image: self, found: &found, selection })
     }
 
     /// Names of the other volumes of the UBI device in which the selected filesystem is.
@@ -324,7 +326,7 @@ impl Image {
     /// As [`volume`](Self::volume).
     pub fn other_volumes(&self, selection: &Selection) -> Result<Vec<String>, ImageError> {
         let found = self.choose(selection)?;
-        found.format().other_volumes(self, &found, selection)
+        found.format().other_volumes(Chosen { image: self, found: &found, selection })
     }
 
     /// Writes what the ECC has corrected into the dump it comes from, which was opened for writing; the number of pages.

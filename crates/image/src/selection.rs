@@ -3,6 +3,8 @@
 use floatgate_stack::ubifs::Authenticate;
 
 use crate::fit::TargetFlash;
+use crate::format::found::Found;
+use crate::image::Image;
 use crate::pages::{FlashSizes, PageSizes};
 
 /// Selection of one of several images and volumes, of what is verified in its filesystem, and of the flash that it is for.
@@ -25,5 +27,23 @@ pub struct Selection {
 impl From<&Selection> for FlashSizes {
     fn from(selection: &Selection) -> Self {
         Self { peb_bytes: selection.peb_bytes, pages: selection.pages }
+    }
+}
+
+/// An image of a file that was chosen, and what is meant in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Chosen<'c> {
+    /// The file.
+    pub(crate) image: &'c Image,
+    /// The image in it.
+    pub(crate) found: &'c Found,
+    /// Volume, authentication and flash.
+    pub(crate) selection: &'c Selection,
+}
+
+impl<'c> Chosen<'c> {
+    /// The same with something else in it.
+    pub(crate) const fn with(self, selection: &'c Selection) -> Self {
+        Self { selection, ..self }
     }
 }

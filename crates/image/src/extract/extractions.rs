@@ -4,7 +4,7 @@ use super::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::ImageError;
 use crate::image::Image;
 use crate::revision::At;
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 
 /// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
 pub struct Extractions(Box<dyn Extracting>);
@@ -16,7 +16,7 @@ impl Extractions {
     /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        found.format().extraction(image, &found, selection).map(Self)
+        found.format().extraction(Chosen { image, found: &found, selection }).map(Self)
     }
 
     /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
@@ -26,7 +26,7 @@ impl Extractions {
     /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
     pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        found.format().extraction_at(image, &found, selection, at).map(Self)
+        found.format().extraction_at(Chosen { image, found: &found, selection }, at).map(Self)
     }
 
     /// Extracts all of it. The limits hold for each filesystem.

@@ -31,7 +31,7 @@ use crate::raw_volume::{RawVolume, copy};
 use crate::report::{CheckReport, Layer};
 use crate::revision::{At, Revision};
 use crate::saved::{Method, Saved};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 
 /// An image of a format: `found` is its place in the file that was opened as `image`. The shape that [`Content`] holds implements it.
@@ -68,26 +68,13 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// Damage, or no filesystem; one that needs recovery, unless `recover` allows it or nothing is to be written.
-    fn mount(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        recover: bool,
-        behaviour: Behaviour,
-    ) -> Result<ImageFs, ImageError>;
+    fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError>;
 
     /// Sizes between which it can grow; `None` if something else follows it.
     ///
     /// # Errors
     /// No filesystem; the file cannot be read.
-    fn growth(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        recover: bool,
-    ) -> Result<Option<Growth>, ImageError>;
+    fn growth(&self, chosen: Chosen<'_>, recover: bool) -> Result<Option<Growth>, ImageError>;
 
     /// The filesystem as it is read before a recovery that gives files up.
     ///
@@ -122,25 +109,13 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// The file cannot be read. Damage is part of the description.
-    fn info(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        one: &mut OneImage,
-    ) -> Result<(), ImageError>;
+    fn info(&self, chosen: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError>;
 
     /// Adds what is wrong with it to a report.
     ///
     /// # Errors
     /// The file cannot be read; a volume that is chosen is not there.
-    fn check(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        report: &mut CheckReport,
-    ) -> Result<(), ImageError>;
+    fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError>;
 
     /// Has the live stack recover a copy of the image in the output, as Linux would.
     ///
@@ -174,47 +149,25 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// Nothing is left of it; the host's.
-    fn extraction(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Box<dyn Extracting>, ImageError>;
+    fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError>;
 
     /// As [`extraction`](Self::extraction), as it was at an earlier moment.
     ///
     /// # Errors
     /// As [`extraction`](Self::extraction); a moment of another format.
-    fn extraction_at(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        at: At,
-    ) -> Result<Box<dyn Extracting>, ImageError>;
+    fn extraction_at(&self, chosen: Chosen<'_>, at: At) -> Result<Box<dyn Extracting>, ImageError>;
 
     /// Lists all nodes of files that are still there.
     ///
     /// # Errors
     /// No filesystem; the file cannot be read.
-    fn history(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Vec<Revision>, ImageError>;
+    fn history(&self, chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError>;
 
     /// Nodes or headers, field by field.
     ///
     /// # Errors
     /// They are not there; the file cannot be read.
-    fn dump(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        wanted: &Wanted,
-    ) -> Result<Vec<Dumped>, ImageError>;
+    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError>;
 
     /// Refuses a byte where no structure begins, if it is known that one has to.
     ///
@@ -228,23 +181,13 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// It has no LEBs; several volumes and none chosen; damage; the file cannot be read.
-    fn volume(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Box<dyn Volume>, ImageError>;
+    fn volume(&self, chosen: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError>;
 
     /// Names of the volumes beside the one that is meant.
     ///
     /// # Errors
     /// Several volumes and none chosen; damage.
-    fn other_volumes(
-        &self,
-        _image: &Image,
-        _found: &Found,
-        _selection: &Selection,
-    ) -> Result<Vec<String>, ImageError> {
+    fn other_volumes(&self, _chosen: Chosen<'_>) -> Result<Vec<String>, ImageError> {
         Ok(Vec::new())
     }
 
@@ -252,13 +195,8 @@ pub(crate) trait Format {
     ///
     /// # Errors
     /// Several volumes and none chosen; damage; the host's.
-    fn read_raw(
-        &self,
-        image: &Image,
-        found: &Found,
-        _selection: &Selection,
-        out: &mut dyn Write,
-    ) -> Result<RawVolume, ImageError> {
+    fn read_raw(&self, chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
+        let Chosen { image, found, .. } = chosen;
         let bytes = copy(&*image.store()?, found, out)?;
         Ok(RawVolume { bytes, notes: image.ecc_notes(found), ..RawVolume::default() })
     }

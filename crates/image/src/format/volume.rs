@@ -6,14 +6,14 @@ use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, Mapping};
 use floatgate_stack::{Store, Volume};
 
-use super::found::{Content, Found};
+use super::found::Content;
 use super::mapped::MappedVolume;
 use super::ubi::choose::{choose_filesystem, choose_remains};
 use super::ubi::device::Device;
 use crate::error::{ImageError, LebsOnly};
 use crate::format::magic::HEAD_BYTES;
-use crate::image::{Image, Origin};
-use crate::selection::Selection;
+use crate::image::Origin;
+use crate::selection::Chosen;
 use crate::words::show_name;
 
 /// A volume of an image as LEBs, and its headers if there is UBI.
@@ -23,7 +23,8 @@ pub(crate) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
 ///
 /// # Errors
 /// There is none, or there are several.
-pub(crate) fn open_volume(image: &Image, found: &Found, selection: &Selection) -> Result<Opened, ImageError> {
+pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
+    let Chosen { image, found, selection } = chosen;
     found.require_lebs(LebsOnly::Contents)?;
     let origin = image.origin(found);
     let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
@@ -65,7 +66,8 @@ impl Remains {
     ///
     /// # Errors
     /// Several volumes and none chosen; nothing is left of the device; the file cannot be read.
-    pub(crate) fn open(image: &Image, found: &Found, selection: &Selection) -> Result<Self, ImageError> {
+    pub(crate) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
+        let Chosen { image, found, selection } = chosen;
         let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
         if let Content::Ubifs(shape) = &found.content {
             let volume = MappedVolume::bare(store, found.len, shape);

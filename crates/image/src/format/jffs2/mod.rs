@@ -38,7 +38,7 @@ use crate::output::Output;
 use crate::report::{CheckReport, Layer};
 use crate::revision::{At, Revision};
 use crate::saved::{Method, Saved};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 
 /// A JFFS2.
@@ -65,9 +65,7 @@ impl Format for Jffs2Shape {
 
     fn mount(
         &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
+        Chosen { image, found, .. }: Chosen<'_>,
         recover: bool,
         _: Behaviour,
     ) -> Result<ImageFs, ImageError> {
@@ -80,9 +78,7 @@ impl Format for Jffs2Shape {
 
     fn growth(
         &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
+        Chosen { image, found, .. }: Chosen<'_>,
         recover: bool,
     ) -> Result<Option<Growth>, ImageError> {
         let extent = Extent::read(image, found, self)?;
@@ -111,13 +107,7 @@ impl Format for Jffs2Shape {
         mount::mount(image.store()?, &Found { len, ..found.clone() }, self).map(drop)
     }
 
-    fn info(
-        &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
-        one: &mut OneImage,
-    ) -> Result<(), ImageError> {
+    fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
         match mount::mount(image.store()?, found, self) {
             Ok(fs) => one.jffs2 = Some(info::jffs2_info(image, found, *self, fs)?),
             Err(error) => one.damage = Some(error.to_string()),
@@ -127,9 +117,7 @@ impl Format for Jffs2Shape {
 
     fn check(
         &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
+        Chosen { image, found, selection }: Chosen<'_>,
         report: &mut CheckReport,
     ) -> Result<(), ImageError> {
         let checked = check::check(image, found, self, &image.origin(found), report)?;
@@ -149,34 +137,25 @@ impl Format for Jffs2Shape {
         repair::repair(image, (found, self), output.temporary(), saved).map(|()| Method::Mended)
     }
 
-    fn extraction(
-        &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
-    ) -> Result<Box<dyn Extracting>, ImageError> {
+    fn extraction(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {
         Ok(Box::new(Files::open(image, found, self)?))
     }
 
     fn extraction_at(
         &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
+        Chosen { image, found, .. }: Chosen<'_>,
         at: At,
     ) -> Result<Box<dyn Extracting>, ImageError> {
         Ok(Box::new(Files::at(image, found, self, at)?))
     }
 
-    fn history(&self, image: &Image, found: &Found, _: &Selection) -> Result<Vec<Revision>, ImageError> {
+    fn history(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
         history::list(image, found, self)
     }
 
     fn dump(
         &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
+        Chosen { image, found, .. }: Chosen<'_>,
         wanted: &Wanted,
     ) -> Result<Vec<Dumped>, ImageError> {
         let origin = image.origin(found);
@@ -187,7 +166,7 @@ impl Format for Jffs2Shape {
         Err(ImageError::NoNode(format!("no node of the JFFS2 begins at byte {at}")))
     }
 
-    fn volume(&self, _: &Image, _: &Found, _: &Selection) -> Result<Box<dyn Volume>, ImageError> {
+    fn volume(&self, _: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
         Err(ImageError::NotForJffs2(LebsOnly::Volume))
     }
 }

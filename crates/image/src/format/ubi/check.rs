@@ -14,7 +14,7 @@ use crate::format::found::Found;
 use crate::format::ubifs::check as files;
 use crate::image::Image;
 use crate::report::{CheckReport, Finding, ImageCheck, Layer, PebCounts, Structure, VolumeCheck};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 use crate::words::show_name;
 
 /// Checks a UBI device, and the volumes that are meant.
@@ -22,9 +22,8 @@ use crate::words::show_name;
 /// # Errors
 /// The file cannot be read, or the volume that is chosen is not there.
 pub(super) fn check(
-    image: &Image,
-    (found, shape): (&Found, &UbiShape),
-    selection: &Selection,
+    Chosen { image, found, selection }: Chosen<'_>,
+    shape: &UbiShape,
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
     let origin = &image.origin(found);

@@ -8,19 +8,18 @@ use super::shape::UbiShape;
 use crate::ImageError;
 use crate::format::found::Found;
 use crate::image::{FilePending, Image};
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 
 /// A volume of what is left of a device.
 ///
 /// # Errors
 /// Nothing of the device is left; several volumes and none chosen.
 pub(super) fn readable_volume(
-    image: &Image,
-    found: &Found,
-    choose: impl Fn(&mut FileUbi) -> Result<u32, ImageError>,
+    Chosen { image, found, selection }: Chosen<'_>,
+    choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
 ) -> Result<Box<dyn Volume>, ImageError> {
     let mut ubi = image.attach_remains(found)?;
-    let id = choose(&mut ubi)?;
+    let id = choose(&mut ubi, selection)?;
     let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
     Ok(Box::new(volume))
 }
@@ -30,9 +29,7 @@ pub(super) fn readable_volume(
 /// # Errors
 /// The device is damaged; several volumes and none chosen; no room.
 pub(super) fn writable_volume(
-    image: &Image,
-    found: &Found,
-    selection: &Selection,
+    Chosen { image, found, selection }: Chosen<'_>,
     recover: bool,
 ) -> Result<Box<dyn Volume>, ImageError> {
     let (mut attaching, mut ubi) = image.attach_for_writing(found, recover)?;

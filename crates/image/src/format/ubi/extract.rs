@@ -25,7 +25,7 @@ use crate::image::Image;
 use crate::loss::Loss;
 use crate::raw_volume::RawVolume;
 use crate::report::{CheckReport, Finding, Outcome, Structure};
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 use crate::words::{show_name, show_path};
 
 /// Bytes of a volume that are handed over at a time.
@@ -60,17 +60,18 @@ impl DeviceExtraction {
     ///
     /// # Errors
     /// Nothing is left of a filesystem that was named or is alone; the host's.
-    pub(super) fn open(image: &Image, found: &Found, selection: &Selection) -> Result<Self, ImageError> {
-        let volumes = volumes(image, found, selection)?;
+    pub(super) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
+        let Chosen { image, found, selection } = chosen;
+        let volumes = volumes(chosen)?;
         let is_raw =
-            |id: u32| is_raw(image, found, &Selection { volume: Some(id.to_string()), ..selection.clone() });
+            |id: u32| is_raw(chosen.with(&Selection { volume: Some(id.to_string()), ..selection.clone() }));
         let is_alone = match volumes.as_slice() {
             [] => true,
             [(only, _)] => !is_raw(*only)?,
             _ => false,
         };
         if is_alone {
-            let extraction = Box::new(Extraction::of(image, found, selection)?);
+            let extraction = Box::new(Extraction::of(chosen)?);
             let losses = device_losses(image, found, &|id| volumes.iter().any(|(other, _)| *other == id))?;
             return Ok(Self { parts: Parts::One(extraction), losses });
         }
@@ -87,13 +88,13 @@ impl DeviceExtraction {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
             // A node whose header is lost may be of any volume: what Linux finds decides, as far as it finds a filesystem.
             let is_other = raw.contains(&id) && raw.len() < count;
-            let extraction = if is_other { None } else { Extraction::of(image, found, &selection).ok() };
+            let extraction = if is_other { None } else { Extraction::of(chosen.with(&selection)).ok() };
             let (suffix, content) = if let Some(extraction) = extraction {
                 with_files.insert(id);
                 ("", PartContent::Filesystem(Box::new(extraction)))
             } else {
                 let mut file = tempfile::tempfile().map_err(ImageError::File)?;
-                let raw = read_raw(image, found, &selection, &mut file)?;
+                let raw = read_raw(chosen.with(&selection), &mut file)?;
                 (".img", PartContent::Raw(file, raw))
             };
             let mut name = [name.as_slice(), suffix.as_bytes()].concat();
@@ -237,7 +238,7 @@ impl Extracted {
 }
 
 /// Numbers and names of the volumes of a device that are meant.
-fn volumes(image: &Image, found: &Found, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
+fn volumes(Chosen { image, found, selection }: Chosen<'_>) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
     let ubi = image.attach_remains(found)?;
     let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
     let meant = ubi.volumes().filter(|volume| wanted.is_none_or(|wanted| wanted == volume.id));
@@ -245,8 +246,8 @@ fn volumes(image: &Image, found: &Found, selection: &Selection) -> Result<Vec<(u
 }
 
 /// True when a volume holds something else than a UBIFS, as far as Linux finds its LEBs.
-fn is_raw(image: &Image, found: &Found, selection: &Selection) -> Result<bool, ImageError> {
-    match open_volume(image, found, selection) {
+fn is_raw(chosen: Chosen<'_>) -> Result<bool, ImageError> {
+    match open_volume(chosen) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
         Err(ImageError::NoFilesystem(_)) => Ok(true),
         Err(error) => Err(error),

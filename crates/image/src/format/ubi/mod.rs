@@ -43,7 +43,7 @@ use crate::raw_volume::RawVolume;
 use crate::report::CheckReport;
 use crate::revision::{At, Revision};
 use crate::saved::{Method, Saved, target};
-use crate::selection::Selection;
+use crate::selection::{Chosen, Selection};
 use crate::words::show_name;
 use crate::write_back::WriteBack;
 
@@ -61,30 +61,17 @@ impl Format for UbiShape {
         self.peb_bytes.is_power_of_two() && len > self.peb_bytes.into()
     }
 
-    fn mount(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        recover: bool,
-        behaviour: Behaviour,
-    ) -> Result<ImageFs, ImageError> {
-        let volume = match image.access {
-            Access::Read => edit::readable_volume(image, found, |ubi| choose_ubifs(ubi, selection))?,
-            Access::Write => edit::writable_volume(image, found, selection, recover)?,
+    fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError> {
+        let volume = match chosen.image.access {
+            Access::Read => edit::readable_volume(chosen, choose_ubifs)?,
+            Access::Write => edit::writable_volume(chosen, recover)?,
         };
-        ubifs::mount::mount(image, volume, selection, recover, behaviour)
+        ubifs::mount::mount(chosen, volume, recover, behaviour)
     }
 
-    fn growth(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        _: bool,
-    ) -> Result<Option<Growth>, ImageError> {
-        let mut ubi = image.attach(found)?;
-        let id = choose_ubifs(&mut ubi, selection)?;
+    fn growth(&self, chosen: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
+        let mut ubi = chosen.image.attach(chosen.found)?;
+        let id = choose_ubifs(&mut ubi, chosen.selection)?;
         let mut volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
         ubifs::mount::growth(&mut volume).map(Some)
     }
@@ -105,13 +92,8 @@ impl Format for UbiShape {
         edit::vacate(self, image, found, len.saturating_sub(found.offset))
     }
 
-    fn info(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        one: &mut OneImage,
-    ) -> Result<(), ImageError> {
+    fn info(&self, chosen: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
+        let Chosen { image, found, selection } = chosen;
         match image.attach_remains(found) {
             Ok(ubi) => {
                 one.damage = info::damage(&ubi);
@@ -125,14 +107,8 @@ impl Format for UbiShape {
         Ok(())
     }
 
-    fn check(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        report: &mut CheckReport,
-    ) -> Result<(), ImageError> {
-        check::check(image, (found, self), selection, report)
+    fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError> {
+        check::check(chosen, self, report)
     }
 
     fn recover(&self, image: &Image, found: &Found, output: &Output) -> Result<(), ImageError> {
@@ -153,81 +129,43 @@ impl Format for UbiShape {
     fn losses(&self, image: &Image, found: &Found) -> Result<Vec<Loss>, ImageError> {
         let is_ubifs = |id: u32| {
             let selection = Selection { volume: Some(id.to_string()), ..Selection::default() };
-            open_volume(image, found, &selection)
+            open_volume(Chosen { image, found, selection: &selection })
                 .is_ok_and(|(mut volume, ..)| ubifs::check::has_filesystem(&mut volume))
         };
         extract::device_losses(image, found, &is_ubifs)
     }
 
-    fn extraction(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Box<dyn Extracting>, ImageError> {
-        Ok(Box::new(DeviceExtraction::open(image, found, selection)?))
+    fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(DeviceExtraction::open(chosen)?))
     }
 
-    fn extraction_at(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        at: At,
-    ) -> Result<Box<dyn Extracting>, ImageError> {
-        Ok(Box::new(Extraction::at(image, found, selection, at)?))
+    fn extraction_at(&self, chosen: Chosen<'_>, at: At) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(Extraction::at(chosen, at)?))
     }
 
-    fn history(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Vec<Revision>, ImageError> {
-        ubifs::history::list(image, found, selection)
+    fn history(&self, chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
+        ubifs::history::list(chosen)
     }
 
-    fn dump(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        wanted: &Wanted,
-    ) -> Result<Vec<Dumped>, ImageError> {
-        ubifs::dump::dump(image, found, selection, wanted)
+    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+        ubifs::dump::dump(chosen, wanted)
     }
 
-    fn volume(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Box<dyn Volume>, ImageError> {
-        match image.access {
-            Access::Read => edit::readable_volume(image, found, |ubi| choose_remains(ubi, selection)),
-            Access::Write => edit::writable_volume(image, found, selection, false),
+    fn volume(&self, chosen: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
+        match chosen.image.access {
+            Access::Read => edit::readable_volume(chosen, choose_remains),
+            Access::Write => edit::writable_volume(chosen, false),
         }
     }
 
-    fn other_volumes(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Vec<String>, ImageError> {
-        let mut ubi = image.attach_remains(found)?;
-        let id = choose_remains(&mut ubi, selection)?;
+    fn other_volumes(&self, chosen: Chosen<'_>) -> Result<Vec<String>, ImageError> {
+        let mut ubi = chosen.image.attach_remains(chosen.found)?;
+        let id = choose_remains(&mut ubi, chosen.selection)?;
         let others = ubi.volumes().filter(|volume| volume.id != id);
         Ok(others.map(|volume| show_name(&volume.name)).collect())
     }
 
-    fn read_raw(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        out: &mut dyn Write,
-    ) -> Result<RawVolume, ImageError> {
-        raw::read_raw(image, found, selection, out)
+    fn read_raw(&self, chosen: Chosen<'_>, out: &mut dyn Write) -> Result<RawVolume, ImageError> {
+        raw::read_raw(chosen, out)
     }
 }

@@ -8,19 +8,15 @@ use floatgate_stack::ubi::{UbiError, VolumeInfo};
 use super::attach::FileUbi;
 use super::choose::choose_volume;
 use crate::ImageError;
-use crate::format::found::Found;
-use crate::image::Image;
 use crate::raw_volume::RawVolume;
-use crate::selection::Selection;
+use crate::selection::Chosen;
 
 /// Writes the bytes of a volume: of a static one its data, of a dynamic one all up to the last LEB that is mapped.
 ///
 /// # Errors
 /// Several volumes and none chosen; a device that cannot be attached, a volume whose update was cut off; the host's.
 pub(super) fn read_raw(
-    image: &Image,
-    found: &Found,
-    selection: &Selection,
+    Chosen { image, found, selection }: Chosen<'_>,
     out: &mut dyn Write,
 ) -> Result<RawVolume, ImageError> {
     let mut ubi = image.attach_remains(found)?;

@@ -8,25 +8,19 @@ use floatgate_stack::{Store, Volume};
 
 use crate::ImageError;
 use crate::dumped::{Area, Dumped, Wanted, hex};
-use crate::format::found::Found;
 use crate::format::mapped::MappedVolume;
 use crate::format::ubi::dump::of_peb;
 use crate::format::volume::open_volume;
-use crate::image::{Image, Origin};
-use crate::selection::Selection;
+use crate::image::Origin;
+use crate::selection::Chosen;
 use crate::words::show_name;
 
 /// Finds what is wanted in the volume that is meant.
 ///
 /// # Errors
 /// It is not there; several volumes and none chosen; the file cannot be read.
-pub(crate) fn dump(
-    image: &Image,
-    found: &Found,
-    selection: &Selection,
-    wanted: &Wanted,
-) -> Result<Vec<Dumped>, ImageError> {
-    let (mut volume, device, origin) = open_volume(image, found, selection)?;
+pub(crate) fn dump(chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    let (mut volume, device, origin) = open_volume(chosen)?;
     let places = match wanted {
         Wanted::At(_) => Vec::new(),
         Wanted::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
@@ -34,12 +28,12 @@ pub(crate) fn dump(
         Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
         Wanted::Area(area) => places_of(&mut volume, *area)?,
         Wanted::Inode { inode, block } => {
-            let (place, back) = of_inode(volume, *inode, *block, &selection.authenticate)?;
+            let (place, back) = of_inode(volume, *inode, *block, &chosen.selection.authenticate)?;
             volume = back;
             vec![place]
         }
         Wanted::Path { path, block, entry } => {
-            let (place, back) = of_path(volume, path, (*block, *entry), &selection.authenticate)?;
+            let (place, back) = of_path(volume, path, (*block, *entry), &chosen.selection.authenticate)?;
             volume = back;
             vec![place]
         }

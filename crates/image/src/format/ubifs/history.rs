@@ -4,19 +4,17 @@ use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, ROOT_INODE};
 use floatgate_stack::ubifs::{Change as Said, Event, Survey};
 
 use crate::ImageError;
-use crate::format::found::Found;
 use crate::format::volume::open_volume;
-use crate::image::Image;
 use crate::revision::{Change, LastNames, Revision};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 use crate::words::show_name;
 
 /// Lists the nodes, oldest first.
 ///
 /// # Errors
 /// Several volumes and none chosen; no filesystem; the file cannot be read.
-pub(crate) fn list(image: &Image, found: &Found, selection: &Selection) -> Result<Vec<Revision>, ImageError> {
-    let (volume, _, origin) = open_volume(image, found, selection)?;
+pub(crate) fn list(chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
+    let (volume, _, origin) = open_volume(chosen)?;
     let mut survey = Survey::new(volume).map_err(|(error, _)| error)?;
     let events = survey.history()?;
     let live: Vec<bool> = events.iter().map(|event| survey.is_live(event)).collect();

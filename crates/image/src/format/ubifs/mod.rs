@@ -27,7 +27,7 @@ use crate::output::Output;
 use crate::report::{CheckReport, ImageCheck};
 use crate::revision::{At, Revision};
 use crate::saved::{Method, Saved};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 use crate::{ImageError, fit};
 
@@ -41,39 +41,21 @@ impl Format for UbifsShape {
         WriteBack::Ubifs
     }
 
-    fn mount(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        recover: bool,
-        behaviour: Behaviour,
-    ) -> Result<ImageFs, ImageError> {
-        let volume = mount::volume(image, found, self, image.access)?;
-        mount::mount(image, volume, selection, recover, behaviour)
+    fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError> {
+        let volume = self.volume(chosen)?;
+        mount::mount(chosen, volume, recover, behaviour)
     }
 
-    fn growth(
-        &self,
-        image: &Image,
-        found: &Found,
-        _: &Selection,
-        _: bool,
-    ) -> Result<Option<Growth>, ImageError> {
+    fn growth(&self, chosen: Chosen<'_>, _: bool) -> Result<Option<Growth>, ImageError> {
+        let Chosen { image, found, .. } = chosen;
         let is_last = found.offset + found.len >= image.store()?.size_bytes();
         let mut volume = mount::volume(image, found, self, Access::Read)?;
         if is_last { mount::growth(&mut *volume).map(Some) } else { Ok(None) }
     }
 
-    fn info(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        one: &mut OneImage,
-    ) -> Result<(), ImageError> {
-        let volume = mount::volume(image, found, self, image.access)?;
-        let (ubifs, mut volume) = info::ubifs_info(volume, &selection.authenticate);
+    fn info(&self, chosen: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
+        let Chosen { found, selection, .. } = chosen;
+        let (ubifs, mut volume) = info::ubifs_info(self.volume(chosen)?, &selection.authenticate);
         one.bare = true;
         one.ubifs = ubifs;
         let there = u32::try_from(found.len / u64::from(self.leb_bytes)).unwrap_or(u32::MAX);
@@ -89,13 +71,8 @@ impl Format for UbifsShape {
         Ok(())
     }
 
-    fn check(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        report: &mut CheckReport,
-    ) -> Result<(), ImageError> {
+    fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError> {
+        let Chosen { image, found, selection } = chosen;
         let origin = image.origin(found);
         let window = Window::new(image.store()?, found.offset, found.len);
         let volume = MappedVolume::bare(window, found.len, self);
@@ -120,45 +97,23 @@ impl Format for UbifsShape {
         repair::rebuild(image, (found, self), output, saved).map(|()| Method::Rebuilt)
     }
 
-    fn extraction(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Box<dyn Extracting>, ImageError> {
-        Ok(Box::new(Extraction::of(image, found, selection)?))
+    fn extraction(&self, chosen: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(Extraction::of(chosen)?))
     }
 
-    fn extraction_at(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        at: At,
-    ) -> Result<Box<dyn Extracting>, ImageError> {
-        Ok(Box::new(Extraction::at(image, found, selection, at)?))
+    fn extraction_at(&self, chosen: Chosen<'_>, at: At) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(Extraction::at(chosen, at)?))
     }
 
-    fn history(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-    ) -> Result<Vec<Revision>, ImageError> {
-        history::list(image, found, selection)
+    fn history(&self, chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
+        history::list(chosen)
     }
 
-    fn dump(
-        &self,
-        image: &Image,
-        found: &Found,
-        selection: &Selection,
-        wanted: &Wanted,
-    ) -> Result<Vec<Dumped>, ImageError> {
-        dump::dump(image, found, selection, wanted)
+    fn dump(&self, chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+        dump::dump(chosen, wanted)
     }
 
-    fn volume(&self, image: &Image, found: &Found, _: &Selection) -> Result<Box<dyn Volume>, ImageError> {
-        mount::volume(image, found, self, image.access)
+    fn volume(&self, chosen: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
+        mount::volume(chosen.image, chosen.found, self, chosen.image.access)
     }
 }

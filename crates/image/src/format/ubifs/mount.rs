@@ -9,16 +9,15 @@ use crate::ImageError;
 use crate::format::found::Found;
 use crate::format::ubi::flash::max_write_bytes;
 use crate::image::{Access, Growth, Image, ImageFs};
-use crate::selection::Selection;
+use crate::selection::Chosen;
 
 /// Mounts the filesystem of a volume, to be written if the image was opened for that.
 ///
 /// # Errors
 /// Damage; one that needs recovery, unless `recover` allows it or nothing is to be written.
 pub(crate) fn mount(
-    image: &Image,
+    Chosen { image, selection, .. }: Chosen<'_>,
     volume: Box<dyn Volume>,
-    selection: &Selection,
     recover: bool,
     behaviour: Behaviour,
 ) -> Result<ImageFs, ImageError> {
