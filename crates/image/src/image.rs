@@ -63,9 +63,9 @@ pub struct Growth {
     pub unit: &'static str,
     /// LEBs that it can be told to have: those that are still its own when the file is opened again.
     pub lasting: u32,
-    /// A JFFS2 in its file, which could grow in one of its own.
+    /// The image in its file, which could grow in one of its own.
     pub own: Option<Part>,
-    /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+    /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
     pub over: Option<u32>,
 }
 

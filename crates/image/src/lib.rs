@@ -56,7 +56,6 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod file_row;
-mod fit;
 mod format;
 pub mod fuzzing;
 pub mod help;
@@ -94,7 +93,7 @@ pub mod write_back;
 
 pub use error::{ImageError, LebsOnly};
 pub use file_row::FileRow;
-pub use fit::TargetFlash;
+pub use format::ubi::fit::TargetFlash;
 pub use lock::Lock;
 pub use oob::{Corrected, CorrectedRegion, RegionOutcome};
 pub use open::{Access, FileUbi, FlashSizes, Image, ImageFs, PageSizes, Part, Selection};

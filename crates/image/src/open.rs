@@ -11,7 +11,7 @@ use floatgate_stack::{Store, Volume};
 use super::format::detect::{detect_in_pages, detect_sized, explain, find_at, with_free};
 use super::format::found::{Found, Splices};
 pub use super::format::ubi::attach::FileUbi;
-pub use super::format::ubi::flash::flash_geometry;
+pub use super::format::ubi::shape::flash_geometry;
 use super::host::{open_file, read_pipe};
 pub use super::image::{Access, Growth, Image, ImageFs};
 use super::image::{Bytes, FilePending, HostRoom, Protection, store_of};
@@ -63,7 +63,7 @@ impl Image {
         Self::open_sized(path, access, FlashSizes::default())
     }
 
-    /// As [`open`](Self::open), of flash whose sizes were stated: of PEBs or eraseblocks, which a small JFFS2 does not tell, or of the pages
+    /// As [`open`](Self::open), of flash whose sizes were stated: of PEBs or eraseblocks, which a small image may not tell, or of the pages
     /// of a dump with OOB.
     ///
     /// # Errors

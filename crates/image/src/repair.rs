@@ -61,7 +61,7 @@ pub struct RepairReport {
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
-    /// Bytes of an eraseblock of a JFFS2 that the new image tells, where they were a guess.
+    /// Bytes of an eraseblock that the new image tells, where they were a guess.
     pub told_erase_bytes: Option<u32>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,

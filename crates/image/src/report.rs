@@ -270,8 +270,8 @@ pub struct VolumeCheck {
 }
 
 impl VolumeCheck {
-    /// A JFFS2 of which nothing is known yet.
-    pub(crate) fn bare_jffs2() -> Self {
+    /// A filesystem without UBI of which nothing is known yet.
+    pub(crate) fn bare() -> Self {
         Self { id: None, name: None, ..Self::other(0, String::new()) }
     }
 
@@ -328,7 +328,7 @@ pub struct CheckReport {
     pub unlisted: u64,
     /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
     pub unknown: Vec<Part>,
-    /// Places where something may be lost, and nothing tells: what stands where a JFFS2 would go on, the end of a device without LEBs.
+    /// Places where something may be lost, and nothing tells: what stands where the image would go on, the end of a device without LEBs.
     pub may_be_lost: Vec<Part>,
 }
 

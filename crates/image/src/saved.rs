@@ -47,7 +47,7 @@ pub(crate) struct Saved {
     pub(crate) losses: Vec<Loss>,
     /// Those among the losses that are names of files.
     pub(crate) nameless: Vec<usize>,
-    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that new nodes tell now.
+    /// Bytes of an eraseblock that were a guess, and that new nodes tell now.
     pub(crate) told_erase_bytes: Option<u32>,
     pub(crate) grown: Vec<Grown>,
 }

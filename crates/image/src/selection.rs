@@ -2,8 +2,8 @@
 
 use floatgate_stack::ubifs::Authenticate;
 
-use crate::fit::TargetFlash;
 use crate::format::found::Found;
+use crate::format::ubi::fit::TargetFlash;
 use crate::image::Image;
 use crate::pages::{FlashSizes, PageSizes};
 

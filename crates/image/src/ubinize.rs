@@ -17,7 +17,7 @@ use floatgate_stack::VolumeGeometry;
 use floatgate_stack::store::{Store, StoreError};
 
 use super::build::{FlashShape, Identity};
-use super::fit::{self, Room, TargetFlash};
+use crate::format::ubi::fit::{self, Room, TargetFlash};
 use crate::image::fill;
 use crate::report::{Finding, Outcome};
 pub use error::UbinizeError;

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::build::{BuildError, BuildOptions, Container};
 use crate::image::Image;
 
 /// Kind of an image, as far as it decides how it is written to flash.
@@ -34,21 +33,6 @@ impl WriteBack {
             [found] if found.offset == 0 => found.format().write_back(),
             _ => Self::Mixed,
         }
-    }
-
-    /// The kind of an image that is built.
-    ///
-    /// # Errors
-    /// Sizes that UBI does not take.
-    pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
-        Ok(match options.container {
-            Container::None => Self::Ubifs,
-            Container::Ubi { .. } => {
-                Self::Ubi { vid_header_offset: options.shape.ubi()?.vid_header_offset() }
-            }
-            Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
-            Container::Jffs2(_) => Self::Jffs2OnNand,
-        })
     }
 
     /// A line with the commands for a file.

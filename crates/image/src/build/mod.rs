@@ -8,14 +8,14 @@
 
 mod compress;
 mod directory;
-mod error;
+pub(crate) mod error;
 mod files;
 mod identity;
 mod item;
 mod jffs2;
 mod lebs;
 mod pipeline;
-mod shape;
+pub(crate) mod shape;
 mod table;
 mod tar;
 mod watched;
@@ -36,13 +36,14 @@ use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Volume};
 use serde::Serialize;
 
-use super::fit::{self, Room, TargetFlash};
 use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, accepted};
 use crate::ImageError;
 use crate::format::jffs2::fit as jffs2_fit;
+use crate::format::ubi::fit::{self, Room, TargetFlash};
 use crate::image::fill;
 use crate::loss::Loss;
 use crate::report::Finding;
+use crate::write_back::WriteBack;
 use compress::Compressors;
 pub use error::BuildError;
 pub use files::{Files, files};
@@ -123,6 +124,23 @@ pub struct BuildOptions {
     pub overrides: Overrides,
     /// The text of a device table.
     pub device_table: Option<String>,
+}
+
+impl WriteBack {
+    /// The kind of an image that is built.
+    ///
+    /// # Errors
+    /// Sizes that UBI does not take.
+    pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
+        Ok(match options.container {
+            Container::None => Self::Ubifs,
+            Container::Ubi { .. } => {
+                Self::Ubi { vid_header_offset: options.shape.ubi()?.vid_header_offset() }
+            }
+            Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
+            Container::Jffs2(_) => Self::Jffs2OnNand,
+        })
+    }
 }
 
 /// Report on an image that was built.

@@ -70,7 +70,7 @@ pub enum EditError {
         /// Description of the fault.
         error: std::io::Error,
     },
-    /// The volume cannot have this number of LEBs, or the image of a JFFS2 not this number of eraseblocks.
+    /// The volume cannot have this number of LEBs, or the image not this number of eraseblocks.
     #[error("the {what} cannot have {}: {}", count(u64::from(*.lebs), .unit), possible(*.least, *.most))]
     Lebs {
         /// `volume` or `image`.
@@ -83,9 +83,9 @@ pub enum EditError {
         least: u32,
         /// Number that the filesystem was made for.
         most: u32,
-        /// A JFFS2 in its file, which could have this number in one of its own.
+        /// The image in its file, which could have this number in one of its own.
         own: Option<Part>,
-        /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+        /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
         over: Option<u32>,
     },
     /// The filesystem has too few LEBs to be mounted for writing.

@@ -3,7 +3,7 @@
 use floatgate_mtd::Instant;
 use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
 
-use super::ubi::flash::max_write_bytes;
+use super::ubi::shape::max_write_bytes;
 use super::ubifs::shape::UbifsShape;
 
 /// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.

@@ -34,14 +34,14 @@ use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 
-/// An image of a format: `found` is its place in the file that was opened as `image`. The shape that [`Content`] holds implements it.
+/// What can be done with an image of a format. The shape that [`Content`] holds implements it.
 ///
-/// What has a default is for formats with UBI's volumes, with marks in the OOB, or that are written to.
+/// Methods with a default matter to some formats only: those with volumes, with clean markers in the OOB, or that are recovered.
 pub(crate) trait Format {
     /// Name of the format, for a list of images.
     fn kind(&self) -> &'static str;
 
-    /// How it is written to flash.
+    /// The way in which it is written to flash.
     fn write_back(&self) -> WriteBack;
 
     /// Layer of findings about the pages of a dump with OOB.
@@ -54,7 +54,7 @@ pub(crate) trait Format {
         false
     }
 
-    /// The mark that its driver writes into the OOB of an eraseblock that it has erased.
+    /// Clean marker that Linux writes into the OOB of an eraseblock that it has erased.
     fn clean_marker(&self) -> Option<[u8; CLEAN_MARKER_BYTES]> {
         None
     }
@@ -89,7 +89,7 @@ pub(crate) trait Format {
         false
     }
 
-    /// Byte where the file is to end with these changes; `u64::MAX` if it may get as long as they make it.
+    /// Byte where the file ends with these changes at most.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -117,7 +117,7 @@ pub(crate) trait Format {
     /// The file cannot be read; a volume that is chosen is not there.
     fn check(&self, chosen: Chosen<'_>, report: &mut CheckReport) -> Result<(), ImageError>;
 
-    /// Has the live stack recover a copy of the image in the output, as Linux would.
+    /// Recovers a copy of the image in the output as Linux would, by mounting it.
     ///
     /// # Errors
     /// It cannot be recovered in that way; failures of the files.

@@ -75,7 +75,7 @@ pub(crate) fn check(
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<ImageCheck, ImageError> {
-    let mut checked = VolumeCheck::bare_jffs2();
+    let mut checked = VolumeCheck::bare();
     if shape.old_magic {
         let what =
             format!("the nodes have the magic {OLD_MAGIC:#06x} of the first JFFS2 (2001), not {MAGIC:#06x}");
@@ -254,7 +254,7 @@ pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut report = CheckReport::default();
     let mut check = Check::new(fs, origin, &mut report);
-    check.run(&mut VolumeCheck::bare_jffs2());
+    check.run(&mut VolumeCheck::bare());
     let (names, gaps) = (check.wrong, check.gaps);
     // Nothing is lost of a target that only Linux refuses, nor where only a type, a mark, versions or a summary are written anew.
     let is_kept = |finding: &Finding| {

@@ -3,8 +3,8 @@
 use floatgate_stack::ubifs::Severity;
 
 use super::shape::Jffs2Shape;
-use crate::build::FlashSize;
-use crate::fit::TargetFlash;
+use crate::build::shape::FlashSize;
+use crate::format::ubi::fit::TargetFlash;
 use crate::report::{Finding, Layer, Structure};
 use crate::words::count;
 

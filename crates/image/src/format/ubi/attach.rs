@@ -7,8 +7,7 @@ use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
-use super::flash::flash_geometry;
-use super::shape::UbiShape;
+use super::shape::{UbiShape, flash_geometry};
 use crate::ImageError;
 use crate::format::found::{Content, Found};
 use crate::image::{HostRoom, Image};

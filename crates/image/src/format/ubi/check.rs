@@ -6,10 +6,9 @@ use floatgate_stack::ubifs::Severity;
 use floatgate_stack::{StoreMode, Volume};
 
 use super::device::Device;
-use super::fit;
+use super::fit::{self, Room};
 use super::shape::UbiShape;
 use crate::ImageError;
-use crate::fit::Room;
 use crate::format::found::Found;
 use crate::format::ubifs::check as files;
 use crate::image::Image;

@@ -8,7 +8,7 @@ use floatgate_stack::store::Store;
 use floatgate_stack::ubi::{AttachFault, LebId, MISSING_LEBS_MAX, Mapping, Survey};
 use floatgate_stack::{StoreFlash, StoreMode, VolumeGeometry};
 
-use super::flash::flash_geometry;
+use super::shape::flash_geometry;
 use crate::ImageError;
 use crate::format::found::{Content, Found};
 use crate::format::mapped::MappedVolume;

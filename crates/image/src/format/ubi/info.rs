@@ -9,9 +9,9 @@ use floatgate_stack::ubifs::probe;
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
-use super::fit;
+use super::fit::{self, Room, of_volume, show};
 use super::shape::UbiShape;
-use crate::fit::{Room, of_volume, show};
+
 use crate::format::found::Found;
 use crate::format::magic::{HEAD_BYTES, format_of};
 use crate::format::ubi::attach::FileUbi;

@@ -10,7 +10,6 @@ mod edit;
 mod extract;
 pub(crate) mod findings;
 pub(crate) mod fit;
-pub(crate) mod flash;
 pub(crate) mod info;
 pub(crate) mod pages;
 mod raw;

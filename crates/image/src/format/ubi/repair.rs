@@ -12,9 +12,9 @@ use floatgate_stack::ubifs::{Behaviour, Error, MIN_LEBS, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreError, StoreFlash, StoreMode, Volume};
 
 use super::device::Device;
+use super::fit::Room;
 use super::shape::UbiShape;
 use crate::ImageError;
-use crate::fit::Room;
 use crate::format::found::{Found, Splices};
 use crate::format::mapped::MappedVolume;
 use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};

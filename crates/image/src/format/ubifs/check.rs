@@ -6,10 +6,10 @@ use floatgate_stack::ubifs::{Problem, Severity, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
 use crate::ImageError;
-use crate::fit::{self, Room};
 use crate::format::found::Found;
 use crate::format::magic::{HEAD_BYTES, holds_ubifs};
 use crate::format::mapped::MappedVolume;
+use crate::format::ubi::fit::{self, Room};
 use crate::image::Origin;
 use crate::report::{CheckReport, Finding, Layer, Outcome, Structure, VolumeCheck};
 use crate::selection::Selection;

@@ -10,7 +10,7 @@ use floatgate_stack::ubifs::{
 };
 use serde::Serialize;
 
-use crate::fit;
+use crate::format::ubi::fit;
 use crate::report::Finding;
 use crate::words::{count, size};
 

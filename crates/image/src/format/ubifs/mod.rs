@@ -20,8 +20,10 @@ use super::Format;
 use super::found::Found;
 use super::info::OneImage;
 use super::mapped::MappedVolume;
+use crate::ImageError;
 use crate::dumped::{Dumped, Wanted};
 use crate::extract::target::Extracting;
+use crate::format::ubi::fit;
 use crate::image::{Access, Growth, Image, ImageFs};
 use crate::output::Output;
 use crate::report::{CheckReport, ImageCheck};
@@ -29,7 +31,6 @@ use crate::revision::{At, Revision};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
-use crate::{ImageError, fit};
 
 /// A UBIFS without UBI.
 impl Format for UbifsShape {

@@ -7,7 +7,7 @@ use floatgate_stack::{BareVolume, Volume, VolumeGeometry};
 use super::shape::UbifsShape;
 use crate::ImageError;
 use crate::format::found::Found;
-use crate::format::ubi::flash::max_write_bytes;
+use crate::format::ubi::shape::max_write_bytes;
 use crate::image::{Access, Growth, Image, ImageFs};
 use crate::selection::Chosen;
 
