@@ -1,7 +1,7 @@
 //! One node or header, field by field, with names as in `docs/spec`. Works in damaged images too.
 
-pub use super::dumped::{Area, Dumped, Field, Wanted};
 use super::format::{any_node, structure};
+pub use super::report::{Area, Dumped, Field, Wanted};
 use super::selection::{Chosen, Selection};
 use crate::ImageError;
 use crate::image::Image;

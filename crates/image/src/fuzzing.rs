@@ -19,7 +19,7 @@ use super::extract::{DamagedUbifs, Extraction, Extractions, FileSystemSource, ex
 use super::history::history;
 use crate::extract::target::{ExtractLimits, Nowhere};
 use crate::image::{Access, Image};
-use crate::revision::At;
+use crate::report::At;
 use crate::selection::Selection;
 
 /// Work that one input may cause at most.

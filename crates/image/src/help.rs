@@ -1,6 +1,10 @@
 //! Advice for errors of images and dumps: the next thing to do, in terms of commands and options.
 
+pub(crate) mod commands;
+
 use std::io;
+
+use commands::strip_command;
 
 use crate::build::BuildError;
 use crate::ecc::{CodeError, EccError};
@@ -102,7 +106,7 @@ impl Help for ImageError {
             Self::NothingInPages(pages) => {
                 return format!(
                     "`floatgate image info FILE` without sizes finds out those of the pages; {} writes the data without OOB",
-                    pages.strip_command()
+                    strip_command(pages)
                 );
             }
             Self::Empty => "name a file with an image or a dump in it",

@@ -5,7 +5,7 @@
 
 use crate::ImageError;
 use crate::image::Image;
-pub use crate::revision::{At, Change, Revision};
+pub use crate::report::{At, Change, Revision};
 use crate::selection::{Chosen, Selection};
 
 /// Lists all nodes of files that are still there, in the order in which they were written as far as it is known.

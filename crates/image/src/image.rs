@@ -12,10 +12,10 @@ pub(crate) use bytes::{Bytes, FilePending, HostRoom, fill, store_of};
 use crate::ImageError;
 use crate::ecc::{PageGeometry, Regions};
 use crate::format::found::{Found, Splice, Splices};
-use crate::loss::Loss;
 use crate::oob::Corrected;
 use crate::pages::FlashSizes;
 use crate::part::Part;
+use crate::report::Loss;
 
 /// Purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@ pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_
 use super::pages::PageShape;
 use super::{CorrectedRegion, RegionOutcome};
 use crate::ImageError;
+use crate::help::commands::strip_command;
 use crate::image::Image;
 use crate::oob::Corrected;
 use crate::selection::{Chosen, Selection};
@@ -72,22 +73,13 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
 /// Leaves only the volumes of a name or number, and the images that have one.
 fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageError> {
     let mut names = Vec::new();
-    images.retain_mut(|image| {
-        let Some(ubi) = &mut image.ubi else { return false };
-        names.extend(ubi.volumes.iter().map(|volume| volume.name.clone()));
-        let by_name = ubi.volumes.iter().any(|volume| volume.name == wanted);
-        ubi.volumes.retain(|volume| volume.name == wanted || !by_name && wanted.parse() == Ok(volume.id));
-        !ubi.volumes.is_empty()
-    });
+    images.retain_mut(|image| image.keep_volume(wanted, &mut names));
     if images.is_empty() { Err(ImageError::NoVolume { wanted: wanted.to_owned(), names }) } else { Ok(()) }
 }
 
 /// Description of one image.
 fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage, ImageError> {
-    let offset = image.file_byte(found.offset);
-    let len = image.own_bytes(found);
-    let mut one =
-        OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None };
+    let mut one = OneImage::new(image.file_byte(found.offset), image.own_bytes(found));
     found.format().info(Chosen { image, found, selection: wanted }, &mut one)?;
     Ok(one)
 }
@@ -119,7 +111,7 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
         writeln!(f, "  {place}{}", outcome_text(outcome))?;
     }
     writeln!(f, "  to take the OOB out without correcting anything:")?;
-    writeln!(f, "    {}", ecc.pages.strip_command().trim_matches('`'))?;
+    writeln!(f, "    {}", strip_command(&ecc.pages).trim_matches('`'))?;
     // Of a dump with bad blocks what follows one would be written a block behind its place.
     if ecc.bad_blocks.is_empty() {
         writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;

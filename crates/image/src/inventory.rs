@@ -9,7 +9,7 @@ use floatgate_stack::fs::BLOCK_BYTES;
 use crate::extract::target::{Entry, ExtractLimits, Target};
 use crate::extract::{Contents, Extractions};
 use crate::image::Image;
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::selection::Selection;
 use crate::words::show_path;
 

@@ -25,14 +25,6 @@ impl PageShape {
     pub const fn block_bytes(&self) -> u32 {
         self.page_bytes.saturating_mul(self.pages_per_block)
     }
-
-    /// The command that writes the data of a dump without its OOB.
-    pub(crate) fn strip_command(&self) -> String {
-        let Self { page_bytes, oob_bytes, pages_per_block } = self;
-        format!(
-            "`floatgate ecc decode DUMP --page-size {page_bytes} --oob-size {oob_bytes} --block-pages {pages_per_block} --code none -o DATA`"
-        )
-    }
 }
 
 /// Sizes of flash that were stated; those that were not are found out.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-pub use super::raw_volume::RawVolume;
+pub use super::report::RawVolume;
 use crate::ImageError;
 use crate::image::Image;
 use crate::selection::{Chosen, Selection};

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::ImageError;
 use crate::image::{Access, Image};
-use crate::loss::Loss;
 use crate::output::Output;
+use crate::report::Loss;
 
 /// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

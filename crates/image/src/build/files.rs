@@ -10,7 +10,7 @@ use super::{
 };
 use crate::ImageError;
 use crate::image::ImageFs;
-use crate::loss::Loss;
+use crate::report::Loss;
 
 /// Sizes of a flash that does not matter.
 const SHAPE: FlashShape = FlashShape {

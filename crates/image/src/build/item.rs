@@ -7,7 +7,7 @@ use floatgate_media::ubifs::BLOCK_BYTES;
 use floatgate_stack::fs::{DeviceNumber, Error, FileFlags, FileType, Timestamp};
 
 use super::error::{BuildError, image};
-use crate::loss::Loss;
+use crate::report::Loss;
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;

@@ -10,7 +10,7 @@ use super::compress::Piece;
 use super::error::{BuildError, image};
 use super::identity::Identity;
 use super::item::{Batch, Item, ItemKind, Overrides, Step};
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::words::{show_name, show_path};
 
 /// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).

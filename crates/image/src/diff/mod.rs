@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::walk::{DEPTH_MAX, Entered};
 use crate::ImageError;
 use crate::image::Image;
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::selection::Selection;
 use crate::words::show_name;
 pub use raw::diff_raw;

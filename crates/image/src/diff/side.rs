@@ -14,7 +14,7 @@ use super::{DiffError, DiffOptions, DiffReport, compare};
 use crate::ImageError;
 use crate::extract::target::{ExtractLimits, Nowhere};
 use crate::image::{Access, Image, ImageFs};
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::selection::Selection;
 
 /// Offset of the magic of a tar.

@@ -33,8 +33,8 @@ use serde::Serialize;
 
 use crate::ImageError;
 use crate::image::Growth;
-use crate::loss::Loss;
 use crate::part::Part;
+use crate::report::Loss;
 use crate::words::{count, show_name, size};
 
 /// Reason for which a change was not made. The image is as it was.

@@ -7,7 +7,7 @@ use floatgate_stack::fs::FileSystem;
 use crate::ImageError;
 use crate::format::found::Found;
 use crate::image::Image;
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::walk::{Directory, Walk};
 
 /// Paths of a filesystem before it is recovered.

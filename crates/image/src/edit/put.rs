@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::{EditError, Editor, ImagePath, Owner};
 use crate::build::lost_time;
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::words::show_name;
 
 /// Bytes of a block of a file.

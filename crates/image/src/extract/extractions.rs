@@ -3,7 +3,7 @@
 use super::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::ImageError;
 use crate::image::Image;
-use crate::revision::At;
+use crate::report::At;
 use crate::selection::{Chosen, Selection};
 
 /// Selection of what is extracted: a filesystem, or all volumes of a device that has several.

@@ -20,5 +20,5 @@ pub use target::{Entry, ExtractError, ExtractLimits, Extracted, Target};
 pub use walk::extract;
 
 pub use crate::format::ubifs::damaged::{DamagedUbifs, Extraction};
-pub use crate::loss::Loss;
+pub use crate::report::Loss;
 pub use crate::words::{show_name, show_path};

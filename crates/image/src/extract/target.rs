@@ -6,7 +6,7 @@ use floatgate_stack::fs::Attributes;
 use serde::Serialize;
 
 use super::contents::Contents;
-use crate::loss::Loss;
+use crate::report::Loss;
 
 /// Limits of an extraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

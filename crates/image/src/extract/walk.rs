@@ -8,7 +8,7 @@ use floatgate_stack::fs::{Attributes, Error, FileType};
 use super::contents::FileContents;
 use super::source::{Name, Source, Xattrs, without_inode};
 use super::target::{Entry, ExtractError, ExtractLimits, Extracted, Target};
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::walk::Entered;
 use crate::words::show_path;
 

@@ -31,6 +31,22 @@ pub struct OneImage {
     pub damage: Option<String>,
 }
 
+impl OneImage {
+    /// An image of which nothing more than its place is known yet.
+    pub(crate) const fn new(offset: u64, len: u64) -> Self {
+        Self { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None }
+    }
+
+    /// Leaves only the volumes of a name or number; false if there is none. `names` gets those of all.
+    pub(crate) fn keep_volume(&mut self, wanted: &str, names: &mut Vec<String>) -> bool {
+        let Some(ubi) = &mut self.ubi else { return false };
+        names.extend(ubi.volumes.iter().map(|volume| volume.name.clone()));
+        let by_name = ubi.volumes.iter().any(|volume| volume.name == wanted);
+        ubi.volumes.retain(|volume| volume.name == wanted || !by_name && wanted.parse() == Ok(volume.id));
+        !ubi.volumes.is_empty()
+    }
+}
+
 impl fmt::Display for OneImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match (&self.jffs2, self.bare) {

@@ -35,7 +35,7 @@ use super::Lock;
 use super::edit::{Paths, TooSmall};
 use crate::ImageError;
 use crate::image::{Access, Growth, Image, ImageFs};
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::selection::Selection;
 use bridge::Bridge;
 use shared::{Served, Worker};

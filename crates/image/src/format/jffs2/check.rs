@@ -15,9 +15,9 @@ use super::shape::Jffs2Shape;
 use super::write::Extent;
 use crate::ImageError;
 use crate::format::found::Found;
+use crate::help::commands::cuts_out;
 use crate::image::{Image, Origin};
-use crate::loss::Loss;
-use crate::report::{CheckReport, Finding, ImageCheck, Layer, Structure, VolumeCheck};
+use crate::report::{CheckReport, Finding, ImageCheck, Layer, Loss, Structure, VolumeCheck};
 use crate::walk::{Refused, Walk, WalkError};
 use crate::words::{count, show_name, show_path};
 
@@ -168,7 +168,7 @@ fn note_around(
         );
         let consequence = format!(
             "other data, or what has overwritten the image, and then files may be missing: {}",
-            own.cut_out(over)
+            cuts_out(own, over)
         );
         let mut finding =
             Finding::new(Layer::Jffs2, Severity::Note, Structure::OtherContent, what, consequence);

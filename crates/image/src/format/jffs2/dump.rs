@@ -12,10 +12,10 @@ use floatgate_stack::fs::{BLOCK_BYTES, FileSystem};
 use super::mount::{FileJffs2, mount};
 use super::nodes::{Piece, pieces};
 use super::shape::Jffs2Shape;
-use crate::dumped::{Dumped, Wanted, hex};
 use crate::error::{ImageError, LebsOnly};
 use crate::format::found::Found;
 use crate::image::Origin;
+use crate::report::{Dumped, Wanted, hex};
 use crate::words::{count, show_name};
 
 /// Finds the nodes that are wanted.

@@ -10,9 +10,8 @@ use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting,
 use crate::extract::walk::extract;
 use crate::format::found::Found;
 use crate::image::{Image, Origin};
-use crate::loss::Loss;
 use crate::part::Part;
-use crate::revision::At;
+use crate::report::{At, Loss};
 
 /// A mounted filesystem, and its place in the file.
 pub(super) struct Files {

@@ -16,8 +16,7 @@ use super::shape::Jffs2Shape;
 use crate::ImageError;
 use crate::format::found::Found;
 use crate::image::Image;
-use crate::loss::Loss;
-use crate::revision::{At, Change, LastNames, Revision};
+use crate::report::{At, Change, LastNames, Loss, Revision};
 use crate::walk::{Directory, Walk};
 use crate::words::{count, show_name, show_path};
 

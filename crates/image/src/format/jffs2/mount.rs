@@ -12,7 +12,7 @@ use super::shape::Jffs2Shape;
 use crate::ImageError;
 use crate::format::found::Found;
 use crate::image::Origin;
-use crate::loss::Loss;
+use crate::report::Loss;
 use crate::walk::Walk;
 use crate::words::count;
 

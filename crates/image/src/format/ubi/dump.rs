@@ -6,8 +6,8 @@ use floatgate_stack::ubi::HeaderState;
 
 use super::device::Device;
 use crate::ImageError;
-use crate::dumped::Dumped;
 use crate::image::Origin;
+use crate::report::Dumped;
 
 pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Result<Vec<Dumped>, ImageError> {
     let none = || ImageError::NoNode(format!("there is no PEB {pnum}"));

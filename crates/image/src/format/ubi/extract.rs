@@ -22,9 +22,7 @@ use crate::format::ubifs::check::has_filesystem;
 use crate::format::ubifs::damaged::Extraction;
 use crate::format::volume::open_volume;
 use crate::image::Image;
-use crate::loss::Loss;
-use crate::raw_volume::RawVolume;
-use crate::report::{CheckReport, Finding, Outcome, Structure};
+use crate::report::{CheckReport, Finding, Loss, Outcome, RawVolume, Structure};
 use crate::selection::{Chosen, Selection};
 use crate::words::{show_name, show_path};
 

@@ -8,7 +8,7 @@ use floatgate_stack::ubi::{UbiError, VolumeInfo};
 use super::attach::FileUbi;
 use super::choose::choose_volume;
 use crate::ImageError;
-use crate::raw_volume::RawVolume;
+use crate::report::RawVolume;
 use crate::selection::Chosen;
 
 /// Writes the bytes of a volume: of a static one its data, of a dynamic one all up to the last LEB that is mapped.

@@ -19,8 +19,7 @@ use crate::extract::walk::extract;
 use crate::format::found::Content;
 use crate::format::volume::{Remains, open_volume};
 use crate::image::Image;
-use crate::loss::Loss;
-use crate::revision::At;
+use crate::report::{At, Loss};
 use crate::selection::{Chosen, Selection};
 
 /// The number of no inode: the directory of files whose names are lost.

@@ -7,11 +7,11 @@ use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 
 use crate::ImageError;
-use crate::dumped::{Area, Dumped, Wanted, hex};
 use crate::format::mapped::MappedVolume;
 use crate::format::ubi::dump::of_peb;
 use crate::format::volume::open_volume;
 use crate::image::Origin;
+use crate::report::{Area, Dumped, Wanted, hex};
 use crate::selection::Chosen;
 use crate::words::show_name;
 

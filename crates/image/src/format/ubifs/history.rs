@@ -5,7 +5,7 @@ use floatgate_stack::ubifs::{Change as Said, Event, Survey};
 
 use crate::ImageError;
 use crate::format::volume::open_volume;
-use crate::revision::{Change, LastNames, Revision};
+use crate::report::{Change, LastNames, Revision};
 use crate::selection::Chosen;
 use crate::words::show_name;
 

@@ -40,7 +40,7 @@ pub enum Layer {
     Data,
 }
 
-/// What a finding is about.
+/// Structure that a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// The image as a whole.
