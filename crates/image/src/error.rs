@@ -2,10 +2,11 @@
 
 use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
-use crate::detect::PageShape;
 use crate::ecc::EccError;
-use crate::open::Part;
+use crate::format::magic::OtherFormat;
 use crate::output::OutputError;
+use crate::pages::PageShape;
+use crate::part::Part;
 use crate::words::count;
 
 /// Reason for which an image cannot be worked with.
@@ -88,10 +89,10 @@ pub enum ImageError {
     NoFilesystem(Vec<(String, &'static str)>),
     /// The file is of another format.
     #[error("neither UBI, UBIFS nor JFFS2 was found: the file begins with {0}")]
-    OtherFormat(&'static str),
+    OtherFormat(OtherFormat),
     /// Other formats are in the file, with their places.
     #[error("neither UBI, UBIFS nor JFFS2 was found, but {}", places(.0))]
-    OtherFormats(Vec<(u64, &'static str)>),
+    OtherFormats(Vec<(u64, OtherFormat)>),
     /// The bytes of an image are in another order.
     #[error("{what} begins at byte {offset}, but the bytes of each group of {group} are in reverse order")]
     Swapped {
@@ -136,7 +137,7 @@ pub enum ImageError {
     Nameless(usize),
     /// Something that is done with UBI and UBIFS only.
     #[error("the image is a JFFS2, and {0} is there for UBI and UBIFS only")]
-    NotForJffs2(&'static str),
+    NotForJffs2(LebsOnly),
     /// Something that is done with JFFS2 only.
     #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
     NotJffs2(&'static str),
@@ -220,8 +221,44 @@ pub enum ImageError {
     OobDamaged(String),
 }
 
-fn places(formats: &[(u64, &'static str)]) -> String {
-    let place = |(at, format): &(u64, &str)| format!("{format} at byte {at} ({at:#x})");
+/// Something that images have only where they have LEBs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LebsOnly {
+    /// A volume.
+    #[error("a volume")]
+    Volume,
+    /// Reading what is in a volume.
+    #[error("what was asked for")]
+    Contents,
+    /// A comparison of UBI devices, LEB by LEB.
+    #[error("a raw comparison of the UBI")]
+    RawComparison,
+    /// Nodes of a LEB.
+    #[error("a LEB")]
+    Leb,
+    /// Nodes of an area of UBIFS.
+    #[error("an area")]
+    Area,
+}
+
+impl ImageError {
+    /// True when a larger filesystem might help: it is full, or too small to be written to at all.
+    pub(crate) fn wants_room(&self) -> bool {
+        match self {
+            Self::Filesystem(error) => *error == fs::Error::NoSpace,
+            Self::NoEraseblocks { .. } => true,
+            Self::Jffs2(error) => *error == jffs2::MountError::Recovery(fs::Error::NoSpace),
+            Self::Ubifs(error) => matches!(
+                error,
+                ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
+            ),
+            _ => false,
+        }
+    }
+}
+
+fn places(formats: &[(u64, OtherFormat)]) -> String {
+    let place = |(at, format): &(u64, OtherFormat)| format!("{format} at byte {at} ({at:#x})");
     formats.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 

@@ -1,6 +1,6 @@
 //! Attributes of a file in an image, as JSON has them.
 
-use crate::extract::show_name;
+use crate::words::show_name;
 use floatgate_stack::fs::{Attributes, FileType, Timestamp};
 use serde::Serialize;
 

@@ -15,11 +15,12 @@ use floatgate_stack::ubi::{AttachOptions, FastmapUse, Ubi, VolumeInfo};
 use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, RamVolume, StoreFlash, StoreMode, Volume, VolumeGeometry};
 
-use super::extract::{
-    DamagedUbifs, ExtractLimits, Extraction, Extractions, FileSystemSource, Nowhere, extract,
-};
-use super::history::{At, history};
-use super::{Access, Image, Selection};
+use super::extract::{DamagedUbifs, Extraction, Extractions, FileSystemSource, extract};
+use super::history::history;
+use crate::extract::target::{ExtractLimits, Nowhere};
+use crate::image::{Access, Image};
+use crate::report::At;
+use crate::selection::Selection;
 
 /// Work that one input may cause at most.
 const LIMITS: ExtractLimits = ExtractLimits { bytes: 64 << 20, entries: 20_000, depth: 32 };

@@ -1,19 +1,22 @@
 //! Advice for errors of images and dumps: the next thing to do, in terms of commands and options.
 
+pub(crate) mod commands;
+
 use std::io;
 
-use crate::ImageError;
+use commands::strip_command;
+
 use crate::build::BuildError;
-use crate::content::OVERLAY_MARK;
-use crate::detect::PageShape;
-use crate::dump::{A_LEB, AN_AREA};
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
-use crate::extract::ExtractError;
+use crate::error::{ImageError, LebsOnly};
+use crate::extract::target::ExtractError;
+use crate::format::magic::OtherFormat;
+use crate::image::Growth;
 #[cfg(feature = "mount")]
 use crate::mount::MountError;
-use crate::open::{Growth, Part};
 use crate::output::{OutputError, is_stdout};
+use crate::part::Part;
 use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
 use floatgate_stack::{fs, ubi, ubifs};
@@ -27,25 +30,6 @@ pub trait Help {
     fn names_file(&self) -> bool {
         false
     }
-}
-
-/// Advice for what stands around an image, which is a part of the file: `over` are the eraseblocks that the image has up to the end of the file.
-pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> String {
-    let dd = own.dd();
-    match over {
-        Some(over) => format!(
-            "{dd} cuts out what is left of it, and `floatgate image put --lebs {over}` makes that as long as it was; with --recover it takes the bytes for a part of the image"
-        ),
-        None => format!("{dd} cuts out what is left of it"),
-    }
-}
-
-/// The command that writes the data of a dump without its OOB.
-pub(crate) fn strip_command(pages: &PageShape) -> String {
-    let PageShape { page_bytes, oob_bytes, pages_per_block } = pages;
-    format!(
-        "`floatgate ecc decode DUMP --page-size {page_bytes} --oob-size {oob_bytes} --block-pages {pages_per_block} --code none -o DATA`"
-    )
 }
 
 /// True when there is no room for more bytes in a file.
@@ -207,7 +191,7 @@ impl Help for ImageError {
                 "`floatgate image ls --history` lists moments, without authentication"
             }
             Self::NotJffs2(_) => "--area, --leb, --inode and --path show nodes of UBIFS",
-            Self::NotForJffs2(A_LEB | AN_AREA) => {
+            Self::NotForJffs2(LebsOnly::Leb | LebsOnly::Area) => {
                 "--peb shows the nodes of an eraseblock, --at the one at a byte of the file, --inode or --path those of a file, --nodes all"
             }
             Self::NotForJffs2(_) => {
@@ -217,14 +201,18 @@ impl Help for ImageError {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
                 return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
             }
-            Self::OtherFormat(format) => return other_format(format).to_owned(),
-            Self::OtherFormats(found) if found.iter().any(|(_, format)| *format == OVERLAY_MARK) => {
+            Self::OtherFormat(format) => return other_format(*format).to_owned(),
+            Self::OtherFormats(found)
+                if found.iter().any(|(_, format)| *format == OtherFormat::OverlayMark) =>
+            {
                 "this firmware has no JFFS2 yet: dump the flash of a board that was started, or extract the filesystem before the mark"
             }
-            Self::OtherFormats(found) => {
-                let (at, format) = found.first().copied().unwrap_or_default();
-                return format!("`tail -c +{} FILE` cuts it out; {}", at + 1, other_format(format));
-            }
+            Self::OtherFormats(found) => match found.first() {
+                Some(&(at, format)) => {
+                    return format!("`tail -c +{} FILE` cuts it out; {}", at + 1, other_format(format));
+                }
+                None => NAME_AN_IMAGE,
+            },
             Self::Swapped { group: 2, .. } => "`dd conv=swab if=FILE of=OUT` puts them right",
             Self::Swapped { group, .. } => {
                 return format!(
@@ -283,18 +271,20 @@ fn alone(own: Part, over: Option<u32>) -> String {
     )
 }
 
+const NAME_AN_IMAGE: &str = "name a file with a UBI, UBIFS or JFFS2 image in it";
+
 /// Advice for a file of another format.
-fn other_format(format: &str) -> &'static str {
+fn other_format(format: OtherFormat) -> &'static str {
     match format {
-        "squashfs" => "`unsquashfs` extracts it",
-        "gzip" => "`gunzip` unpacks it: name what comes out",
-        "xz" => "`unxz` unpacks it: name what comes out",
-        "zstd" => "`unzstd` unpacks it: name what comes out",
-        "bzip2" => "`bunzip2` unpacks it: name what comes out",
-        "LZ4" => "`unlz4` unpacks it: name what comes out",
-        "tar" => "`tar -xf` unpacks it; `floatgate image build` makes an image of it",
-        "U-Boot image" | "device tree or FIT image" => "`dumpimage -l` lists what is in it",
-        _ => "name a file with a UBI, UBIFS or JFFS2 image in it",
+        OtherFormat::Squashfs => "`unsquashfs` extracts it",
+        OtherFormat::Gzip => "`gunzip` unpacks it: name what comes out",
+        OtherFormat::Xz => "`unxz` unpacks it: name what comes out",
+        OtherFormat::Zstd => "`unzstd` unpacks it: name what comes out",
+        OtherFormat::Bzip2 => "`bunzip2` unpacks it: name what comes out",
+        OtherFormat::Lz4 => "`unlz4` unpacks it: name what comes out",
+        OtherFormat::Tar => "`tar -xf` unpacks it; `floatgate image build` makes an image of it",
+        OtherFormat::UBootImage | OtherFormat::DeviceTree => "`dumpimage -l` lists what is in it",
+        _ => NAME_AN_IMAGE,
     }
 }
 

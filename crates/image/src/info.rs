@@ -2,22 +2,20 @@
 
 use std::fmt;
 
-use floatgate_stack::store::Window;
-use floatgate_stack::ubifs::probe;
 use serde::Serialize;
 
-use super::detect::{Content, Found, PageShape};
-use super::fit;
-use super::format::jffs2;
+use super::format::found::Found;
+pub use super::format::info::OneImage;
 pub use super::format::jffs2::info::Jffs2Info;
-use super::format::jffs2::info::jffs2_info;
-use super::format::ubi::Device;
 pub use super::format::ubi::info::{OneVolume, UbiInfo};
-use super::format::ubi::info::{damage, ubi_info};
 pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_name};
-use super::format::ubifs::info::{missing_lebs, ubifs_info};
-use super::{Corrected, CorrectedRegion, Image, ImageError, RegionOutcome, Selection};
-use crate::help::strip_command;
+use super::pages::PageShape;
+use super::{CorrectedRegion, RegionOutcome};
+use crate::ImageError;
+use crate::help::commands::strip_command;
+use crate::image::Image;
+use crate::oob::Corrected;
+use crate::selection::{Chosen, Selection};
 use crate::words::count;
 
 /// Remark on the parts of an image that a description leaves out.
@@ -42,28 +40,6 @@ impl ImageInfo {
     pub const fn erased() -> Self {
         Self { images: Vec::new(), ecc: None, erased: true, is_uncorrected: false }
     }
-}
-
-/// One image.
-#[derive(Clone, Debug, Serialize)]
-pub struct OneImage {
-    /// First byte in the file.
-    pub offset: u64,
-    /// Bytes, without the OOB where there is some.
-    pub len: u64,
-    /// The UBI device, if it is one.
-    pub ubi: Option<UbiInfo>,
-    /// The filesystem, if there is no UBI around it.
-    pub ubifs: Option<UbifsInfo>,
-    /// The filesystem, if it is a JFFS2.
-    pub jffs2: Option<Jffs2Info>,
-    /// It is a UBIFS without UBI.
-    #[serde(skip)]
-    pub bare: bool,
-    /// The file ends within an eraseblock of a UBI device.
-    pub cut: Option<String>,
-    /// Damage, or the reason for which more cannot be said.
-    pub damage: Option<String>,
 }
 
 /// Looks at all that a file holds.
@@ -97,66 +73,15 @@ pub fn selected_info(image: &Image, selection: &Selection) -> Result<ImageInfo, 
 /// Leaves only the volumes of a name or number, and the images that have one.
 fn keep_volume(images: &mut Vec<OneImage>, wanted: &str) -> Result<(), ImageError> {
     let mut names = Vec::new();
-    images.retain_mut(|image| {
-        let Some(ubi) = &mut image.ubi else { return false };
-        names.extend(ubi.volumes.iter().map(|volume| volume.name.clone()));
-        let by_name = ubi.volumes.iter().any(|volume| volume.name == wanted);
-        ubi.volumes.retain(|volume| volume.name == wanted || !by_name && wanted.parse() == Ok(volume.id));
-        !ubi.volumes.is_empty()
-    });
+    images.retain_mut(|image| image.keep_volume(wanted, &mut names));
     if images.is_empty() { Err(ImageError::NoVolume { wanted: wanted.to_owned(), names }) } else { Ok(()) }
 }
 
 /// Description of one image.
 fn describe(image: &Image, found: &Found, wanted: &Selection) -> Result<OneImage, ImageError> {
-    let offset = image.file_byte(found.offset);
-    let len = image.own_bytes(found);
-    let mut one =
-        OneImage { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None };
-    match &found.content {
-        Content::Jffs2(shape) => match jffs2::mount(image.store()?, found, shape) {
-            Ok(fs) => one.jffs2 = Some(jffs2_info(image, found, *shape, fs)?),
-            Err(error) => one.damage = Some(error.to_string()),
-        },
-        Content::Ubifs { leb_bytes, .. } => {
-            let selection = Selection { offset: Some(offset), ..Selection::default() };
-            let (ubifs, mut volume) = ubifs_info(image.volume(&selection)?, &wanted.authenticate);
-            one.bare = true;
-            one.ubifs = ubifs;
-            let there = u32::try_from(found.len / u64::from(*leb_bytes)).unwrap_or(u32::MAX);
-            match &mut one.ubifs {
-                Some(ubifs) => {
-                    let flash = wanted.flash.as_ref();
-                    ubifs.misfits =
-                        flash.map_or_else(Vec::new, |flash| fit::of_bare(&ubifs.superblock, flash));
-                    ubifs.lebs_there =
-                        Some(there).filter(|&lebs| lebs < ubifs.lebs && missing_lebs(volume).0 != Ok(0));
-                }
-                None => one.damage = probe(&mut *volume).err().map(|error| error.to_string()),
-            }
-        }
-        _ => match image.attach_remains(found) {
-            Ok(ubi) => {
-                one.damage = damage(&ubi);
-                one.ubi = Some(ubi_info(ubi, found, wanted));
-                let mut window = Window::new(image.store()?, found.offset, found.len);
-                one.cut =
-                    Device::read(&mut window, found).ok().and_then(|device| Some(device.cut()?.to_string()));
-            }
-            Err(error) => one.damage = Some(error.to_string()),
-        },
-    }
+    let mut one = OneImage::new(image.file_byte(found.offset), image.own_bytes(found));
+    found.format().info(Chosen { image, found, selection: wanted }, &mut one)?;
     Ok(one)
-}
-
-/// Bytes as people write them: KiB or MiB where they are whole.
-pub(crate) fn size(bytes: u64) -> String {
-    match bytes {
-        0 => "0 bytes".to_owned(),
-        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
-        _ if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} bytes"),
-    }
 }
 
 impl fmt::Display for ImageInfo {
@@ -206,33 +131,5 @@ fn outcome_text(outcome: &RegionOutcome) -> String {
         ),
         RegionOutcome::None => "the OOB holds no ECC: the pages are as they were read".to_owned(),
         RegionOutcome::Unknown => "no ECC code fits: the pages are as they were read".to_owned(),
-    }
-}
-
-impl fmt::Display for OneImage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match (&self.jffs2, self.bare) {
-            (Some(_), _) => "JFFS2",
-            (None, true) => "UBIFS without UBI",
-            (None, false) => "UBI",
-        };
-        writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
-        if let Some(damage) = &self.damage {
-            writeln!(f, "  damaged: {damage}")?;
-        }
-        if let Some(cut) = &self.cut {
-            writeln!(f, "  {cut}")?;
-        }
-        if let Some(jffs2) = &self.jffs2 {
-            jffs2.fmt(f)?;
-        }
-        if let Some(ubi) = &self.ubi {
-            ubi.fmt(f)?;
-        }
-        if let Some(ubifs) = &self.ubifs {
-            ubifs.show(f, "  ")?;
-            ubifs.show_mkfs(f, "  ", "image.ubifs")?;
-        }
-        Ok(())
     }
 }

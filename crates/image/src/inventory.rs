@@ -6,8 +6,12 @@ use std::io;
 
 use floatgate_stack::fs::BLOCK_BYTES;
 
-use crate::extract::{Contents, Entry, ExtractLimits, Extractions, Loss, Target, show_path};
-use crate::{Image, Selection};
+use crate::extract::target::{Entry, ExtractLimits, Target};
+use crate::extract::{Contents, Extractions};
+use crate::image::Image;
+use crate::report::Loss;
+use crate::selection::Selection;
+use crate::words::show_path;
 
 /// Beginning of the names of directories and files that a repair makes for files that have lost theirs.
 const LOST: &str = "lost";

@@ -12,7 +12,7 @@
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
-//! - `format`: what those parts know of UBI and UBIFS.
+//! - `format`: UBI, UBIFS and JFFS2, each behind one trait; nothing else knows them by name.
 //! - [`output`]: the files that commands write, each whole or not at all; [`words`]: numbers with their nouns.
 //! # Example
 //!
@@ -47,7 +47,6 @@
 
 pub mod build;
 pub mod check;
-mod content;
 pub mod detect;
 pub mod diff;
 pub mod dump;
@@ -56,12 +55,12 @@ pub mod edit;
 mod error;
 pub mod extract;
 mod file_row;
-mod fit;
 mod format;
 pub mod fuzzing;
 pub mod help;
 pub mod history;
 mod host;
+mod image;
 pub mod info;
 mod inventory;
 pub mod list;
@@ -72,19 +71,25 @@ mod oob;
 mod oob_store;
 pub mod open;
 pub mod output;
+mod pages;
+mod part;
+mod pending;
 pub mod raw;
 pub mod repair;
+mod report;
+mod saved;
+mod selection;
 pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod ubinize;
 pub mod walk;
-pub use floatgate_mtd::words;
+pub mod words;
 pub mod write_back;
 
-pub use error::ImageError;
+pub use error::{ImageError, LebsOnly};
 pub use file_row::FileRow;
-pub use fit::TargetFlash;
+pub use format::ubi::fit::TargetFlash;
 pub use lock::Lock;
 pub use oob::{Corrected, CorrectedRegion, RegionOutcome};
 pub use open::{Access, FileUbi, FlashSizes, Image, ImageFs, PageSizes, Part, Selection};

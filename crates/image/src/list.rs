@@ -1,8 +1,8 @@
 //! Files of a directory in an image with their attributes, as `ls` lists them.
 
 use crate::FileRow;
-use crate::extract::show_name;
 use crate::walk::{Walk, WalkError};
+use crate::words::show_name;
 use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType};
 
 /// A file in an image.

@@ -7,7 +7,8 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 
 use super::host::open_file;
-use super::{Access, ImageError};
+use crate::ImageError;
+use crate::image::Access;
 
 /// A file that nobody else changes meanwhile, and for [`Access::Write`] nobody else reads.
 #[derive(Debug)]

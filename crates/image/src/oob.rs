@@ -7,11 +7,12 @@ use std::os::unix::fs::FileExt;
 
 use serde::Serialize;
 
-use super::ImageError;
-use super::detect::{Found, PageShape};
+use crate::ImageError;
 use crate::ecc::{
     self, DecodeOptions, DecodeReport, Dump, EccError, Marker, PageGeometry, RegionEcc, Regions,
 };
+use crate::format::found::Found;
+use crate::pages::PageShape;
 
 /// Correction of a dump with OOB.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -181,7 +182,7 @@ impl Corrected {
         self.file_byte(at - at % block) + u64::from(page) + u64::from(Marker::usual_byte(page))
     }
 
-    /// PEBs of a device, or eraseblocks of a JFFS2, whose blocks are marked bad.
+    /// PEBs or eraseblocks whose blocks are marked bad.
     pub(super) fn bad_pebs(&self, image: &Found) -> Vec<u32> {
         let Some(peb_bytes) = image.block_bytes() else { return Vec::new() };
         let bytes = u64::from(self.pages.block_bytes());

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use floatgate_stack::{FileStore, Store, StoreError};
 use memchr::memmem;
 
-use super::ImageError;
-use super::detect::{Content, Found};
-use super::format::jffs2::pages::{MARKER_BYTES, clean_marker};
 use super::oob::Corrected;
+use crate::ImageError;
 use crate::ecc::{Corrector, Form, PageGeometry, Regions, encode_page};
+use crate::format::found::Found;
+
+/// Bytes of a clean marker in the OOB.
+pub(crate) const CLEAN_MARKER_BYTES: usize = 8;
 
 /// A dump whose pages were corrected, and how they are protected.
 #[derive(Clone, Debug)]
@@ -112,7 +114,7 @@ impl OobPages {
     }
 }
 
-/// Clean markers of a JFFS2 in the OOB: Linux writes one to the first page of each block that it has erased, and leaves it there when data
+/// Clean markers of a filesystem in the OOB: Linux writes one to the first page of each block that it has erased, and leaves it there when data
 /// follow.
 #[derive(Clone, Debug)]
 pub(super) struct CleanMarkers {
@@ -120,23 +122,23 @@ pub(super) struct CleanMarkers {
     range: Range<u64>,
     /// Byte of the OOB.
     at: usize,
-    marker: [u8; MARKER_BYTES],
+    marker: [u8; CLEAN_MARKER_BYTES],
 }
 
-/// The clean markers of the filesystems of a dump that has such markers.
+/// The clean markers of the filesystems of a dump that has such markers; `marker` tells that of an image.
 pub(super) fn clean_markers(
     dump: &File,
     corrected: &Corrected,
     found: &[Found],
+    marker: impl Fn(&Found) -> Option<[u8; CLEAN_MARKER_BYTES]>,
 ) -> Result<Vec<CleanMarkers>, ImageError> {
     let mut all = Vec::new();
     let mut oob = vec![0; corrected.pages.oob_bytes as usize];
     for image in found {
-        let Content::Jffs2(shape) = &image.content else { continue };
-        let marker = clean_marker(shape.endian());
+        let Some((marker, erase_bytes)) = marker(image).zip(image.block_bytes()) else { continue };
         let end = found.iter().map(|other| other.offset).filter(|&other| other > image.offset).min();
         let range = image.offset..end.unwrap_or(u64::MAX);
-        let blocks = (image.offset..image.offset + image.len).step_by(shape.erase_bytes as usize);
+        let blocks = (image.offset..image.offset + image.len).step_by(erase_bytes as usize);
         for block in blocks.filter(|&block| image.end_of_bad(block).is_none()) {
             let place = corrected.file_byte(block) + u64::from(corrected.pages.page_bytes);
             dump.read_exact_at(&mut oob, place).map_err(ImageError::File)?;
@@ -149,7 +151,7 @@ pub(super) fn clean_markers(
     Ok(all)
 }
 
-/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB, but for clean markers of a JFFS2; erased ones are
+/// Pages with OOB. Those that are written get new ECC bytes and nothing else in their OOB, but for clean markers; erased ones are
 /// erased with it.
 struct OobStore {
     data: FileStore,
@@ -172,7 +174,7 @@ impl OobStore {
             return;
         };
         let place = self.page.len() + own.at;
-        self.full_page[place..place + MARKER_BYTES].copy_from_slice(&own.marker);
+        self.full_page[place..place + CLEAN_MARKER_BYTES].copy_from_slice(&own.marker);
     }
 
     /// Brings a page to the dump as it is among the corrected ones.

@@ -8,46 +8,26 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
 
-use floatgate_media::jffs2::NODE_ALIGN;
-use floatgate_stack::ubi::AttachOptions;
-use floatgate_stack::ubifs::{Behaviour, MountOptions, Ubifs};
-use floatgate_stack::{FileStore, Store, StoreMode};
+use floatgate_stack::Store;
 use serde::Serialize;
 
-use super::check::{CheckReport, Outcome, check_found, open_volume};
-use super::detect::{Content, Found, UbiShape};
-use super::extract::{Loss, device_losses, shifts};
-use super::format::jffs2;
-use super::format::jffs2::repair as jffs2_repair;
-use super::format::ubi::repair as ubi_repair;
-use super::format::ubifs::check::has_filesystem;
-use super::format::ubifs::repair as ubifs_repair;
+use super::Lock;
+use super::check::check_found;
+use super::format::found::Found;
+use super::image::{Access, Image};
 use super::inventory::Inventory;
-use super::open::{Access, Selection};
-use super::{Corrected, Image, ImageError, Lock};
+use super::oob::Corrected;
+use super::report::{CheckReport, Loss, Outcome};
+use super::saved::Saved;
+pub use super::saved::{Grown, Method};
+use super::selection::Selection;
+use crate::ImageError;
 use crate::output::{Output, copy_sparse};
 use crate::words::count;
 use crate::write_back::WriteBack;
 
-/// Sizes of eraseblocks for which a JFFS2 is mended at most.
-const SIZES_TRIED: usize = 3;
-
 /// Bytes that are copied together.
 const PIECE: usize = 1 << 20;
-
-/// Method of a repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// It was clean: a copy.
-    Copied,
-    /// A copy was attached and mounted, as Linux would do.
-    Recovered,
-    /// In a copy, what is damaged was taken out; the rest is where it was.
-    Mended,
-    /// All that can be read was written anew.
-    Rebuilt,
-}
 
 /// Outcome of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -80,7 +60,7 @@ pub struct RepairReport {
     pub nameless: u64,
     /// Losses: files and parts of files that are not in the new image.
     pub losses: Vec<Loss>,
-    /// Bytes of an eraseblock of a JFFS2 that the new image tells, where they were a guess.
+    /// Bytes of an eraseblock that the new image tells, where they were a guess.
     pub told_erase_bytes: Option<u32>,
     /// Volumes that are larger now, because what they hold did not fit any more.
     pub grown: Vec<Grown>,
@@ -91,79 +71,6 @@ pub struct RepairReport {
     /// Kind of the new file, to write it to flash.
     #[serde(skip)]
     pub write_back: WriteBack,
-}
-
-/// A volume that had to grow.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Grown {
-    /// Its name; `None` without UBI.
-    pub volume: Option<String>,
-    /// LEBs that it had.
-    pub lebs_before: u32,
-    /// LEBs that it has now.
-    pub lebs: u32,
-}
-
-/// Loss of a file to which no name leads.
-const NAMELESS: &str = "its name, and where it was";
-
-/// Files and losses of a device or a filesystem that was written anew.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Saved {
-    pub(crate) filesystems: u64,
-    pub(crate) entries: u64,
-    pub(crate) losses: Vec<Loss>,
-    /// Those among the losses that are names of files.
-    nameless: Vec<usize>,
-    /// Bytes of an eraseblock of a JFFS2 that were a guess, and that new nodes tell now.
-    told_erase_bytes: Option<u32>,
-    pub(crate) grown: Vec<Grown>,
-}
-
-impl Saved {
-    fn add(&mut self, other: Self) {
-        self.filesystems += other.filesystems;
-        self.entries += other.entries;
-        let known = self.losses.len();
-        self.nameless.extend(other.nameless.iter().map(|at| known + at));
-        self.losses.extend(other.losses);
-        self.told_erase_bytes = self.told_erase_bytes.or(other.told_erase_bytes);
-        self.grown.extend(other.grown);
-    }
-
-    /// Takes in what was written of a filesystem, and the names that are damaged in it. Where one name is damaged and one file has none,
-    /// that is one loss.
-    pub(crate) fn add_with_names(&mut self, mut filled: Self, names: Vec<Loss>) {
-        match (names.as_slice(), filled.nameless.as_slice()) {
-            ([name], &[file]) => {
-                filled.losses[file].what = format!("{NAMELESS}: perhaps {}: {}", name.path, name.what);
-            }
-            _ => self.losses.extend(names),
-        }
-        self.add(filled);
-    }
-
-    /// True when every file that was saved has its name.
-    pub(crate) const fn has_all_names(&self) -> bool {
-        self.nameless.is_empty()
-    }
-
-    /// A file was saved to which no name leads.
-    pub(crate) fn lose_name(&mut self, path: &str) {
-        self.nameless.push(self.losses.len());
-        self.lose(path, NAMELESS);
-    }
-
-    /// Says where the losses behind the first `known` are.
-    pub(crate) fn place_losses(&mut self, known: usize, place: &str) {
-        for loss in &mut self.losses[known..] {
-            loss.what = format!("{place}: {}", loss.what);
-        }
-    }
-
-    pub(crate) fn lose(&mut self, path: &str, what: impl Into<String>) {
-        self.losses.push(Loss { path: path.to_owned(), what: what.into() });
-    }
 }
 
 /// Writes a new image with all that can be saved. One of a dump with OOB is such a dump, too. Where an image is chosen by its offset, others in
@@ -201,7 +108,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
     let mut saved = Saved::default();
     let mut method = if image.splices.is_empty() { Method::Copied } else { Method::Mended };
     for found in &chosen {
-        saved.losses.extend(shifts(&image, found));
+        saved.losses.extend(image.shift_losses(found));
         let outcome = match chosen.as_slice() {
             [_] if corrected_pages == 0 => before.outcome,
             _ => outcome_of(out, &image, found)?,
@@ -221,7 +128,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
         let lost = compare(out, &image, (&chosen, &checked), &saved.losses)?;
         saved.losses.extend(lost);
         for found in &chosen {
-            saved.losses.extend(around_files(&image, found)?);
+            saved.losses.extend(found.format().losses(&image, found)?);
         }
     }
     let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
@@ -320,78 +227,19 @@ fn mend(
     match outcome {
         Outcome::Clean => return Ok(Method::Copied),
         Outcome::Recoverable
-            if recover(output, image, found).is_ok() && outcome_of(out, image, found)? == Outcome::Clean =>
+            if found.format().recover(image, found, output).is_ok()
+                && outcome_of(out, image, found)? == Outcome::Clean =>
         {
             return Ok(Method::Recovered);
         }
         _ => {}
     }
     let known = saved.losses.len();
-    let method = if let Content::Jffs2(_) = found.content {
-        mend_jffs2(image, found.clone(), out, saved)?;
-        Method::Mended
-    } else {
-        rebuild(image, found, output, saved)?;
-        Method::Rebuilt
-    };
+    let method = found.format().repair(image, found, output, saved)?;
     if image.found.len() > 1 {
         saved.place_losses(known, &format!("image at byte {}", image.file_byte(found.offset)));
     }
     Ok(method)
-}
-
-/// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
-fn leave_tail(image: &Image, found: &mut Found) -> Result<(), ImageError> {
-    let Content::Jffs2(shape) = &found.content else { return Ok(()) };
-    // Pages with OOB are written whole.
-    let Ok(fs) = jffs2::mount(image.store()?, found, shape) else { return Ok(()) };
-    if image.corrected.is_none()
-        && let Some(at) = jffs2::around::tail(image, found, shape, &fs)?
-    {
-        let len = at - found.offset;
-        found.len = len - len % u64::from(NODE_ALIGN);
-    }
-    Ok(())
-}
-
-/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
-fn mend_jffs2(image: &Image, mut found: Found, out: &Path, saved: &mut Saved) -> Result<(), ImageError> {
-    let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
-    let is_guess = |found: &Found| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
-    let was_guess = is_guess(&found);
-    leave_tail(image, &mut found)?;
-    for _ in 0..SIZES_TRIED {
-        let Content::Jffs2(shape) = &found.content else { break };
-        let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
-        let mended =
-            jffs2_repair::mend(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
-        mended.map_err(|error| match error {
-            ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
-            error => error,
-        })?;
-        jffs2_repair::write_again(target(image, out)?, &found, shape, &lost)?;
-        let now = image.open_like(out, Access::Read)?;
-        let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
-        let is_other =
-            matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
-        if is_other && jffs2_repair::state_size(target(image, out)?, &found, shape)? {
-            let now = image.open_like(out, Access::Read)?;
-            if now.found.iter().all(is_same) {
-                break;
-            }
-        }
-        match now.found.as_slice() {
-            [new] if is_other => found = new.clone(),
-            _ => break,
-        }
-    }
-    if was_guess
-        && let [new] = image.open_like(out, Access::Read)?.found.as_slice()
-        && !is_guess(new)
-    {
-        saved.told_erase_bytes = new.block_bytes();
-    }
-    Ok(())
 }
 
 fn outcome_of(path: &Path, image: &Image, found: &Found) -> Result<Outcome, ImageError> {
@@ -417,8 +265,11 @@ fn compare(
     known: &[Loss],
 ) -> Result<Vec<Loss>, ImageError> {
     let now = image.open_like(path, Access::Read)?;
-    let is_jffs2 = |found: &Found| matches!(found.content, Content::Jffs2(_));
-    if image.found.iter().any(is_jffs2) && image.found.len() > 1 && now.found.len() != image.found.len() {
+    let is_told_by_nodes = |found: &Found| found.format().is_told_by_nodes();
+    if image.found.iter().any(is_told_by_nodes)
+        && image.found.len() > 1
+        && now.found.len() != image.found.len()
+    {
         let why = format!(
             "the file holds {} images that a repair would make {}: cut each out into a file of its own",
             image.found.len(),
@@ -443,19 +294,6 @@ fn compare(
     Ok(lost)
 }
 
-/// Losses of a UBI device beside those of its filesystems, as an extraction lists them.
-fn around_files(image: &Image, found: &Found) -> Result<Vec<Loss>, ImageError> {
-    let is_ubifs = |id: u32| {
-        let selection = Selection {
-            offset: Some(image.file_byte(found.offset)),
-            volume: Some(id.to_string()),
-            ..Selection::default()
-        };
-        open_volume(image, &selection).is_ok_and(|(mut volume, ..)| has_filesystem(&mut volume))
-    };
-    device_losses(image, found, &is_ubifs)
-}
-
 /// One of the images in a file as it is in the new file: the last may be longer. Where two devices look like one now, they are what they
 /// were before.
 fn as_it_is_now(found: &Found, before: &Image, now: &Image) -> Found {
@@ -468,86 +306,4 @@ fn as_it_is_now(found: &Found, before: &Image, now: &Image) -> Found {
     let fits =
         |new: &&Found| new.offset == found.offset && next.is_none_or(|next| new.offset + new.len <= next);
     now.found.iter().find(fits).unwrap_or(found).clone()
-}
-
-/// Attaches and mounts an image in a file, for writing, and ends that in order.
-fn recover(output: &Output, image: &Image, found: &Found) -> Result<(), ImageError> {
-    let before = image;
-    let image = image.open_like(output.temporary(), Access::Write)?;
-    let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
-    if let Content::Ubifs { .. } = found.content {
-        let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
-        let volume = image.volume(&selection)?;
-        let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
-        fs.unmount().map_err(|(error, _)| error)?;
-        return Ok(());
-    }
-    let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
-    let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
-    let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
-    for id in volumes {
-        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
-        let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
-            Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
-            // No filesystem, or not one that can be written: it stays.
-            Err((_, volume)) => volume,
-        };
-        ubi = volume.into_ubi();
-    }
-    let shape = match found.content {
-        Content::Ubi(shape) if before.corrected.is_none() => Some(shape),
-        _ => None,
-    };
-    if let Some(shape) = shape {
-        let pebs = found.len.div_ceil(u64::from(shape.peb_bytes));
-        ubi.vacate(u32::try_from(pebs).unwrap_or(u32::MAX))?;
-    }
-    let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
-    flash.fill_last_block().map_err(ImageError::Store)?;
-    let Some(shape) = shape else { return Ok(()) };
-    let source = before.store()?;
-    if ubi_repair::ends_file(&*source, found) { trim(output, found, &shape) } else { Ok(()) }
-}
-
-/// Cuts off what UBI has formatted behind the last device of a file and not used.
-fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageError> {
-    let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
-    let size = file.metadata().map_err(ImageError::File)?.len();
-    let store = FileStore::new(file).map_err(ImageError::Store)?;
-    let peb = u64::from(shape.peb_bytes);
-    let mut end = found.offset + found.len.next_multiple_of(peb);
-    for start in (end..size).step_by(shape.peb_bytes as usize) {
-        let mut magic = [0; 4];
-        store.read_at(start + u64::from(shape.vid_header_offset), &mut magic).map_err(ImageError::Store)?;
-        if magic != [0xFF; 4] {
-            end = start + peb;
-        }
-    }
-    Ok(output.file().set_len(end.min(size)).map_err(|error| output.failed(error))?)
-}
-
-/// Writes an image in a file anew.
-fn rebuild(image: &Image, found: &Found, output: &Output, saved: &mut Saved) -> Result<(), ImageError> {
-    let source = image.store()?;
-    let target = target(image, output.temporary())?;
-    match found.content {
-        Content::Ubifs { leb_bytes, min_io_bytes } => {
-            ubifs_repair::rebuild_bare(source, target, found, (leb_bytes, min_io_bytes), output, saved)
-        }
-        _ => ubi_repair::rebuild(source, target, found, output, saved),
-    }
-}
-
-/// A file without a name for what is written before the output. Beside it there is room.
-pub(crate) fn scratch(output: &Output) -> Result<File, ImageError> {
-    Ok(tempfile::tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
-}
-
-/// The new image to be written to, with OOB if the old one has some.
-fn target(image: &Image, out: &Path) -> Result<Box<dyn Store>, ImageError> {
-    if image.corrected.is_some() {
-        return image.open_like(out, Access::Write)?.store();
-    }
-    let file = File::options().read(true).write(true).open(out).map_err(ImageError::File)?;
-    Ok(Box::new(FileStore::new(file).map_err(ImageError::Store)?))
 }

@@ -1,9 +1,9 @@
 //! Exit status of the commands that read images: one rule for each report. docs/checks.md has the table.
 
-use crate::check::{CheckReport, Outcome};
 use crate::diff::DiffReport;
-use crate::extract::Extracted;
+use crate::extract::target::Extracted;
 use crate::repair::{RepairReport, Repaired};
+use crate::report::{CheckReport, Outcome};
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,6 @@
 //! UBI images from volumes, as `ubinize` makes them: the volume table in the first two PEBs, then the LEBs of each volume.
 
+mod error;
 mod ini;
 
 use std::fs::File;
@@ -16,8 +17,10 @@ use floatgate_stack::VolumeGeometry;
 use floatgate_stack::store::{Store, StoreError};
 
 use super::build::{FlashShape, Identity};
-use super::check::{Finding, Outcome};
-use super::fit::{self, Room, TargetFlash};
+use crate::format::ubi::fit::{self, Room, TargetFlash};
+use crate::image::fill;
+use crate::report::{Finding, Outcome};
+pub use error::UbinizeError;
 pub use ini::parse;
 
 /// Bytes of a volume's contents that are read together for the image sequence number.
@@ -43,43 +46,6 @@ pub struct VolumeSource {
     pub flags: VolumeFlags,
     /// The file with its contents.
     pub image: Option<PathBuf>,
-}
-
-/// Reason for which volumes make no image.
-#[derive(Debug, thiserror::Error)]
-pub enum UbinizeError {
-    /// The ini file says what cannot be.
-    #[error("{}:{line}: {what}", .path.display())]
-    Ini {
-        /// The ini file.
-        path: PathBuf,
-        /// The line, from 1 on; that of the section's name where something is missing.
-        line: usize,
-        /// Description of the fault.
-        what: String,
-    },
-    /// A volume is not possible.
-    #[error("volume {name:?}: {what}")]
-    Volume {
-        /// The volume.
-        name: String,
-        /// Description of the fault.
-        what: String,
-    },
-    /// Linux does not accept the volume, or all of them on this flash.
-    #[error("{}{}: {}", .0.volume.iter().map(|name| format!("volume {name:?}: ")).collect::<String>(), .0.what, .0.consequence)]
-    Refused(Box<Finding>),
-    /// A file cannot be read.
-    #[error("{}: {error}", .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Reason.
-        error: std::io::Error,
-    },
-    /// The image cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 /// Fields that all headers of an image share.
@@ -296,11 +262,6 @@ pub fn ubinize<S: Store>(
     let end = headers.peb_start(pnum);
     fill(store, end)?;
     Ok(Ubinized { pebs: pnum, image_seq: headers.image_seq, warnings })
-}
-
-/// Fills a store up to a size; what is before is there or erased already.
-pub(super) fn fill<S: Store>(store: &mut S, end: u64) -> Result<(), StoreError> {
-    if store.size_bytes() < end { store.write_at(end - 1, &[0xFF]) } else { Ok(()) }
 }
 
 /// Writes the LEBs of a volume from a PEB on; returns the PEB behind them.

@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use crate::Image;
-use crate::build::{BuildError, BuildOptions, Container};
-use crate::detect::{Content, Found};
+use crate::image::Image;
 
 /// Kind of an image, as far as it decides how it is written to flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,34 +30,9 @@ impl WriteBack {
     pub fn of(image: &Image) -> Self {
         match &image.found[..] {
             _ if image.corrected.is_some() => Self::WithOob,
-            [found] if found.offset == 0 => Self::of_content(found),
+            [found] if found.offset == 0 => found.format().write_back(),
             _ => Self::Mixed,
         }
-    }
-
-    const fn of_content(found: &Found) -> Self {
-        match &found.content {
-            Content::Ubi(shape) => Self::Ubi { vid_header_offset: shape.vid_header_offset },
-            Content::Ubifs { .. } => Self::Ubifs,
-            Content::Jffs2(shape) if shape.is_nor() => Self::Jffs2OnNor,
-            Content::Jffs2(_) => Self::Jffs2OnNand,
-            Content::UbiWithOob { .. } | Content::Jffs2WithOob { .. } => Self::WithOob,
-        }
-    }
-
-    /// The kind of an image that is built.
-    ///
-    /// # Errors
-    /// Sizes that UBI does not take.
-    pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
-        Ok(match options.container {
-            Container::None => Self::Ubifs,
-            Container::Ubi { .. } => {
-                Self::Ubi { vid_header_offset: options.shape.ubi()?.vid_header_offset() }
-            }
-            Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
-            Container::Jffs2(_) => Self::Jffs2OnNand,
-        })
     }
 
     /// A line with the commands for a file.

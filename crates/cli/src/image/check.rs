@@ -4,7 +4,7 @@ use super::options::{self, ImageArgs};
 use super::sizes::ChipArgs;
 use crate::common::{Outcome, count};
 use crate::output::ReportFormat;
-use floatgate_image::check::{CheckReport, Finding, Outcome as Found, PAGE, check};
+use floatgate_image::check::{CheckReport, Finding, Outcome as Found, Structure, check};
 use floatgate_image::repair::{Grown, Method, RepairReport, repair};
 use floatgate_image::{Access, Selection};
 use floatgate_lab::report::ResultKind;
@@ -122,7 +122,8 @@ fn repaired(out: &Path, report: &RepairReport) -> String {
 
 /// A mount makes good what is wrong, but for pages whose ECC code is unknown.
 fn recovered_by(report: &CheckReport) -> String {
-    let is_page = |finding: &&Finding| finding.severity == Found::Recoverable && finding.structure == PAGE;
+    let is_page =
+        |finding: &&Finding| finding.severity == Found::Recoverable && finding.structure == Structure::Page;
     let (pages, all) = (report.findings.iter().filter(is_page).count(), report.count(Found::Recoverable));
     match all - pages {
         _ if pages == 0 => "that the next mount makes good".to_owned(),

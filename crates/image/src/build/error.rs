@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::super::ImageError;
+use floatgate_stack::fs::Error;
+
 use super::super::ubinize::UbinizeError;
+use crate::ImageError;
 
 /// Reason for which an image cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -97,5 +99,13 @@ impl BuildError {
     /// True where a filesystem with more LEBs may be possible.
     pub(super) const fn is_of_size(&self) -> bool {
         matches!(self, Self::NoSpace | Self::Sizes(_) | Self::Parameter { .. } | Self::VolumeTooSmall { .. })
+    }
+}
+
+/// The failure of a filesystem that is being filled.
+pub(super) fn image(error: Error) -> BuildError {
+    match error {
+        Error::NoSpace => BuildError::NoSpace,
+        error => ImageError::from(error).into(),
     }
 }

@@ -4,12 +4,13 @@ use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, FileStore, Volume};
 
-use super::super::extract::Loss;
-use super::super::{ImageError, ImageFs};
 use super::write::Writer;
 use super::{
     BuildError, BuildOptions, Container, FlashShape, Overrides, Source, fill_with, max_lebs, not_formatted,
 };
+use crate::ImageError;
+use crate::image::ImageFs;
+use crate::report::Loss;
 
 /// Sizes of a flash that does not matter.
 const SHAPE: FlashShape = FlashShape {

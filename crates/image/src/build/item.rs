@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use floatgate_media::ubifs::BLOCK_BYTES;
 use floatgate_stack::fs::{DeviceNumber, Error, FileFlags, FileType, Timestamp};
 
-use super::super::extract::Loss;
-use super::BuildError;
-use super::write::image;
+use super::error::{BuildError, image};
+use crate::report::Loss;
 
 /// Bytes of a block.
 pub(super) const BLOCK: usize = BLOCK_BYTES as usize;
@@ -195,4 +194,30 @@ pub(super) fn read_full(reader: &mut dyn Read, buf: &mut [u8]) -> std::io::Resul
         }
     }
     Ok(done)
+}
+
+/// Attributes that all files get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Owner and group.
+    pub owner: Option<(u32, u32)>,
+    /// No time is later (`SOURCE_DATE_EPOCH`), seconds since 1970.
+    pub latest: Option<i64>,
+}
+
+impl Overrides {
+    pub(super) fn apply(&self, item: &mut Item) {
+        if let Some((uid, gid)) = self.owner {
+            (item.uid, item.gid) = (uid, gid);
+        }
+        for time in [&mut item.atime, &mut item.mtime, &mut item.ctime] {
+            *time = self.time(*time);
+        }
+    }
+
+    /// A time that is not later than allowed.
+    pub(super) fn time(&self, time: Timestamp) -> Timestamp {
+        let latest = self.latest.map(|seconds| Timestamp { seconds, nanoseconds: 0 });
+        latest.map_or(time, |latest| time.min(latest))
+    }
 }

@@ -10,6 +10,7 @@ use floatgate_stack::{StoreFlash, StoreMode};
 use super::{BuildError, BuildOptions, Built, FilledFiles, Jffs2Options, Source, fill_filesystem};
 use crate::ImageError;
 use crate::format::jffs2::write::mark_clean;
+use crate::image::fill;
 
 /// Eraseblocks beyond what the files can take: those that writing leaves free, and one that is not full.
 const SPARE_BLOCKS: u64 = 8;
@@ -53,7 +54,7 @@ pub(super) fn build(
     }
     // An eraseblock of erased flash is a JFFS2 without files.
     let image_bytes = own.pad_bytes.unwrap_or(0).max(image).max(1).next_multiple_of(erase);
-    crate::ubinize::fill(&mut store, image_bytes).map_err(ImageError::Store)?;
+    fill(&mut store, image_bytes).map_err(ImageError::Store)?;
     // As `mkfs.jffs2 --pad`. Of erased flash alone a marker would be all that there is.
     if options.shape.page_bytes == 1 && image > 0 {
         mark_clean(&mut store, image..image_bytes, erase, own.endian())?;

@@ -8,14 +8,14 @@
 
 mod compress;
 mod directory;
-mod error;
+pub(crate) mod error;
 mod files;
 mod identity;
 mod item;
 mod jffs2;
 mod lebs;
 mod pipeline;
-mod shape;
+pub(crate) mod shape;
 mod table;
 mod tar;
 mod watched;
@@ -36,16 +36,19 @@ use floatgate_stack::ubifs::{self, Behaviour, FormatOptions, Ubifs, probe};
 use floatgate_stack::{BareVolume, FileStore, Volume};
 use serde::Serialize;
 
-use super::ImageError;
-use super::check::Finding;
-use super::extract::Loss;
-use super::fit::{self, Room, TargetFlash};
-use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, accepted, fill};
+use super::ubinize::{FIRST_DATA_PEB, Headers, VolumeSource, accepted};
+use crate::ImageError;
+use crate::format::jffs2::fit as jffs2_fit;
+use crate::format::ubi::fit::{self, Room, TargetFlash};
+use crate::image::fill;
+use crate::report::{Finding, Loss};
+use crate::write_back::WriteBack;
 use compress::Compressors;
 pub use error::BuildError;
 pub use files::{Files, files};
 pub(super) use identity::Identity;
-use item::{Feeder, Item};
+use item::Feeder;
+pub use item::Overrides;
 use lebs::Lebs;
 use pipeline::run;
 pub use shape::{FlashShape, FlashSize};
@@ -103,32 +106,6 @@ impl Jffs2Options {
     }
 }
 
-/// Attributes that all files get.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// Owner and group.
-    pub owner: Option<(u32, u32)>,
-    /// No time is later (`SOURCE_DATE_EPOCH`), seconds since 1970.
-    pub latest: Option<i64>,
-}
-
-impl Overrides {
-    fn apply(&self, item: &mut Item) {
-        if let Some((uid, gid)) = self.owner {
-            (item.uid, item.gid) = (uid, gid);
-        }
-        for time in [&mut item.atime, &mut item.mtime, &mut item.ctime] {
-            *time = self.time(*time);
-        }
-    }
-
-    /// A time that is not later than allowed.
-    fn time(&self, time: Timestamp) -> Timestamp {
-        let latest = self.latest.map(|seconds| Timestamp { seconds, nanoseconds: 0 });
-        latest.map_or(time, |latest| time.min(latest))
-    }
-}
-
 /// Options of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
@@ -146,6 +123,23 @@ pub struct BuildOptions {
     pub overrides: Overrides,
     /// The text of a device table.
     pub device_table: Option<String>,
+}
+
+impl WriteBack {
+    /// The kind of an image that is built.
+    ///
+    /// # Errors
+    /// Sizes that UBI does not take.
+    pub fn of_built(options: &BuildOptions) -> Result<Self, BuildError> {
+        Ok(match options.container {
+            Container::None => Self::Ubifs,
+            Container::Ubi { .. } => {
+                Self::Ubi { vid_header_offset: options.shape.ubi()?.vid_header_offset() }
+            }
+            Container::Jffs2(_) if options.shape.page_bytes == 1 => Self::Jffs2OnNor,
+            Container::Jffs2(_) => Self::Jffs2OnNand,
+        })
+    }
 }
 
 /// Report on an image that was built.
@@ -283,7 +277,7 @@ fn build_into(
     if let Container::Jffs2(own) = &options.container {
         let mut built = jffs2::build(source, store, own, options)?;
         let flash = options.shape.size.and_then(|_| TargetFlash::new(options.shape).ok());
-        let findings = flash.map(|flash| fit::of_jffs2_image(built.image_bytes, &flash));
+        let findings = flash.map(|flash| jffs2_fit::of_len(built.image_bytes, &flash));
         built.warnings = accepted(findings.unwrap_or_default())?;
         return Ok(built);
     }
@@ -452,7 +446,7 @@ fn fill_with(
     compression: Compression,
     options: &BuildOptions,
 ) -> Result<FilledFiles, BuildError> {
-    run(source, &mut writer, Compressors::new(compression))?;
+    run(|feeder| source.feed(feeder), &mut writer, Compressors::new(compression))?;
     if let Some(table) = &options.device_table {
         table::apply(table, options.overrides.time(Timestamp::default()), &mut writer)?;
     }

@@ -3,9 +3,9 @@
 use std::sync::mpsc;
 
 use super::compress::{Compressors, Piece};
+use super::error::BuildError;
 use super::item::{Batch, Feeder};
 use super::write::Writer;
-use super::{BuildError, Source};
 
 /// A batch, and its blocks compressed.
 struct Ready {
@@ -13,16 +13,16 @@ struct Ready {
     pieces: Vec<Piece>,
 }
 
-/// Reads, compresses and writes at the same time. Memory goes around: each batch comes back to who reads.
+/// Reads, compresses and writes at the same time; `feed` reads. Memory goes around: each batch comes back to who reads.
 pub(super) fn run(
-    source: &Source,
+    feed: impl FnOnce(Feeder) -> Result<(), BuildError> + Send,
     writer: &mut Writer<'_>,
     mut compressors: Compressors,
 ) -> Result<(), BuildError> {
     std::thread::scope(|scope| {
         let (sender, batches) = mpsc::sync_channel(1);
         let (back, spent) = mpsc::channel();
-        let reader = scope.spawn(|| source.feed(Feeder::new(sender, spent)));
+        let reader = scope.spawn(|| feed(Feeder::new(sender, spent)));
         let mut ready = Ready { batch: Batch::new(), pieces: Vec::new() };
         let mut pieces = Vec::new();
         let mut outcome = Ok(());

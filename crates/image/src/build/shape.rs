@@ -4,7 +4,7 @@ use floatgate_media::ubi;
 use floatgate_stack::VolumeGeometry;
 use floatgate_stack::ubi::PebBudget;
 
-use super::BuildError;
+use super::error::BuildError;
 
 /// Bytes that are written at once: nothing on flash depends on it, and a host likes large writes.
 const WRITE_BYTES: u32 = 32 << 10;

@@ -6,12 +6,12 @@ use floatgate_stack::fs::{
     NewFile, NewKind, SetXattr, Timestamp, is_acl,
 };
 
-use super::super::ImageError;
-use super::super::extract::{Loss, show_name, show_path};
 use super::compress::Piece;
+use super::error::{BuildError, image};
 use super::identity::Identity;
-use super::item::{Batch, Item, ItemKind, Step};
-use super::{BuildError, Overrides};
+use super::item::{Batch, Item, ItemKind, Overrides, Step};
+use crate::report::Loss;
+use crate::words::{show_name, show_path};
 
 /// Longest list of an inode's attribute names (Linux, XATTR_LIST_MAX).
 const MAX_XATTR_LIST: usize = 65536;
@@ -330,13 +330,6 @@ pub(crate) fn lost_time(
     let (wanted, kept) = (wanted.seconds, fs.attributes(inode)?.mtime.seconds);
     let what = format!("the filesystem has no time of {wanted} seconds since 1970: it is {kept} now");
     Ok((wanted != kept).then_some(what))
-}
-
-pub(super) fn image(error: Error) -> BuildError {
-    match error {
-        Error::NoSpace => BuildError::NoSpace,
-        error => ImageError::from(error).into(),
-    }
 }
 
 /// All of an item counts for the identity.

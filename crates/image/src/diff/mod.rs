@@ -9,10 +9,12 @@ use floatgate_stack::fs::{Attributes, Error, FileSystem, FileType, Timestamp};
 use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
-use super::extract::{Loss, show_name};
-use super::open::Selection;
 use super::walk::{DEPTH_MAX, Entered};
-use super::{Image, ImageError};
+use crate::ImageError;
+use crate::image::Image;
+use crate::report::Loss;
+use crate::selection::Selection;
+use crate::words::show_name;
 pub use raw::diff_raw;
 pub use side::{Side, diff_sides};
 

@@ -6,10 +6,13 @@ use floatgate_stack::ubi::{HeaderState, Mapping};
 use floatgate_stack::ubifs::Error;
 use floatgate_stack::{Store, Volume};
 
-use super::super::extract::show_name;
-use super::super::format::ubi::Device;
-use super::super::{Image, ImageError, Selection};
+use super::super::error::LebsOnly;
+use super::super::format::ubi::device::Device;
 use super::{Change, DiffError, note};
+use crate::ImageError;
+use crate::image::Image;
+use crate::selection::Selection;
+use crate::words::show_name;
 
 /// Differences between two images below their filesystems: geometry, erase counters, volumes and numbers of their LEBs.
 ///
@@ -38,7 +41,7 @@ struct Raw {
 impl Raw {
     fn read(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        found.require_lebs("a raw comparison of the UBI")?;
+        found.require_lebs(LebsOnly::RawComparison)?;
         let store = image.store()?;
         let mut store: Box<dyn Store> =
             Box::new(floatgate_stack::store::Window::new(store, found.offset, found.len));

@@ -8,10 +8,14 @@ use std::path::Path;
 use floatgate_stack::ubifs::Behaviour;
 
 use super::super::build::{BuildError, Files, Source, files};
-use super::super::extract::{ExtractLimits, Extractions, Loss, Nowhere};
-use super::super::open::{Access, Selection, is_stream};
-use super::super::{Image, ImageError, ImageFs};
+use super::super::extract::Extractions;
+use super::super::open::is_stream;
 use super::{DiffError, DiffOptions, DiffReport, compare};
+use crate::ImageError;
+use crate::extract::target::{ExtractLimits, Nowhere};
+use crate::image::{Access, Image, ImageFs};
+use crate::report::Loss;
+use crate::selection::Selection;
 
 /// Offset of the magic of a tar.
 const TAR_MAGIC_AT: u64 = 257;

@@ -12,31 +12,30 @@
 mod editor;
 mod path;
 mod paths;
-mod pending;
 mod permissions;
 pub mod put;
 mod session;
 #[cfg(test)]
 mod tests;
 
+pub use crate::pending::{Pending, Written};
 pub use editor::{Editor, Owner};
 pub use path::ImagePath;
 #[cfg(feature = "mount")]
 pub(super) use paths::Paths;
-pub use pending::{Pending, Written};
 pub use permissions::Permissions;
 pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_media::Reason;
-use floatgate_stack::{fs, jffs2, ubifs};
+use floatgate_stack::{fs, ubifs};
 use serde::Serialize;
 
-use super::ImageError;
-use super::extract::{Loss, show_name};
-use super::open::{Growth, Part};
-use crate::info::size;
-use crate::words::count;
+use crate::ImageError;
+use crate::image::Growth;
+use crate::part::Part;
+use crate::report::Loss;
+use crate::words::{count, show_name, size};
 
 /// Reason for which a change was not made. The image is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +70,7 @@ pub enum EditError {
         /// Description of the fault.
         error: std::io::Error,
     },
-    /// The volume cannot have this number of LEBs, or the image of a JFFS2 not this number of eraseblocks.
+    /// The volume cannot have this number of LEBs, or the image not this number of eraseblocks.
     #[error("the {what} cannot have {}: {}", count(u64::from(*.lebs), .unit), possible(*.least, *.most))]
     Lebs {
         /// `volume` or `image`.
@@ -84,9 +83,9 @@ pub enum EditError {
         least: u32,
         /// Number that the filesystem was made for.
         most: u32,
-        /// A JFFS2 in its file, which could have this number in one of its own.
+        /// The image in its file, which could have this number in one of its own.
         own: Option<Part>,
-        /// Eraseblocks of a JFFS2 up to the end of the file, if what follows may have overwritten it.
+        /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
         over: Option<u32>,
     },
     /// The filesystem has too few LEBs to be mounted for writing.
@@ -182,17 +181,8 @@ impl EditError {
     /// True when a larger filesystem might help: it is full, or too small to be written to at all.
     pub fn wants_room(&self) -> bool {
         match self {
-            Self::Inside { error, .. } | Self::Image(ImageError::Filesystem(error)) => {
-                *error == fs::Error::NoSpace
-            }
-            Self::Image(ImageError::NoEraseblocks { .. }) => true,
-            Self::Image(ImageError::Jffs2(error)) => {
-                *error == jffs2::MountError::Recovery(fs::Error::NoSpace)
-            }
-            Self::Image(ImageError::Ubifs(error)) => matches!(
-                error,
-                ubifs::Error::NoSpace | ubifs::Error::Superblock(_) | ubifs::Error::Node { lnum: 0, .. }
-            ),
+            Self::Inside { error, .. } => *error == fs::Error::NoSpace,
+            Self::Image(error) => error.wants_room(),
             Self::TooSmall { .. } | Self::Full | Self::Largest { .. } => true,
             _ => false,
         }

@@ -1,31 +1,26 @@
-//! Files that a recovery gives up: a mount for writing keeps nothing of a JFFS2 that has lost its name, or the directory that it was in.
+//! Files that a recovery gives up: they have lost their names, or the directories that they were in.
 
 use std::collections::BTreeSet;
 
 use floatgate_stack::fs::FileSystem;
 
-use crate::detect::{Content, Found};
-use crate::extract::Loss;
-use crate::format::jffs2;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::image::Image;
+use crate::report::Loss;
 use crate::walk::{Directory, Walk};
-use crate::{Image, ImageError};
 
 /// Paths of a filesystem before it is recovered.
 pub(crate) struct Paths(BTreeSet<Vec<Vec<u8>>>);
 
 impl Paths {
-    /// Those of a JFFS2 that is to be recovered, as it is read; none of anything else.
+    /// Those of a filesystem whose recovery may give files up, as it is read; none of another one.
     ///
     /// # Errors
     /// The file cannot be read.
     pub(crate) fn before(image: &Image, found: &Found, recovers: bool) -> Result<Self, ImageError> {
-        match &found.content {
-            Content::Jffs2(shape) if recovers => {
-                let fs = jffs2::mount(image.store()?, found, shape);
-                Ok(Self(fs.map_or_else(|_| BTreeSet::new(), |mut fs| paths(&mut fs))))
-            }
-            _ => Ok(Self(BTreeSet::new())),
-        }
+        let fs = if recovers { found.format().before_recovery(image, found)? } else { None };
+        Ok(Self(fs.map_or_else(BTreeSet::new, |mut fs| paths(&mut *fs))))
     }
 
     /// Those that the recovered filesystem does not have.

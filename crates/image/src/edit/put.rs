@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use super::{EditError, Editor, ImagePath, Owner};
 use crate::build::lost_time;
-use crate::extract::{Loss, show_name};
+use crate::report::Loss;
+use crate::words::show_name;
 
 /// Bytes of a block of a file.
 const BLOCK: usize = 4096;

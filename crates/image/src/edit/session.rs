@@ -10,16 +10,17 @@ use floatgate_stack::ubifs::Behaviour;
 use serde::Serialize;
 
 use super::paths::Paths;
-use super::pending::erase;
 use super::{EditError, Edited, Editor, NeededGrowth};
-use crate::detect::{Content, Found};
-use crate::extract::Loss;
+use crate::format::found::Found;
+use crate::image::{Access, FilePending, Growth, Image, ImageFs, store_of};
 use crate::info::selected_info;
 use crate::oob_store::OobPages;
-use crate::open::{FilePending, Growth, store_of};
 use crate::output::{self, Output};
+use crate::pending::erase;
+use crate::report::Loss;
+use crate::selection::Selection;
 use crate::write_back::WriteBack;
-use crate::{Access, Image, ImageError, ImageFs, Lock, Selection};
+use crate::{ImageError, Lock};
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
@@ -176,12 +177,7 @@ impl Session {
         fs.end_change().map_err(EditError::of_end)?;
         let free_blocks = fs.space().free_blocks;
         fs.unmount().map_err(EditError::of_end)?;
-        let len = pending.size_below();
-        let longer = matches!(found.content, Content::Ubi(_)) && end_of_image(&pending, &found)? > len;
-        if longer {
-            image.vacate(&found, len.saturating_sub(found.offset))?;
-        }
-        image.mount_again(&found)?;
+        found.format().end_change(&image, &found, &pending)?;
         let write_back = WriteBack::of(&image);
         Ok(Ended { write_back, free_blocks, grown, pending, found, oob, path, output, _lock: lock })
     }
@@ -301,7 +297,7 @@ fn attempt(
 impl Ended {
     fn write(&self) -> Result<Committed, ImageError> {
         let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
-        let in_place = special || matches!(self.found.content, Content::Ubi(_));
+        let in_place = special || self.found.format().is_changed_in_place();
         let file = self.output.clone().unwrap_or_else(|| self.path.clone());
         let from = std::fs::metadata(&self.path).map_err(ImageError::File)?.len();
         let written_bytes = match &self.output {
@@ -330,7 +326,7 @@ impl Ended {
 
     /// Makes sure that the host has room for all changes before the first one is written.
     fn reserve(&self, file: &File) -> Result<(), ImageError> {
-        let end = end_of_image(&self.pending, &self.found)?;
+        let end = self.found.format().end_of_change(&self.found, &self.pending)?;
         for range in self.pending.changed(end) {
             let range = self.oob.as_ref().map_or(range.clone(), |oob| oob.dump_range(&range));
             output::reserve(file, &range).map_err(ImageError::HostFull)?;
@@ -348,7 +344,7 @@ impl Ended {
     }
 
     fn write_changes(&self, file: &File) -> Result<u64, ImageError> {
-        let end = end_of_image(&self.pending, &self.found)?;
+        let end = self.found.format().end_of_change(&self.found, &self.pending)?;
         let shared = Arc::new(file.try_clone().map_err(ImageError::File)?);
         let mut store: Box<dyn Store> = match &self.oob {
             Some(oob) => oob.store(&shared)?,
@@ -362,26 +358,4 @@ impl Ended {
         file.sync_all().map_err(ImageError::File)?;
         Ok(written.bytes)
     }
-}
-
-/// Where the file is to end: an image that was shorter than its flash stays as short as it can, up to its last PEB with data.
-fn end_of_image(pending: &FilePending, found: &Found) -> Result<u64, ImageError> {
-    let Content::Ubi(shape) = &found.content else { return Ok(u64::MAX) };
-    let pending = pending.clone();
-    let (old, peb) = (pending.size_below(), u64::from(shape.peb_bytes));
-    let pebs = pending.size_bytes().saturating_sub(found.offset).div_ceil(peb);
-    for pnum in (0..pebs).rev() {
-        let start = found.offset + pnum * peb;
-        if start + peb <= old {
-            break;
-        }
-        let mut header = [0; 4];
-        pending
-            .read_at(start + u64::from(shape.vid_header_offset), &mut header)
-            .map_err(ImageError::Store)?;
-        if header != [0xFF; 4] {
-            return Ok(start + peb);
-        }
-    }
-    Ok(old)
 }

@@ -12,7 +12,8 @@ use std::path::Path;
 use floatgate_stack::fs::{Attributes, DeviceNumber, FileType, Timestamp};
 use rustix::fs::{self, AtFlags, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 
-use super::{Contents, Entry, Target};
+use super::Contents;
+use crate::extract::target::{Entry, Target};
 
 /// Directories are opened so.
 const DIRECTORY: OFlags =

@@ -11,7 +11,8 @@ use std::ops::Range;
 use floatgate_stack::fs::FileType;
 use tar::{Builder, EntryType, Header};
 
-use super::{Contents, Entry, Target};
+use super::Contents;
+use crate::extract::target::{Entry, Target};
 
 /// Largest number in the octal fields for owner and group.
 const MAX_OWNER: u32 = 0o777_7777;

@@ -6,9 +6,11 @@ use floatgate_media::ubifs::BLOCK_BYTES;
 use floatgate_stack::fs::{Attributes, Error, FileType};
 
 use super::contents::FileContents;
-use super::source::{Xattrs, without_inode};
-use super::{ExtractError, ExtractLimits, Extracted, Loss, Name, Source, Target, show_path};
+use super::source::{Name, Source, Xattrs, without_inode};
+use super::target::{Entry, ExtractError, ExtractLimits, Extracted, Target};
+use crate::report::Loss;
 use crate::walk::Entered;
+use crate::words::show_path;
 
 /// Loss of an encrypted file.
 const ENCRYPTED: &str = "encrypted: name and contents stay in the image only";
@@ -18,19 +20,6 @@ const ENCRYPTION_CONTEXT: &[u8] = b"c";
 
 /// Blocks that are listed at a time to find the end of a file.
 const BATCH: usize = 4096;
-
-/// A file as a target gets it.
-#[derive(Clone, Debug)]
-pub struct Entry<'a> {
-    /// Names from the root; empty for the root. None is empty, `.` or `..`, none has a slash or a zero in it.
-    pub path: &'a [Vec<u8>],
-    /// Attributes of the inode.
-    pub attributes: &'a Attributes,
-    /// Extended attributes, names with their prefix.
-    pub xattrs: &'a [(Vec<u8>, Vec<u8>)],
-    /// Of a symbolic link.
-    pub target: Option<&'a [u8]>,
-}
 
 struct Walk<'w> {
     source: &'w mut dyn Source,
@@ -59,11 +48,11 @@ struct Level {
     encrypted: bool,
 }
 
-/// Gives a target all of a filesystem, entries of a directory in the order of their names.
+/// Extracts the whole filesystem, entries of a directory in the order of their names. `progress` is told the bytes done after each file.
 ///
 /// # Errors
 /// The target cannot be written, or there are more entries than the limit.
-pub fn walk(
+pub fn extract(
     source: &mut dyn Source,
     target: &mut dyn Target,
     limits: &ExtractLimits,
@@ -340,7 +329,7 @@ impl Walk<'_> {
         let buffer = core::mem::take(&mut self.buffer);
         let mut contents = FileContents::new(self.source, attributes.inode, attributes.size, buffer);
         let outcome = self.target.file(&entry, &mut contents);
-        let damage = super::Contents::damage(&mut contents);
+        let damage = super::contents::Contents::damage(&mut contents);
         self.buffer = contents.into_buffer();
         self.lose_all(damage);
         self.lose_of(attributes.inode);

@@ -3,7 +3,8 @@
 use floatgate_mtd::Instant;
 use floatgate_stack::{Store, Volume, VolumeError, VolumeFault, VolumeGeometry};
 
-use crate::open::max_write_bytes;
+use super::ubi::shape::max_write_bytes;
+use super::ubifs::shape::UbifsShape;
 
 /// LEBs, each at a byte of a store. A LEB without a place, or behind the last, reads as erased.
 #[derive(Clone, Debug)]
@@ -20,7 +21,8 @@ impl<S: Store> MappedVolume<S> {
     }
 
     /// An image without UBI.
-    pub(crate) fn bare(store: S, len: u64, leb_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(crate) fn bare(store: S, len: u64, shape: &UbifsShape) -> Self {
+        let UbifsShape { leb_bytes, min_io_bytes } = *shape;
         let lebs = u32::try_from(len.div_ceil(u64::from(leb_bytes.max(1)))).unwrap_or(u32::MAX);
         let geometry = VolumeGeometry {
             lebs,

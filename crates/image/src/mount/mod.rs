@@ -31,10 +31,12 @@ use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 
+use super::Lock;
 use super::edit::{Paths, TooSmall};
-use super::extract::Loss;
-use super::open::Growth;
-use super::{Access, Image, ImageError, ImageFs, Lock, Selection};
+use crate::ImageError;
+use crate::image::{Access, Growth, Image, ImageFs};
+use crate::report::Loss;
+use crate::selection::Selection;
 use bridge::Bridge;
 use shared::{Served, Worker};
 

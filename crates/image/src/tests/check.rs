@@ -167,7 +167,7 @@ fn assert_saved(whole: &[u8], places: &[usize], structure: &str, outcome: Outcom
     assert_eq!(report.outcome, outcome, "{}", shown());
     let hits = |finding: &&crate::check::Finding| {
         let begins = finding.offset.unwrap_or(u64::MAX);
-        finding.structure == structure
+        finding.structure.name() == structure
             && places.iter().any(|&at| (begins..begins + 4500).contains(&(at as u64)))
     };
     assert!(
@@ -223,7 +223,7 @@ fn what_was_not_unmounted_is_recoverable() {
     });
     let report = checked(&bytes);
     assert_eq!(report.outcome, Outcome::Recoverable, "{:#?}", report.findings);
-    assert!(report.findings.iter().any(|finding| finding.structure == "journal"));
+    assert!(report.findings.iter().any(|finding| finding.structure.name() == "journal"));
     let (done, out) = repaired(&bytes);
     assert_eq!((done.method, done.outcome), (Method::Recovered, Repaired::Wholly));
     let same = compared(&bytes, &out);
@@ -390,7 +390,7 @@ fn orphans_are_checked() {
     let orphan = byte_of(&bytes, &Wanted::Area(Area::Orphans));
     // The last write of the area: what a power cut leaves looks the same.
     let report = checked(&hit(&bytes, &[orphan + 30]));
-    assert!(report.findings.iter().any(|finding| finding.structure == "orphan area"), "{report:#?}");
+    assert!(report.findings.iter().any(|finding| finding.structure.name() == "orphan area"), "{report:#?}");
     repaired(&hit(&bytes, &[orphan + 30]));
 }
 
@@ -424,7 +424,7 @@ fn static_volumes_and_others_are_kept() {
     // A wrong byte in the static volume.
     let at = bytes.windows(64).position(|window| window == &kernel[..64]).unwrap();
     let report = checked(&hit(&bytes, &[at]));
-    assert!(report.findings.iter().any(|finding| finding.structure == "static volume"), "{report:#?}");
+    assert!(report.findings.iter().any(|finding| finding.structure.name() == "static volume"), "{report:#?}");
 }
 
 /// A static volume can hold a filesystem, too. What is left of a damaged one is written into a static volume again.
@@ -450,7 +450,7 @@ fn a_damaged_filesystem_in_a_static_volume_does_not_keep_the_others() {
     let inode = dump(&open(&bytes), &of_root("system"), &path("/dir-0")).unwrap()[0].at.unwrap() as usize;
     let damaged = hit(&bytes, &[inode + 60]);
     let report = checked(&damaged);
-    let crc = report.findings.iter().find(|finding| finding.structure == "static volume").unwrap();
+    let crc = report.findings.iter().find(|finding| finding.structure.name() == "static volume").unwrap();
     assert_eq!(crc.volume.as_deref(), Some("system"), "{crc:?}");
     let (done, out) = repaired(&damaged);
     assert_eq!(done.method, Method::Rebuilt);

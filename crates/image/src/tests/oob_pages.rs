@@ -135,7 +135,7 @@ fn dumps_of_all_geometries_that_linux_knows_are_recognised() {
         }
         for dump in [&dump, &without_ecc(&plain, sizes)] {
             let found = detect(&mut dump.clone()).unwrap();
-            let [Found { content: Content::UbiWithOob { pages, .. }, .. }] = &found[..] else {
+            let [Found { content: Content::Ubi(_), pages: Some(pages), .. }] = &found[..] else {
                 panic!("{sizes:?}: {found:#?}")
             };
             assert_eq!(*pages, shape(sizes));

@@ -225,7 +225,7 @@ fn an_invalid_acl_is_a_finding_and_a_loss_and_repair_takes_it_away() {
             assert_eq!(report.outcome, Outcome::Damaged, "{name}");
             let finding = &report.findings[0];
             assert_eq!(
-                (finding.structure, finding.paths.as_slice()),
+                (finding.structure.name(), finding.paths.as_slice()),
                 ("attribute", &["/file".to_owned()][..])
             );
             assert!(finding.what.contains("is invalid: byte "), "{name}: {}", finding.what);

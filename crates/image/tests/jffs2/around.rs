@@ -53,7 +53,7 @@ fn what_has_overwritten_the_last_eraseblocks_of_a_file_is_noted() {
             bytes.extend(&with);
             let name = format!("{kind:?} {}", with[0]);
             let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
-            let note = report.findings.iter().find(|finding| finding.structure == "file").unwrap();
+            let note = report.findings.iter().find(|finding| finding.structure.name() == "file").unwrap();
             assert_eq!(note.offset, Some(start as u64), "{name}");
             assert!(
                 note.what.contains(&format!("bytes {start} to {}", bytes.len())),
@@ -80,7 +80,7 @@ fn what_has_overwritten_the_first_eraseblock_is_noted() {
         let whole = used(kind);
         let first = [noise(7, ERASE), whole.clone()].concat();
         let notes = notes(&first);
-        let places: Vec<_> = notes.iter().map(|note| (note.structure, note.offset)).collect();
+        let places: Vec<_> = notes.iter().map(|note| (note.structure.name(), note.offset)).collect();
         assert_eq!(places, [("file", Some(0))], "{kind:?}");
         assert!(notes[0].what.contains("in front of the nodes"), "{kind:?}: {}", notes[0].what);
         assert_eq!(around(&first), [Part { offset: 0, len: ERASE as u64 }], "{kind:?}");

@@ -361,7 +361,7 @@ fn an_image_with_the_last_inode_number_can_be_changed() {
 }
 
 fn paths_of(report: &CheckReport, structure: &str) -> Vec<Vec<String>> {
-    let of_it = report.findings.iter().filter(|finding| finding.structure == structure);
+    let of_it = report.findings.iter().filter(|finding| finding.structure.name() == structure);
     of_it.map(|finding| finding.paths.clone()).collect()
 }
 

@@ -24,7 +24,7 @@ fn is_content(header: &Header) -> bool {
 fn assert_counts(name: &str, whole: &[u8], marked: &[u8]) {
     let checked = check(&open(marked).unwrap(), &Selection::default()).unwrap();
     assert_eq!(checked.outcome, Outcome::Damaged, "{name}");
-    assert!(checked.findings.iter().any(|finding| finding.structure == "mark"), "{name}");
+    assert!(checked.findings.iter().any(|finding| finding.structure.name() == "mark"), "{name}");
     assert!(listing(&mut *mounted(marked)) == listing(&mut *mounted(whole)), "{name}");
     let (report, new) = repaired(name, marked).unwrap();
     assert_eq!(report.losses, [], "{name}");

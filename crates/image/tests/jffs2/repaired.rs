@@ -114,7 +114,7 @@ fn damaged_images_become_clean() {
                     .before
                     .findings
                     .iter()
-                    .all(|finding| matches!(finding.structure, "summary" | "mark"));
+                    .all(|finding| matches!(finding.structure.name(), "summary" | "mark"));
             assert_eq!(is_whole, report.losses.is_empty(), "{name}: {:#?}", report.losses);
             mended += usize::from(report.method == Method::Mended);
             lossless += usize::from(is_clean);
@@ -259,7 +259,7 @@ fn a_damaged_summary_is_told_and_written_again() {
             bytes[at + byte] ^= 0x11;
             let report = check(&open(&bytes).unwrap(), &Selection::default()).unwrap();
             assert_eq!(report.outcome, Outcome::Recoverable, "{name}: {:?}", report.findings);
-            let told: Vec<_> = report.findings.iter().map(|one| (one.structure, one.offset)).collect();
+            let told: Vec<_> = report.findings.iter().map(|one| (one.structure.name(), one.offset)).collect();
             assert_eq!(told, [("summary", Some(at as u64))], "{name}");
             let (repair, new) = repaired(&name, &bytes).unwrap();
             assert_eq!(repair.outcome, Repaired::Wholly, "{name}: {:?}", repair.losses);

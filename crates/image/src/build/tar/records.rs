@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use floatgate_stack::fs::{ACL_ACCESS, ACL_DEFAULT, Timestamp};
 
-use super::super::super::extract::show_name;
 use super::super::item::Xattrs;
 use super::acl::xattr_of_text;
+use crate::words::show_name;
 
 /// GNU tar's list of a sparse file's pieces, which its first version spread over many records of two names.
 pub(super) const SPARSE_MAP: &[u8] = b"GNU.sparse.map";

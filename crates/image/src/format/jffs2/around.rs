@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use floatgate_stack::Store;
 
+use super::mount::FileJffs2;
+use super::shape::Jffs2Shape;
 use super::write::{CHUNK, Extent, first_written};
-use super::{FileJffs2, Jffs2Shape};
-use crate::content::{HEAD_BYTES, format_inside};
-use crate::detect::Found;
-use crate::{Image, ImageError, Part};
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::format::magic::{HEAD_BYTES, format_inside};
+use crate::image::Image;
+use crate::part::Part;
 
 /// Parts of the file in front of a JFFS2 and behind its last node in which something else stands. What tells its format is left out, and
 /// what the mount tells as damage.

@@ -9,16 +9,17 @@ use floatgate_stack::jffs2::{Counts, Damage, Fault, NAME_MAX, TARGET_MAX};
 use floatgate_stack::ubifs::Severity;
 
 use super::around::{around, overwritten};
+use super::mount::{FileJffs2, mount};
 use super::nodes::{Piece, pieces};
+use super::shape::Jffs2Shape;
 use super::write::Extent;
-use super::{FileJffs2, Jffs2Shape, mount};
-use crate::check::{CheckReport, Finding, ImageCheck, Layer, Origin, VolumeCheck};
-use crate::detect::Found;
-use crate::extract::{Loss, show_name, show_path};
-use crate::help::cuts_out;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::help::commands::cuts_out;
+use crate::image::{Image, Origin};
+use crate::report::{CheckReport, Finding, ImageCheck, Layer, Loss, Structure, VolumeCheck};
 use crate::walk::{Refused, Walk, WalkError};
-use crate::words::count;
-use crate::{Image, ImageError};
+use crate::words::{count, show_name, show_path};
 
 /// Bytes of a file that are read at a time.
 const PIECE: usize = 1 << 20;
@@ -74,14 +75,14 @@ pub(crate) fn check(
     origin: &Origin,
     report: &mut CheckReport,
 ) -> Result<ImageCheck, ImageError> {
-    let mut checked = VolumeCheck::bare_jffs2();
+    let mut checked = VolumeCheck::bare();
     if shape.old_magic {
         let what =
             format!("the nodes have the magic {OLD_MAGIC:#06x} of the first JFFS2 (2001), not {MAGIC:#06x}");
-        report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, OLD));
+        report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Filesystem, what, OLD));
     }
     for (at, what) in image.shifts(found) {
-        let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "eraseblock", what, SHIFTED);
+        let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, Structure::Eraseblock, what, SHIFTED);
         finding.offset = Some(at);
         report.add(finding);
     }
@@ -100,7 +101,7 @@ pub(crate) fn check(
             report.add(Finding::new(
                 Layer::Jffs2,
                 Severity::Damaged,
-                "filesystem",
+                Structure::Filesystem,
                 error.to_string(),
                 consequence,
             ));
@@ -121,7 +122,7 @@ fn note_foreign(counts: &Counts, origin: &Origin, report: &mut CheckReport) {
     );
     let consequence =
         "Linux leaves them out: nothing that they hold is there, be it of this filesystem or of an older one";
-    let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, "node", what, consequence);
+    let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, Structure::Node, what, consequence);
     finding.offset = Some(origin.file_byte(first));
     report.add(finding);
 }
@@ -136,7 +137,7 @@ fn note_nameless(fs: &FileJffs2, report: &mut CheckReport) {
     let directories = count(counts.nameless_directories, "directory");
     let what = format!("{directories} without a name of their own, with names in them");
     let consequence = "removed and not erased yet, or their names are lost: Linux leaves them out";
-    report.add(Finding::new(Layer::Jffs2, Severity::Note, "directory", what, consequence));
+    report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Directory, what, consequence));
 }
 
 /// Notes an image that goes on where another one ends: nothing of it is damaged.
@@ -144,7 +145,7 @@ fn note_base(counts: &Counts, report: &mut CheckReport) {
     let Some(last) = counts.base_inodes else { return };
     let what = format!("inodes up to {last} are of another image, the base of this incremental one");
     let consequence = "Linux mounts it alone as well; `cat BASE THIS > WHOLE` puts both together, where the base is padded to whole eraseblocks and no name is in both: else make one image of all files";
-    report.add(Finding::new(Layer::Jffs2, Severity::Note, "filesystem", what, consequence));
+    report.add(Finding::new(Layer::Jffs2, Severity::Note, Structure::Filesystem, what, consequence));
 }
 
 /// Notes what stands around the image in its file. Nothing tells whether it is other data, or has overwritten nodes.
@@ -156,7 +157,7 @@ fn note_around(
     report: &mut CheckReport,
 ) -> Result<(), ImageError> {
     let extent = Extent::read(image, found, shape)?;
-    let own = image.own_part(found, &extent);
+    let own = extent.own_part(image, found);
     let [front, behind] = around(image, found, shape, fs)?;
     report.may_be_lost.extend(overwritten(image, found, [front, behind], fs));
     for (part, place, over) in [(front, "in front of", None), (behind, "behind", extent.over)] {
@@ -169,7 +170,8 @@ fn note_around(
             "other data, or what has overwritten the image, and then files may be missing: {}",
             cuts_out(own, over)
         );
-        let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "file", what, consequence);
+        let mut finding =
+            Finding::new(Layer::Jffs2, Severity::Note, Structure::OtherContent, what, consequence);
         finding.offset = Some(start);
         report.add(finding);
         report.unknown.push(part);
@@ -199,7 +201,8 @@ fn note_bad(
         let consequence = format!(
             "Linux does not read it; if it was marked by mistake, FFh in byte {mark} ({mark:#x}) of the dump takes the mark away"
         );
-        let mut finding = Finding::new(Layer::Jffs2, Severity::Note, "eraseblock", what, consequence);
+        let mut finding =
+            Finding::new(Layer::Jffs2, Severity::Note, Structure::Eraseblock, what, consequence);
         finding.offset = Some(image.file_byte(start));
         report.add(finding);
     }
@@ -251,14 +254,15 @@ pub(super) type Gaps = BTreeMap<u32, Vec<Range<u64>>>;
 pub(super) fn survey(fs: &mut FileJffs2, origin: &Origin) -> Survey {
     let mut report = CheckReport::default();
     let mut check = Check::new(fs, origin, &mut report);
-    check.run(&mut VolumeCheck::bare_jffs2());
+    check.run(&mut VolumeCheck::bare());
     let (names, gaps) = (check.wrong, check.gaps);
     // Nothing is lost of a target that only Linux refuses, nor where only a type, a mark, versions or a summary are written anew.
     let is_kept = |finding: &Finding| {
-        matches!(finding.structure, "symbolic link" | "long name" | "type" | "mark" | "version" | "summary")
+        use Structure::{LongName, Mark, Summary, SymbolicLink, Type, Version};
+        matches!(finding.structure, SymbolicLink | LongName | Type | Mark | Version | Summary)
     };
     report.findings.retain(|finding| !is_kept(finding));
-    let is_file = |finding: &Finding| finding.structure != "node";
+    let is_file = |finding: &Finding| finding.structure != Structure::Node;
     let files: BTreeSet<String> = report
         .findings
         .iter()
@@ -306,7 +310,7 @@ impl<'c> Check<'c> {
                 // What is no directory has a name of another type, which is told.
                 Err((_, WalkError::Unreadable(Error::NotDirectory))) => continue,
                 Err((path, error)) => {
-                    self.lose("directory", &error.to_string(), show_path(&path));
+                    self.lose(Structure::Directory, &error.to_string(), show_path(&path));
                     self.lose_directory(&path, &error);
                     continue;
                 }
@@ -320,7 +324,13 @@ impl<'c> Check<'c> {
                 if entry.name.len() > NAME_MAX {
                     let what =
                         format!("name of {} bytes: Linux's JFFS2 has at most {NAME_MAX}", entry.name.len());
-                    self.add("long name", Severity::Note, what, "Linux lists it and does not open it", &path);
+                    self.add(
+                        Structure::LongName,
+                        Severity::Note,
+                        what,
+                        "Linux lists it and does not open it",
+                        &path,
+                    );
                 }
                 let known = self.report.findings.len();
                 let is_first = seen.insert(entry.inode);
@@ -335,7 +345,7 @@ impl<'c> Check<'c> {
                     Err(_) if entry.file_type == FileType::Directory => {}
                     Err(error) => {
                         if is_first {
-                            self.lose("file", &error.to_string(), path.clone());
+                            self.lose(Structure::File, &error.to_string(), path.clone());
                         }
                         self.lose_name(directory.inode, &entry.name, &error);
                     }
@@ -363,7 +373,7 @@ impl<'c> Check<'c> {
         let Ok(Attributes { file_type, mode, .. }) = self.fs.attributes(entry.inode) else { return };
         if file_type != entry.file_type {
             let consequence = "Linux goes by the inode; who only lists the directory is misled";
-            self.add("type", Severity::Damaged, TYPES.to_owned(), consequence, path);
+            self.add(Structure::Type, Severity::Damaged, TYPES.to_owned(), consequence, path);
             let fault = NameFault::Type(dirent_type(mode));
             self.wrong.push(WrongName { directory, name: entry.name.clone(), fault });
         }
@@ -376,20 +386,26 @@ impl<'c> Check<'c> {
                 for gap in self.fs.gaps(inode).unwrap_or_default() {
                     let what = format!("bytes {} to {} have no node", gap.start, gap.end);
                     let consequence = "the node is lost; the bytes read as zeros";
-                    self.add("file", Severity::Damaged, what, consequence, path);
+                    self.add(Structure::File, Severity::Damaged, what, consequence, path);
                     self.gaps.entry(inode).or_default().push(gap);
                 }
             }
             Ok(Attributes { file_type: FileType::Symlink, size, .. }) if size > TARGET_MAX as u64 => {
                 let what = format!("target of {size} bytes: Linux's JFFS2 has at most {TARGET_MAX}");
                 // Nothing is damaged: makers of images write it, and it is read here.
-                self.add("symbolic link", Severity::Note, what, "Linux does not open it", path);
+                self.add(Structure::SymbolicLink, Severity::Note, what, "Linux does not open it", path);
             }
             Ok(Attributes { file_type: FileType::Symlink, .. })
                 if self.fs.read_link(inode).is_ok_and(|target| target.contains(&0)) =>
             {
                 let what = "the target has a zero in it".to_owned();
-                self.add("symbolic link", Severity::Note, what, "Linux leaves out what follows that", path);
+                self.add(
+                    Structure::SymbolicLink,
+                    Severity::Note,
+                    what,
+                    "Linux leaves out what follows that",
+                    path,
+                );
             }
             _ => {}
         }
@@ -397,7 +413,7 @@ impl<'c> Check<'c> {
 
     fn add(
         &mut self,
-        structure: &'static str,
+        structure: Structure,
         severity: Severity,
         what: String,
         consequence: &'static str,
@@ -464,7 +480,7 @@ impl<'c> Check<'c> {
         }
     }
 
-    fn lose(&mut self, structure: &'static str, what: &str, path: String) {
+    fn lose(&mut self, structure: Structure, what: &str, path: String) {
         let mut finding = Finding::new(Layer::Jffs2, Severity::Damaged, structure, what, "it cannot be read");
         finding.name_paths(std::iter::once(path));
         self.report.add(finding);
@@ -511,17 +527,17 @@ impl<'c> Check<'c> {
     }
 }
 
-/// Name of what is damaged.
-const fn structure(damage: &Damage) -> &'static str {
+/// What is damaged.
+const fn structure(damage: &Damage) -> Structure {
     match damage.fault {
-        Fault::Missing { .. } => "inodes",
-        Fault::LastVersion { .. } => "version",
-        Fault::Summary => "summary",
-        Fault::Marked => "mark",
-        Fault::NoXattr { .. } | Fault::Acl { .. } => "attribute",
+        Fault::Missing { .. } => Structure::Inodes,
+        Fault::LastVersion { .. } => Structure::Version,
+        Fault::Summary => Structure::Summary,
+        Fault::Marked => Structure::Mark,
+        Fault::NoXattr { .. } | Fault::Acl { .. } => Structure::Attribute,
         Fault::NoName { .. } | Fault::Name { .. } | Fault::ToRoot { .. } | Fault::NotInDirectory { .. } => {
-            "name"
+            Structure::Name
         }
-        _ => "node",
+        _ => Structure::Node,
     }
 }

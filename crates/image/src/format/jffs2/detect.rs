@@ -1,9 +1,7 @@
 //! Where a JFFS2 is in a file: stretches of nodes whose headers are good.
 
-mod eraseblocks;
-
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use floatgate_media::jffs2::{
@@ -12,13 +10,13 @@ use floatgate_media::jffs2::{
 use floatgate_stack::store::Store;
 use memchr::memmem;
 
+use super::grid::{ERASE_MIN, GAP, sizes};
 use super::pages::{self, Place};
-use super::shifts::{Edge, Node};
-use crate::detect::{Content, Found, PageShape};
-use crate::{FlashSizes, ImageError};
-pub(crate) use eraseblocks::sizes;
-use eraseblocks::{ERASE_MIN, Eraseblocks, Marks, UNUSED_MAX};
-pub(super) use eraseblocks::{ERASE_USUAL, Grid};
+use super::shape::Jffs2Shape;
+use super::stretch::{Gap, Pair, Stretch};
+use crate::ImageError;
+use crate::format::found::{Content, Found};
+use crate::pages::{FlashSizes, PageShape};
 
 /// Bytes of a file that are looked at together.
 const CHUNK: usize = 4 << 20;
@@ -29,17 +27,11 @@ const STATED_MAX: u64 = 64 << 20;
 /// Nodes that an image has at least. One alone can be anything that looks like one.
 const NODES_MIN: u64 = 2;
 
-/// Longest stretch between two nodes that may hold something else than erased flash: what damage leaves.
-pub(super) const GAP: u64 = 1 << 20;
-
 /// Bytes between nodes that are looked at together.
 const PIECE: usize = 1 << 16;
 
 /// Nodes and clean markers that are looked at for the pages of a dump with OOB.
 const PLACES: usize = 1 << 11;
-
-/// Part of the bytes of a filesystem up to which nodes of the other byte order or magic within are what other contents of the flash have left.
-const LEFT_OVER: u64 = 4;
 
 /// Bytes behind a chunk that are looked at, too: those of the longest node by which filesystems are told apart, a dirent.
 const OVERLAP: usize = 40 + 255;
@@ -47,207 +39,8 @@ const OVERLAP: usize = 40 + 255;
 /// Nodes that are remembered to tell filesystems apart: more than a flash of 1 GiB has of files.
 const REMEMBERED: usize = 1 << 22;
 
-/// Pairs of nodes that say different things under one version, of which that many are no chance.
-const RIVALS_MIN: usize = 2;
-
-/// Eraseblocks that no garbage collector has moved without erasing any of them.
-const COPIED_BLOCKS: u64 = 4;
-
 /// Most filesystems of one byte order, one behind the other, that are told apart.
 const BORDERS_MAX: usize = 64;
-
-/// A stretch of nodes in one byte order.
-#[derive(Debug)]
-struct Stretch {
-    endian: Endian,
-    /// Byte of the file where the first node begins.
-    start: u64,
-    /// Byte behind the last node.
-    end: u64,
-    /// Byte where the next other node begins, if one follows.
-    followed: Option<u64>,
-    rivals: Rivals,
-    nodes: u64,
-    /// Bytes of the nodes.
-    bytes: u64,
-    /// Clean markers, which begin eraseblocks.
-    markers: Marks,
-    /// Ends of summaries, which end eraseblocks.
-    summaries: Marks,
-    /// Sizes of eraseblocks that summaries state: how many do, and where the last of these ends.
-    said: BTreeMap<u64, (u32, u64)>,
-    /// Nodes behind erased flash: most begin eraseblocks.
-    resumed: Marks,
-    /// Bytes of the file.
-    file_bytes: u64,
-    /// The size of eraseblocks that was stated, if any.
-    stated: Option<u64>,
-    /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
-    /// be damaged.
-    marked: Option<Grid>,
-    first: Grid,
-    absolute: Grid,
-    places: Vec<Node>,
-}
-
-impl Stretch {
-    fn new(endian: Endian, start: u64, (file_bytes, stated): (u64, Option<u64>)) -> Self {
-        let (marked, first, absolute) = (None, Grid::new(start, stated), Grid::new(0, stated));
-        Self {
-            endian,
-            start,
-            end: start,
-            followed: None,
-            rivals: Rivals::default(),
-            nodes: 0,
-            bytes: 0,
-            markers: Marks::default(),
-            summaries: Marks::default(),
-            said: BTreeMap::new(),
-            resumed: Marks::default(),
-            file_bytes,
-            stated,
-            marked,
-            first,
-            absolute,
-            places: Vec::new(),
-        }
-    }
-
-    /// Takes in a node; `said` is the size of eraseblocks that it states.
-    fn add(&mut self, at: u64, header: &Header, gap: Gap, said: Option<u64>) {
-        self.nodes += 1;
-        self.followed = None;
-        self.bytes += header.padded_len();
-        let end = at + u64::from(header.len);
-        let before = std::mem::replace(&mut self.end, at + header.padded_len());
-        let edge = match header.node_type {
-            NodeType::CleanMarker => {
-                self.marked.get_or_insert(Grid::new(at, self.stated));
-                self.markers.add(at);
-                Edge::Begins
-            }
-            NodeType::Summary => {
-                self.summaries.add(end);
-                if let Some(size) = said {
-                    let (count, last_end) = self.said.entry(size).or_default();
-                    (*count, *last_end) = (*count + 1, end);
-                }
-                Edge::Ends
-            }
-            _ => Edge::No,
-        };
-        let is_apart = gap.filled > 0 || !(at - before).is_multiple_of(NODE_ALIGN.into());
-        self.places.push(Node { at, len: header.len, edge, is_apart, expected: gap.expected });
-        if self.nodes == 1 || at - before > UNUSED_MAX {
-            self.resumed.add(at);
-        }
-        for grid in self.marked.iter_mut().chain([&mut self.first, &mut self.absolute]) {
-            grid.add(before, (at, end), header.node_type == NodeType::Padding);
-        }
-    }
-
-    /// Byte where another filesystem of the same byte order begins: with its first node that can be told apart, or a clean marker or what
-    /// else stands between erased flash and that.
-    fn border(&self) -> Option<u64> {
-        let (last, first) =
-            self.rivals.border().or_else(|| self.rivals.copy_border(self.start, self.eraseblocks().bytes))?;
-        let behind = self.places.partition_point(|node| node.at <= last);
-        let until = self.places.partition_point(|node| node.at < first);
-        let begins = |pair: &&[Node]| pair[1].edge == Edge::Begins || pair[1].at > pair[0].padded_end();
-        let between = self.places[behind - 1..until].windows(2).rev();
-        Some(between.into_iter().find(begins).map_or(first, |pair| pair[1].at))
-    }
-
-    /// True for nodes amid those of a filesystem of the other byte order or magic that are no filesystem of their own: they are few beside its, or all
-    /// in one of its eraseblocks.
-    fn is_left_over(&self, all: &[Self]) -> bool {
-        all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
-            let Eraseblocks { bytes: erase, into_first, .. } = outer.eraseblocks();
-            let begins_block = (self.start - outer.start + into_first).is_multiple_of(erase);
-            self.bytes.saturating_mul(LEFT_OVER) <= outer.bytes
-                || begins_block && self.end - self.start <= erase
-        })
-    }
-}
-
-/// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
-/// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
-#[derive(Debug, Default)]
-struct Rivals {
-    /// In the order of the file.
-    nodes: Vec<u64>,
-    pairs: Vec<Pair>,
-}
-
-/// Nodes with one inode and one version.
-#[derive(Clone, Copy, Debug)]
-struct Pair {
-    first: u64,
-    second: u64,
-    /// They say the same: what a garbage collector has moved, or a copy of the filesystem.
-    is_copy: bool,
-}
-
-impl Rivals {
-    /// Nodes that are told apart before a byte.
-    fn before(&self, byte: u64) -> usize {
-        self.nodes.partition_point(|&at| at < byte)
-    }
-
-    /// The place of the last node before one, and its own.
-    fn with_last(&self, first: u64) -> Option<(u64, u64)> {
-        Some((*self.nodes.get(self.before(first).checked_sub(1)?)?, first))
-    }
-
-    /// The last node of a filesystem and the first one of a second, if most nodes of one of them have a rival or a copy in the other, and some
-    /// a rival.
-    fn border(&self) -> Option<(u64, u64)> {
-        let first = self.most_apart()?;
-        let across = || self.pairs.iter().filter(|pair| pair.first < first && first <= pair.second);
-        let (all, rivals) = (across().count(), across().filter(|pair| !pair.is_copy).count());
-        let before = self.before(first);
-        let after = self.nodes.len() - before;
-        let has_rivals = rivals >= RIVALS_MIN && 2 * all > before.min(after);
-        let is_update = rivals > 0 && 2 * all > before.max(after);
-        if has_rivals || is_update { self.with_last(first) } else { None }
-    }
-
-    /// The second node of a pair before which most pairs are taken apart.
-    fn most_apart(&self) -> Option<u64> {
-        let sorted = |place: fn(&Pair) -> u64| {
-            let mut places: Vec<u64> = self.pairs.iter().map(place).collect();
-            places.sort_unstable();
-            places
-        };
-        let (firsts, seconds) = (sorted(|pair| pair.first), sorted(|pair| pair.second));
-        let apart = |(number, second): (usize, &u64)| {
-            (firsts.partition_point(|first| first < second) - number, std::cmp::Reverse(*second))
-        };
-        seconds.iter().enumerate().map(apart).max().map(|(_, std::cmp::Reverse(second))| second)
-    }
-
-    /// The same of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
-    /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
-    fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<(u64, u64)> {
-        let mut by_distance: HashMap<u64, (usize, u64, u64)> = HashMap::new();
-        for Pair { first, second, .. } in self.pairs.iter().copied().filter(|pair| pair.is_copy) {
-            let (count, from, to) = by_distance.entry(second - first).or_insert((0, second, second));
-            (*count, *from, *to) = (*count + 1, second.min(*from), second.max(*to));
-        }
-        let (count, border, end) = by_distance.into_values().max()?;
-        let before = self.before(border);
-        let after = self.nodes.len() - before;
-        let is_rival = |pair: &&Pair| !pair.is_copy && pair.first < border && pair.second >= border;
-        let changed = self.pairs.iter().filter(is_rival).count();
-        let (last, _) = self.with_last(border)?;
-        let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
-        // That of one eraseblock over another has most of the nodes, if they are short, but none of what the others hold.
-        let is_all = 2 * (end - border) > last - start;
-        let is_copy = is_apart && is_all && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
-        is_copy.then_some((last, border))
-    }
-}
 
 /// Which node of its filesystem a node is: true for names, inode, version.
 type Key = (bool, u32, u32);
@@ -455,7 +248,7 @@ impl Search {
         endian: Endian,
     ) -> Result<usize, ImageError> {
         if self.first.len() < PLACES {
-            self.first.push(Place { at, header: *header });
+            self.first.push(Place { at, header: *header, endian });
         }
         self.next = at + header.padded_len();
         let said = size_by_summary(store, at, header, endian)?;
@@ -507,16 +300,9 @@ fn with_oob(nodes: &[Place], markers: &[u64], size: u64, sizes: &FlashSizes) -> 
     let place = |node: &Place| node.at.checked_sub(origin).map(|at| origin + at / block * block);
     let offset = nodes.iter().find_map(place)?;
     let end = nodes.iter().rev().find_map(place)? + block;
-    let content = Content::Jffs2WithOob { pages };
-    Some(Found::new(offset, end.min(size) - offset, content))
-}
-
-/// The gap between two nodes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Gap {
-    filled: u64,
-    /// Byte where the second one should begin.
-    expected: Option<u64>,
+    let shape = Jffs2Shape::in_pages(nodes.first()?.endian, pages);
+    let found = Found::new(offset, end.min(size) - offset, Content::Jffs2(shape));
+    Some(Found { pages: Some(pages), ..found })
 }
 
 /// Bytes between two nodes that hold something else than erased flash, counted by pieces. Nodes with more than [`GAP`] between them are of

@@ -9,14 +9,14 @@ use floatgate_media::jffs2::{
 use floatgate_stack::Store;
 use floatgate_stack::fs::{BLOCK_BYTES, FileSystem};
 
+use super::mount::{FileJffs2, mount};
 use super::nodes::{Piece, pieces};
-use super::{FileJffs2, Jffs2Shape, mount};
-use crate::ImageError;
-use crate::check::Origin;
-use crate::detect::Found;
-use crate::dump::{A_LEB, AN_AREA, Dumped, Wanted, hex};
-use crate::extract::show_name;
-use crate::words::count;
+use super::shape::Jffs2Shape;
+use crate::error::{ImageError, LebsOnly};
+use crate::format::found::Found;
+use crate::image::Origin;
+use crate::report::{Dumped, Wanted, hex};
+use crate::words::{count, show_name};
 
 /// Finds the nodes that are wanted.
 ///
@@ -100,8 +100,8 @@ impl Chosen {
                     None => Ok(Self::Inode(directory, byte(block))),
                 }
             }
-            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2(A_LEB)),
-            Wanted::Area(_) => Err(ImageError::NotForJffs2(AN_AREA)),
+            Wanted::Leb { .. } | Wanted::At(_) => Err(ImageError::NotForJffs2(LebsOnly::Leb)),
+            Wanted::Area(_) => Err(ImageError::NotForJffs2(LebsOnly::Area)),
         }
     }
 
@@ -131,14 +131,14 @@ struct Listing {
 
 impl Listing {
     fn take(&mut self, block: u32, at: u64, piece: Piece<'_>, origin: &Origin) {
-        let mut dumped = match piece {
+        let (node_type, mut dumped) = match piece {
             Piece::Erased(_) => return,
             Piece::Unknown(bytes) => {
                 let damage = self.header_fault(bytes);
                 if !self.wanted.has(block, &Err(damage)) {
                     return;
                 }
-                of_unknown(bytes, &damage)
+                (None, of_unknown(bytes, &damage))
             }
             Piece::Node(header, node) => {
                 let body = Body::parse(&header, node, self.endian);
@@ -147,7 +147,7 @@ impl Listing {
                 }
                 let mut dumped = of_parsed(&header, node, &body, self.endian);
                 self.set_state(&mut dumped, &header, at);
-                dumped
+                (Some(header.node_type), dumped)
             }
         };
         dumped.at = Some(origin.file_byte(at));
@@ -155,7 +155,7 @@ impl Listing {
             // Hexadecimal digits of a whole image are for nobody.
             dumped.payload = String::new();
         }
-        dumped.line = line(&dumped);
+        dumped.line = line(&dumped, node_type);
         self.all.push(dumped);
     }
 
@@ -259,15 +259,15 @@ fn kind(node_type: NodeType) -> &'static str {
 }
 
 /// A node in a line: its place, its length, and what it says.
-fn line(dumped: &Dumped) -> String {
+fn line(dumped: &Dumped, node_type: Option<NodeType>) -> String {
     let field = |name: &str| {
         let field = dumped.fields.iter().find(|field| field.name == name);
         field.map_or("", |field| field.value.as_str())
     };
     let number = |name: &str| field(name).parse::<u64>().unwrap_or(0);
-    let said = match dumped.structure.as_str() {
+    let said = match node_type {
         _ if dumped.damage.is_some() => format!("damaged: {}", dumped.damage.as_deref().unwrap_or_default()),
-        "inode node" => format!(
+        Some(NodeType::Inode) => format!(
             "inode {}, version {}, bytes {} to {}, {} bytes {}, of {}, CRCs good",
             field("inode"),
             field("version"),
@@ -277,20 +277,20 @@ fn line(dumped: &Dumped) -> String {
             field("compressor").to_lowercase(),
             field("file_bytes"),
         ),
-        "dirent node" => format!(
+        Some(NodeType::Dirent) => format!(
             "inode {}, version {}, in directory {}, {}, CRCs good",
             field("inode"),
             field("version"),
             field("parent"),
             field("name"),
         ),
-        "xattr node" => {
+        Some(NodeType::Xattr) => {
             format!("attribute {}, version {}, {}, CRCs good", field("xid"), field("version"), field("name"))
         }
-        "xref node" => format!("inode {}, attribute {}, CRCs good", field("inode"), field("xid")),
+        Some(NodeType::Xref) => format!("inode {}, attribute {}, CRCs good", field("inode"), field("xid")),
         _ => String::new(),
     };
-    let kind = dumped.structure.trim_end_matches(" node");
+    let kind = node_type.map_or("no", kind);
     let at = dumped.at.unwrap_or(0);
     let line = format!("{at:#010x} {:>6}  {kind:<12}  {:<8}  {said}", dumped.len, field("state"));
     line.trim_end().to_owned()

@@ -9,14 +9,16 @@ use floatgate_media::jffs2::{Body, Endian, Header, ROOT_INODE};
 use floatgate_stack::fs::FileSystem;
 use floatgate_stack::{Store, StoreError};
 
+use super::dump::checked;
+use super::mount::{FileJffs2, losses, mount, mount_as};
 use super::nodes::{Piece, pieces};
-use super::{FileJffs2, Jffs2Shape, mount, mount_as};
-use crate::detect::Found;
-use crate::extract::{Loss, show_name, show_path};
-use crate::history::{At, Change, LastNames, Revision};
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::image::Image;
+use crate::report::{At, Change, LastNames, Loss, Revision};
 use crate::walk::{Directory, Walk};
-use crate::words::count;
-use crate::{Image, ImageError};
+use crate::words::{count, show_name, show_path};
 
 /// A node of an inode or a name.
 #[derive(Clone, Debug)]
@@ -196,7 +198,7 @@ pub(crate) fn list(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<V
     let origin = image.origin(found);
     let mut nodes = nodes(&*image.store()?, found, shape)?;
     nodes.files.sort_by_key(|node| (node.time, node.owner, node.version, node.at));
-    let fs = mount(image.store()?, found, shape).ok().map(super::dump::checked).transpose()?;
+    let fs = mount(image.store()?, found, shape).ok().map(checked).transpose()?;
     let is_live = |at, obsolete: bool| !obsolete && fs.as_ref().is_some_and(|fs| fs.is_live(at));
     let mut names = LastNames::default();
     for node in &nodes.files {
@@ -263,7 +265,7 @@ pub(crate) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Re
     };
     let store = past.over(image.store()?, found.offset, &nodes, shape.endian());
     let mut fs = mount_as(Box::new(store), found, shape, true)?;
-    let mut losses = super::losses(&mut fs, "were erased since");
+    let mut losses = losses(&mut fs, "were erased since");
     if matches!(at, At::Time(_)) && !xattrs.is_empty() {
         losses.push(Loss::new(
             &[],

@@ -8,11 +8,13 @@ use floatgate_stack::jffs2::Counts;
 use serde::Serialize;
 
 use super::around::around;
-use super::{FileJffs2, Jffs2Shape};
-use crate::detect::Found;
-use crate::info::size;
-use crate::words::count;
-use crate::{Image, ImageError, Part};
+use super::mount::{FileJffs2, damage};
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::image::Image;
+use crate::part::Part;
+use crate::words::{count, size};
 
 /// Contents of a JFFS2.
 #[derive(Clone, Debug, Serialize)]
@@ -89,7 +91,7 @@ pub(crate) fn jffs2_info(
         base_inodes,
         directories,
         files,
-        damage: super::damage(&fs, &image.origin(found)).into_iter().map(|told| told.what).collect(),
+        damage: damage(&fs, &image.origin(found)).into_iter().map(|told| told.what).collect(),
         around,
     })
 }

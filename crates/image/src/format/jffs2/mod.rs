@@ -1,171 +1,170 @@
 //! JFFS2 in an image: detected, described, mounted for reading and for writing, checked, repaired, dumped.
 
-pub(crate) mod around;
-pub(crate) mod check;
+mod around;
+mod check;
 pub(crate) mod detect;
 pub(crate) mod dump;
-pub(crate) mod history;
+mod extract;
+pub(crate) mod fit;
+mod grid;
+mod history;
 mod index;
 pub(crate) mod info;
-pub(crate) mod nodes;
+mod mount;
+mod nodes;
 pub(crate) mod pages;
-pub(crate) mod repair;
-pub(crate) mod shifts;
+mod repair;
+pub(crate) mod shape;
+mod shifts;
+pub(crate) mod splices;
+mod stretch;
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
+use floatgate_stack::Volume;
+use floatgate_stack::ubifs::Behaviour;
 
-use floatgate_media::jffs2::Endian;
-use floatgate_mtd::{FlashKind, Geometry, Instant};
-use floatgate_stack::fs::{FileSystem, FileType};
-use floatgate_stack::jffs2::{Damage, Fault, Jffs2, MountError, MountOptions};
-use floatgate_stack::store::Window;
-use floatgate_stack::{Store, StoreFlash, StoreMode};
-use serde::Serialize;
+use self::extract::Files;
+use self::shape::Jffs2Shape;
+use self::write::{Extent, mount_in_place};
+use super::Format;
+use super::found::Found;
+use super::info::OneImage;
+use crate::error::{ImageError, LebsOnly};
+use crate::extract::target::Extracting;
+use crate::image::{Access, FilePending, Growth, Image, ImageFs};
+use crate::oob_store::CLEAN_MARKER_BYTES;
+use crate::output::Output;
+use crate::report::{At, CheckReport, Dumped, Layer, Revision, Wanted};
+use crate::saved::{Method, Saved};
+use crate::selection::Chosen;
+use crate::write_back::WriteBack;
 
-use crate::ImageError;
-use crate::check::Origin;
-use crate::detect::Found;
-use crate::extract::Loss;
-use crate::walk::Walk;
-use crate::words::count;
-
-/// A JFFS2 mounted from a file.
-pub(crate) type FileJffs2 = Jffs2<FileFlash>;
-
-/// The part of a file that a JFFS2 is in, as flash.
-type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
-
-/// Sizes and byte order of a JFFS2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Jffs2Shape {
-    /// Byte order of its numbers: the most significant byte first.
-    pub big_endian: bool,
-    /// Its nodes have the magic number 0x1984 of the first JFFS2, which today's Linux does not mount.
-    pub old_magic: bool,
-    /// Bytes of an eraseblock, as far as nodes tell.
-    pub erase_bytes: u32,
-    /// Nothing in the image tells the size of its eraseblocks.
-    pub erase_is_guess: bool,
-    /// Bytes of a page of NAND, where a dump tells.
-    #[serde(skip)]
-    pub page_bytes: Option<u32>,
-    /// Clean markers stand between the nodes, as on NOR; on NAND they are in the OOB.
-    #[serde(skip)]
-    pub markers: bool,
-    /// Eraseblocks end with a summary.
-    #[serde(skip)]
-    pub summaries: bool,
-    /// Bytes up to the end of the last node.
-    #[serde(skip)]
-    pub nodes_end: u64,
-}
-
-impl Jffs2Shape {
-    /// True when clean markers stand between the nodes.
-    pub(crate) const fn is_nor(&self) -> bool {
-        self.markers && self.page_bytes.is_none()
+/// A JFFS2.
+impl Format for Jffs2Shape {
+    fn kind(&self) -> &'static str {
+        if self.big_endian { "big-endian JFFS2" } else { "little-endian JFFS2" }
     }
 
-    pub(crate) const fn endian(&self) -> Endian {
-        match (self.old_magic, self.big_endian) {
-            (false, false) => Endian::Little,
-            (false, true) => Endian::Big,
-            (true, false) => Endian::OldLittle,
-            (true, true) => Endian::OldBig,
-        }
+    fn write_back(&self) -> WriteBack {
+        if self.is_nor() { WriteBack::Jffs2OnNor } else { WriteBack::Jffs2OnNand }
     }
-}
 
-/// Mounts what was found, for reading.
-///
-/// # Errors
-/// Nothing of it can be mounted; the host's.
-pub(crate) fn mount(
-    store: Box<dyn Store>,
-    found: &Found,
-    shape: &Jffs2Shape,
-) -> Result<FileJffs2, ImageError> {
-    mount_as(store, found, shape, false)
-}
-
-/// As [`mount`]; of an earlier moment nodes are marked otherwise than the flash does it, and than summaries say.
-fn mount_as(
-    store: Box<dyn Store>,
-    found: &Found,
-    shape: &Jffs2Shape,
-    is_earlier: bool,
-) -> Result<FileJffs2, ImageError> {
-    let window = Window::new(store, found.offset, found.len);
-    let kind = if shape.is_nor() || is_earlier { FlashKind::Nor } else { FlashKind::SlcNand };
-    let geometry = Geometry { kind, ..geometry(shape, found.len) };
-    let flash = StoreFlash::new(window, geometry, StoreMode::ReadOnly);
-    let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
-    let endian = Some(shape.endian());
-    let ignores_summaries = is_earlier;
-    let options =
-        MountOptions { endian, ignores_summaries, is_earlier, stable: true, ..MountOptions::read_only() };
-    mount_flash(flash, &options)
-}
-
-/// Findings that reading the filesystem's files does not give: parts of files that no node has, of which Linux says nothing either, and nodes of the
-/// other byte order or magic number.
-pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
-    let mut losses = Vec::new();
-    if fs.counts().foreign_nodes > 0 {
-        let nodes = count(fs.counts().foreign_nodes, "node");
-        losses.push(Loss::new(&[], format!("{nodes} of the other byte order or magic left out")));
+    fn layer(&self) -> Layer {
+        Layer::Jffs2
     }
-    let mut walk = Walk::new(fs.root());
-    let mut seen = BTreeSet::new();
-    while let Some(directory) = walk.next(fs) {
-        let Ok(directory) = directory else { continue };
-        for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
-            let gaps = if seen.insert(entry.inode) { fs.gaps(entry.inode) } else { continue };
-            let path = [directory.path.as_slice(), &[entry.name]].concat();
-            let gaps = gaps.unwrap_or_default().into_iter();
-            losses.extend(
-                gaps.map(|gap| {
-                    Loss::new(&path, format!("bytes {} to {} {reason}: zeros", gap.start, gap.end))
-                }),
-            );
-        }
-    }
-    losses
-}
 
-/// Damage that a mount has met until now.
-pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<Told> {
-    let told = |damage: &Damage| {
-        let what = match &damage.fault {
-            Fault::Missing { .. } => damage.fault.to_string(),
-            fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
+    fn clean_marker(&self) -> Option<[u8; CLEAN_MARKER_BYTES]> {
+        Some(pages::clean_marker(self.endian()))
+    }
+
+    fn is_told_by_nodes(&self) -> bool {
+        true
+    }
+
+    fn mount(
+        &self,
+        Chosen { image, found, .. }: Chosen<'_>,
+        recover: bool,
+        _: Behaviour,
+    ) -> Result<ImageFs, ImageError> {
+        let fs = match image.access {
+            Access::Read => mount::mount(image.store()?, found, self)?,
+            Access::Write => mount_in_place(image, found, self, recover)?,
         };
-        let is_kept = matches!(damage.fault, Fault::Summary | Fault::Marked | Fault::LastVersion { .. });
-        Told { what, is_kept }
-    };
-    fs.damaged_nodes().iter().map(told).collect()
-}
+        Ok(Box::new(fs))
+    }
 
-/// Damage in words, with its place in the file.
-pub(crate) struct Told {
-    pub(crate) what: String,
-    /// All nodes that the damage is about are read: it costs no contents.
-    pub(crate) is_kept: bool,
-}
+    fn growth(
+        &self,
+        Chosen { image, found, .. }: Chosen<'_>,
+        recover: bool,
+    ) -> Result<Option<Growth>, ImageError> {
+        let extent = Extent::read(image, found, self)?;
+        let is_over = recover && extent.over.is_some();
+        Ok(Some(Growth {
+            now: extent.blocks,
+            max: extent.most,
+            lasting: if is_over { extent.limit } else { extent.lasting },
+            volume: extent.blocks,
+            what: "image",
+            unit: "eraseblock",
+            own: Some(extent.own_part(image, found)),
+            over: extent.over.filter(|_| !recover),
+        }))
+    }
 
-fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {
-    Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, flash)| match flash.host_error() {
-        Some(host) => ImageError::Store(host.clone()),
-        None => match error {
-            MountError::Nameless(files) => ImageError::Nameless(files),
-            error => ImageError::Jffs2(error),
-        },
-    })
-}
+    fn before_recovery(&self, image: &Image, found: &Found) -> Result<Option<ImageFs>, ImageError> {
+        let fs = mount::mount(image.store()?, found, self).ok();
+        Ok(fs.map(|fs| Box::new(fs) as ImageFs))
+    }
 
-/// The flash that a JFFS2 was made for, as far as it is known: pages do not matter for reading.
-fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
-    let size_bytes = len.next_multiple_of(u64::from(shape.erase_bytes));
-    Geometry::plain(FlashKind::Nor, size_bytes, shape.erase_bytes, 1)
+    /// Makes sure that it mounts again. UBIFS is written by transactions that its own mount believes.
+    fn end_change(&self, image: &Image, found: &Found, _: &FilePending) -> Result<(), ImageError> {
+        let erase = u64::from(self.erase_bytes);
+        let len = found.len.next_multiple_of(erase).max(u64::from(image.lebs.unwrap_or(0)) * erase);
+        mount::mount(image.store()?, &Found { len, ..found.clone() }, self).map(drop)
+    }
+
+    fn info(&self, Chosen { image, found, .. }: Chosen<'_>, one: &mut OneImage) -> Result<(), ImageError> {
+        match mount::mount(image.store()?, found, self) {
+            Ok(fs) => one.jffs2 = Some(info::jffs2_info(image, found, *self, fs)?),
+            Err(error) => one.damage = Some(error.to_string()),
+        }
+        Ok(())
+    }
+
+    fn check(
+        &self,
+        Chosen { image, found, selection }: Chosen<'_>,
+        report: &mut CheckReport,
+    ) -> Result<(), ImageError> {
+        let checked = check::check(image, found, self, &image.origin(found), report)?;
+        report.images.push(checked);
+        let misfits = selection.flash.as_ref().map(|flash| fit::of_image(self, found.len, flash));
+        misfits.into_iter().flatten().for_each(|finding| report.add(finding));
+        Ok(())
+    }
+
+    fn repair(
+        &self,
+        image: &Image,
+        found: &Found,
+        output: &Output,
+        saved: &mut Saved,
+    ) -> Result<Method, ImageError> {
+        repair::repair(image, (found, self), output.temporary(), saved).map(|()| Method::Mended)
+    }
+
+    fn extraction(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(Files::open(image, found, self)?))
+    }
+
+    fn extraction_at(
+        &self,
+        Chosen { image, found, .. }: Chosen<'_>,
+        at: At,
+    ) -> Result<Box<dyn Extracting>, ImageError> {
+        Ok(Box::new(Files::at(image, found, self, at)?))
+    }
+
+    fn history(&self, Chosen { image, found, .. }: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
+        history::list(image, found, self)
+    }
+
+    fn dump(
+        &self,
+        Chosen { image, found, .. }: Chosen<'_>,
+        wanted: &Wanted,
+    ) -> Result<Vec<Dumped>, ImageError> {
+        let origin = image.origin(found);
+        dump::dump(image.store()?, image.store()?, (found, self), wanted, &origin)
+    }
+
+    fn require_node(&self, at: u64) -> Result<(), ImageError> {
+        Err(ImageError::NoNode(format!("no node of the JFFS2 begins at byte {at}")))
+    }
+
+    fn volume(&self, _: Chosen<'_>) -> Result<Box<dyn Volume>, ImageError> {
+        Err(ImageError::NotForJffs2(LebsOnly::Volume))
+    }
 }

@@ -1,6 +1,6 @@
 //! Nodes as they stand in an eraseblock, good and damaged, and what is between them.
 
-use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN};
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType};
 
 const ALIGN: usize = NODE_ALIGN as usize;
 
@@ -103,4 +103,15 @@ mod tests {
             assert!(sum <= cut);
         }
     }
+}
+
+/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
+pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
+    if bytes.len() < Header::SIZE {
+        return bytes.fill(0xFF);
+    }
+    bytes.fill(0);
+    // No eraseblock has 4 GiB.
+    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    Header::new(NodeType::Padding, len).emit(endian, bytes);
 }

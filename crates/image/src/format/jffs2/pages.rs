@@ -5,13 +5,9 @@
 
 use floatgate_media::jffs2::{Endian, Header, NodeType};
 
-use super::detect::Grid;
-use crate::FlashSizes;
-use crate::detect::PageShape;
-use crate::format::ubi::pages::{USUAL_BLOCKS, usual_block};
-
-/// Bytes of a clean marker in the OOB: a header without its CRC (Linux: `OOB_CM_SIZE`).
-pub(crate) const MARKER_BYTES: usize = 8;
+use super::grid::Grid;
+use crate::oob_store::CLEAN_MARKER_BYTES;
+use crate::pages::{FlashSizes, PageShape, USUAL_BLOCKS, usual_block};
 
 /// Nodes over the end of a page and clean markers in the OOB that a layout has to explain. Fewer can be chance.
 const EVIDENCE: u64 = 3;
@@ -28,14 +24,15 @@ pub(super) struct Place {
     /// Byte of the file where it begins.
     pub(super) at: u64,
     pub(super) header: Header,
+    pub(super) endian: Endian,
 }
 
 /// The clean marker as it stands in the OOB.
-pub(crate) fn clean_marker(endian: Endian) -> [u8; MARKER_BYTES] {
+pub(crate) fn clean_marker(endian: Endian) -> [u8; CLEAN_MARKER_BYTES] {
     let mut header = [0; Header::SIZE];
-    Header::new(NodeType::CleanMarker, MARKER_BYTES as u32).emit(endian, &mut header);
-    let mut marker = [0; MARKER_BYTES];
-    marker.copy_from_slice(&header[..MARKER_BYTES]);
+    Header::new(NodeType::CleanMarker, CLEAN_MARKER_BYTES as u32).emit(endian, &mut header);
+    let mut marker = [0; CLEAN_MARKER_BYTES];
+    marker.copy_from_slice(&header[..CLEAN_MARKER_BYTES]);
     marker
 }
 

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::path::Path;
 
 use floatgate_media::jffs2::{
     Body, Compressor, Dirent, DirentNode, Endian, Entry, Header, Inode, NODE_ALIGN, NodeType, ROOT_INODE,
@@ -18,16 +19,18 @@ use floatgate_stack::Store;
 use floatgate_stack::fs::FileType;
 use floatgate_stack::jffs2::{Damage, Fault, MountError};
 
+use super::around::tail;
 use super::check::{Gaps, NameFault, Survey, WrongName, survey};
 use super::index::{Fields, Index, Name, Versioned, possible};
-use super::nodes::{Piece, pieces};
-use super::{Jffs2Shape, mount};
-use crate::check::Origin;
-use crate::detect::Found;
-use crate::extract::show_name;
-use crate::repair::Saved;
-use crate::words::count;
-use crate::{ImageError, Part};
+use super::mount::mount;
+use super::nodes::{Piece, pad, pieces};
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::format::found::{Content, Found};
+use crate::image::{Access, Image, Origin};
+use crate::part::Part;
+use crate::saved::{Saved, target};
+use crate::words::{count, show_name};
 
 /// Times that damage is looked for: what lies behind a damaged summary is seen only when that is gone.
 const ROUNDS: usize = 8;
@@ -41,14 +44,78 @@ const SMALLEST: usize = 4 << 10;
 /// Mode of a directory of which nothing but its name is known.
 const DIRECTORY_MODE: u32 = 0o040_755;
 
+/// Sizes of eraseblocks for which a JFFS2 is mended at most.
+const SIZES_TRIED: usize = 3;
+
+/// Leaves out of an image what stands behind the last node in its eraseblock, unless that is damage: it may be of other data.
+fn leave_tail(image: &Image, found: &mut Found, shape: &Jffs2Shape) -> Result<(), ImageError> {
+    // Pages with OOB are written whole.
+    let Ok(fs) = mount(image.store()?, found, shape) else { return Ok(()) };
+    if image.corrected.is_none()
+        && let Some(at) = tail(image, found, shape, &fs)?
+    {
+        let len = at - found.offset;
+        found.len = len - len % u64::from(NODE_ALIGN);
+    }
+    Ok(())
+}
+
+/// Makes a JFFS2 clean. The new nodes may tell another size of eraseblocks than it has: then a summary states the size, or it is mended as that other one.
+///
+/// # Errors
+/// The file cannot be read or written; a mount that nothing here can make possible.
+pub(super) fn repair(
+    image: &Image,
+    (found, shape): (&Found, &Jffs2Shape),
+    out: &Path,
+    saved: &mut Saved,
+) -> Result<(), ImageError> {
+    let mut found = found.clone();
+    let is_only = matches!(image.found.as_slice(), [only] if only.offset == found.offset);
+    let is_guess = |found: &Found| matches!(found.content, Content::Jffs2(shape) if shape.erase_is_guess);
+    let was_guess = is_guess(&found);
+    leave_tail(image, &mut found, shape)?;
+    for _ in 0..SIZES_TRIED {
+        let Content::Jffs2(shape) = &found.content else { break };
+        let lost = image.corrected.as_ref().map(|corrected| corrected.lost_pages(&found)).unwrap_or_default();
+        let mended = mend(&|| target(image, out), (&found, &image.origin(&found)), shape, saved);
+        mended.map_err(|error| match error {
+            ImageError::NoRepairRoom(own) => ImageError::NoRepairRoom(image.part(own.offset..own.end())),
+            error => error,
+        })?;
+        write_again(target(image, out)?, &found, shape, &lost)?;
+        let now = image.open_like(out, Access::Read)?;
+        let is_same = |new: &Found| (new.offset, new.block_bytes()) == (found.offset, found.block_bytes());
+        let is_other =
+            matches!(now.found.as_slice(), [new] if is_only && !is_same(new) && now.splices.is_empty());
+        if is_other && state_size(target(image, out)?, &found, shape)? {
+            let now = image.open_like(out, Access::Read)?;
+            if now.found.iter().all(is_same) {
+                break;
+            }
+        }
+        match now.found.as_slice() {
+            [new] if is_other => found = new.clone(),
+            _ => break,
+        }
+    }
+    if was_guess
+        && let [new] = image.open_like(out, Access::Read)?.found.as_slice()
+        && !is_guess(new)
+    {
+        saved.told_erase_bytes = new.block_bytes();
+    }
+    Ok(())
+}
+
 /// Opens the file that is repaired.
-pub(crate) type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
+type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, ImageError> + 'o;
 
 /// Makes a JFFS2 sound in the file, and lists what is lost, with the places in the file that it comes from.
 ///
 /// # Errors
 /// The file cannot be read or written; a mount that nothing here can make possible.
-pub(crate) fn mend(
+fn mend(
     open: &Open<'_>,
     (found, origin): (&Found, &Origin),
     shape: &Jffs2Shape,
@@ -77,7 +144,7 @@ pub(crate) fn mend(
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(crate) fn write_again(
+fn write_again(
     store: Box<dyn Store>,
     found: &Found,
     shape: &Jffs2Shape,
@@ -104,11 +171,7 @@ pub(crate) fn write_again(
 ///
 /// # Errors
 /// The file cannot be read or written.
-pub(crate) fn state_size(
-    store: Box<dyn Store>,
-    found: &Found,
-    shape: &Jffs2Shape,
-) -> Result<bool, ImageError> {
+fn state_size(store: Box<dyn Store>, found: &Found, shape: &Jffs2Shape) -> Result<bool, ImageError> {
     let mut mending = Mending::read(store, found, shape, &Wrong::default())?;
     for start in mending.blocks().into_iter().rev() {
         let mut block = mending.block(start)?;
@@ -730,17 +793,6 @@ fn restore_names(block: &mut [u8], endian: Endian) {
         let Some(bytes) = block.get_mut(place).filter(|_| !is_good) else { continue };
         node.emit(endian, bytes);
     }
-}
-
-/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
-pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
-    if bytes.len() < Header::SIZE {
-        return bytes.fill(0xFF);
-    }
-    bytes.fill(0);
-    // No eraseblock has 4 GiB.
-    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    Header::new(NodeType::Padding, len).emit(endian, bytes);
 }
 
 /// Room for a new node in an eraseblock that has others; with `may_begin` also in one that has none.

@@ -8,12 +8,15 @@ use floatgate_stack::jffs2::MountOptions;
 use floatgate_stack::store::Window;
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
-use super::detect::GAP;
-use super::repair::pad;
-use super::{FileJffs2, Jffs2Shape, geometry, mount_flash};
-use crate::content::{HEAD_BYTES, format_inside};
-use crate::detect::{Content, Found};
-use crate::{Image, ImageError};
+use super::grid::{GAP, sizes};
+use super::mount::{FileJffs2, geometry, mount_flash};
+use super::nodes::pad;
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::format::found::{Content, Found};
+use crate::format::magic::{HEAD_BYTES, format_inside};
+use crate::image::{Image, fill};
+use crate::part::Part;
 
 /// Largest JFFS2, bytes: places are numbers of 32 bits.
 const BYTES_MAX: u64 = 1 << 32;
@@ -50,7 +53,7 @@ pub(crate) struct Extent {
     /// Byte behind the last node where something else begins than erased flash.
     pub(crate) foreign: Option<u64>,
     /// Byte behind what is its own: its last eraseblock, or its last node if something else follows in that.
-    pub(crate) own_end: u64,
+    own_end: u64,
 }
 
 impl Extent {
@@ -83,6 +86,11 @@ impl Extent {
         let erase_bytes = shape.erase_bytes;
         let limit = blocks(u64::MAX);
         Ok(Self { blocks: whole, most, lasting, over, limit, erase_bytes, foreign, own_end })
+    }
+
+    /// The part of the file that is the image's own, to be cut out.
+    pub(crate) fn own_part(&self, image: &Image, found: &Found) -> Part {
+        image.part(found.offset..self.own_end)
     }
 
     /// Bytes of a JFFS2 that is to have so many eraseblocks, as far as there is place, or those that it has. One that is to `recover` has place over what
@@ -135,10 +143,10 @@ pub(crate) fn with_free(
     store: &dyn Store,
     found: &Found,
     all: &[Found],
-    bad_pebs: impl Fn(&Found) -> Vec<u32>,
+    bad_pebs: &dyn Fn(&Found) -> Vec<u32>,
 ) -> Result<Found, ImageError> {
     let mut whole = Found { bad_pebs: bad_pebs(found), ..found.clone() };
-    let Content::Jffs2(shape) = &found.content else { return Ok(whole) };
+    let (Content::Jffs2(shape), None) = (&found.content, found.pages) else { return Ok(whole) };
     let (erase, size, end) = (u64::from(shape.erase_bytes), store.size_bytes(), found.offset + found.len);
     if found.offset.is_multiple_of(erase) {
         let mut longer = Found { offset: 0, len: end, ..found.clone() };
@@ -242,7 +250,7 @@ fn erase_overwritten(
 ///
 /// # Errors
 /// Nothing of it can be mounted; files that have lost their names; no eraseblock is free for any change; the host's.
-pub(crate) fn mount(
+fn mount(
     mut store: Box<dyn Store>,
     found: &Found,
     shape: &Jffs2Shape,
@@ -253,7 +261,7 @@ pub(crate) fn mount(
         pad_tail(&mut *store, found, shape)?;
     }
     erase_overwritten(&mut *store, found, shape, len)?;
-    crate::ubinize::fill(&mut store, found.offset + len).map_err(ImageError::Store)?;
+    fill(&mut *store, found.offset + len).map_err(ImageError::Store)?;
     if shape.is_nor() {
         let (erase, end) = (u64::from(shape.erase_bytes), found.offset + len);
         let new = found.offset + found.len.next_multiple_of(erase)..end;
@@ -275,6 +283,34 @@ pub(crate) fn mount(
         Some((have, need)) => Err(ImageError::NoEraseblocks { have, need }),
         None => Ok(fs),
     }
+}
+
+/// Mounts what was found for writing, as far as nothing is destroyed by it that may be of other data.
+///
+/// # Errors
+/// A guess of the size of eraseblocks; something behind the last node, unless it is to `recover`; as [`mount`].
+pub(super) fn mount_in_place(
+    image: &Image,
+    found: &Found,
+    shape: &Jffs2Shape,
+    recover: bool,
+) -> Result<FileJffs2, ImageError> {
+    let store = image.store()?;
+    image.require_pages(found)?;
+    if shape.erase_is_guess {
+        // A summary would state what is a guess.
+        let possible = sizes().filter_map(|size| u32::try_from(size).ok()).collect();
+        return Err(ImageError::GuessedEraseblocks { guess: shape.erase_bytes, possible });
+    }
+    let extent = Extent::read(image, found, shape)?;
+    if let Some(at) = extent.foreign.filter(|_| !recover) {
+        let (offset, own) = (image.file_byte(at), extent.own_part(image, found));
+        let can_grow = extent.most > extent.blocks;
+        return Err(ImageError::Jffs2Tail { offset, own, can_grow, over: extent.over });
+    }
+    let len = extent.bytes(image.lebs, recover);
+    image.reserve(found.offset + len)?;
+    mount(store, found, shape, len, recover)
 }
 
 /// The flash that a JFFS2 was made for, as far as its nodes tell.

@@ -9,8 +9,10 @@ use floatgate_media::ubifs::Frame;
 use floatgate_stack::store::Store;
 
 use super::pages::{min_io_bytes, page_shapes, read_in_pages};
-use crate::detect::{Content, Found, Hits, PageShape, UbiShape};
-use crate::{FlashSizes, ImageError};
+use crate::ImageError;
+use crate::format::found::{Content, Found, UbiShape};
+use crate::format::ubi::search::Hits;
+use crate::pages::{FlashSizes, PageShape};
 
 /// Smallest and largest eraseblock that is believed, bytes of pages.
 const PEB_BYTES: std::ops::RangeInclusive<u64> = 512..=64 << 20;
@@ -80,7 +82,7 @@ pub(crate) fn find(
 ) -> Result<Vec<Found>, ImageError> {
     let size = store.size_bytes();
     let mut regions = regions(&hits.ec, size, sizes);
-    regions.retain(|region| content(region, None, None).is_some() && !region.is_cut_off());
+    regions.retain(|region| shape(region, None, None).is_some() && !region.is_cut_off());
     drop_outliers(&mut regions);
     let regions = grow(store, regions, &hits.ec)?;
     let regions = with_leftovers(store, regions)?;
@@ -96,7 +98,10 @@ pub(crate) fn find(
             let unit = stated.or(inside.map(|(_, superblock)| superblock.min_io_bytes));
             let (offset, len) = (part.offset, part.end - part.offset);
             let with_oob = part.pages(&*store)?;
-            found.extend(content(&part, with_oob, unit).map(|content| Found::new(offset, len, content)));
+            found.extend(
+                shape(&part, with_oob, unit)
+                    .map(|(shape, pages)| Found { pages, ..Found::new(offset, len, Content::Ubi(shape)) }),
+            );
         }
     }
     Ok(found)
@@ -188,7 +193,12 @@ fn shapes(stride: u64, data_offset: u32, sizes: &FlashSizes) -> Vec<PageShape> {
     if stride.is_power_of_two() { Vec::new() } else { page_shapes(stride, data_offset, sizes) }
 }
 
-fn content(region: &Region, pages: Option<PageShape>, min_io: Option<u32>) -> Option<Content> {
+/// The shape of the device of a region, and the pages with OOB that it is in.
+fn shape(
+    region: &Region,
+    pages: Option<PageShape>,
+    min_io: Option<u32>,
+) -> Option<(UbiShape, Option<PageShape>)> {
     let header = &region.header;
     let (vid_header_offset, data_offset) = (header.vid_header_offset, header.data_offset);
     let shape =
@@ -197,12 +207,12 @@ fn content(region: &Region, pages: Option<PageShape>, min_io: Option<u32>) -> Op
         Some(pages) => {
             let peb_bytes = pages.page_bytes.checked_mul(pages.pages_per_block)?;
             let min_io_bytes = min_io_bytes(header, Some(pages.page_bytes));
-            Some(Content::UbiWithOob { pages, ubi: shape(peb_bytes, min_io_bytes) })
+            Some((shape(peb_bytes, min_io_bytes), Some(pages)))
         }
         None if PEB_BYTES.contains(&region.stride) || region.single => {
             let has_headers = |&bytes: &u32| bytes > data_offset.max(vid_header_offset);
             let peb_bytes = u32::try_from(region.stride).ok().filter(has_headers)?;
-            Some(Content::Ubi(shape(peb_bytes, min_io_bytes(header, min_io))))
+            Some((shape(peb_bytes, min_io_bytes(header, min_io)), None))
         }
         None => None,
     }

@@ -1,13 +1,13 @@
 //! Headers of PEBs, field by field.
 
-use crate::dump::Dumped;
 use floatgate_media::MediaError;
-use floatgate_media::ubi::{EcHeader, VidHeader};
+use floatgate_media::ubi::{EC_MAGIC, EcHeader, ReadFlips, VID_MAGIC, VidHeader};
 use floatgate_stack::ubi::HeaderState;
 
+use super::device::Device;
 use crate::ImageError;
-use crate::check::Origin;
-use crate::format::ubi::Device;
+use crate::image::Origin;
+use crate::report::Dumped;
 
 pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Result<Vec<Dumped>, ImageError> {
     let none = || ImageError::NoNode(format!("there is no PEB {pnum}"));
@@ -21,12 +21,21 @@ pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Res
     Ok(vec![ec, vid])
 }
 
+/// The header that begins with these bytes, as far as its magic number tells.
+pub(crate) fn of_header(bytes: &[u8]) -> Option<Dumped> {
+    match bytes.first_chunk()? {
+        &EC_MAGIC => Some(of_ec(&state(EcHeader::parse(bytes, ReadFlips::default())))),
+        &VID_MAGIC => Some(of_vid(&state(VidHeader::parse(bytes, ReadFlips::default())))),
+        _ => None,
+    }
+}
+
 /// A header that was parsed on its own.
-pub(crate) fn state<T>(parsed: Result<T, MediaError>) -> HeaderState<T> {
+fn state<T>(parsed: Result<T, MediaError>) -> HeaderState<T> {
     parsed.map_or_else(HeaderState::Damaged, HeaderState::Good)
 }
 
-pub(crate) fn of_ec(header: &HeaderState<EcHeader>) -> Dumped {
+fn of_ec(header: &HeaderState<EcHeader>) -> Dumped {
     let mut dumped = Dumped::new("EC header", EcHeader::SIZE);
     if let HeaderState::Good(header) = header {
         header.each_field(&mut |offset, name, value| dumped.add(offset, name, value));
@@ -34,7 +43,7 @@ pub(crate) fn of_ec(header: &HeaderState<EcHeader>) -> Dumped {
     dumped.with_state(header)
 }
 
-pub(crate) fn of_vid(header: &HeaderState<VidHeader>) -> Dumped {
+fn of_vid(header: &HeaderState<VidHeader>) -> Dumped {
     let mut dumped = Dumped::new("VID header", VidHeader::SIZE);
     if let HeaderState::Good(header) = header {
         header.each_field(&mut |offset, name, value| dumped.add(offset, name, value));

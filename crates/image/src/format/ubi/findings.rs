@@ -7,17 +7,14 @@ use floatgate_stack::store::{Store, Window};
 use floatgate_stack::ubi::{Claim, HeaderState, LebId, Mapping, PebVerdict};
 use floatgate_stack::ubifs::Severity;
 
-use super::Device;
-use crate::check::{CheckReport, Finding, Layer, Origin, PAGE, PebCounts};
-use crate::content::{HEAD_BYTES, begins_ubifs, is_node};
-use crate::detect::Found;
-use crate::extract::show_name;
-use crate::words::count;
-use crate::{Image, ImageError, Part};
-
-/// Names of structures in findings.
-pub(crate) const DEVICE: &str = "device";
-pub(crate) const STATIC_VOLUME: &str = "static volume";
+use super::device::Device;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::format::magic::{HEAD_BYTES, begins_ubifs, is_node};
+use crate::image::{Image, Origin};
+use crate::part::Part;
+use crate::report::{CheckReport, Finding, Layer, PebCounts, Structure};
+use crate::words::{count, show_name};
 
 /// Bytes of a header.
 const HEADER: usize = 64;
@@ -69,7 +66,7 @@ impl Device {
         for (_, record) in self.survey.volumes().filter(|(_, record)| record.update_marker != 0) {
             let what = "an update of the volume was not finished";
             let consequence = "Linux does not read the volume until it is written anew";
-            let mut finding = ubi(Severity::Damaged, "volume table", what, consequence);
+            let mut finding = ubi(Severity::Damaged, Structure::VolumeTable, what, consequence);
             finding.volume = Some(show_name(record.name()));
             report.add(finding);
         }
@@ -120,7 +117,7 @@ impl Device {
     pub(crate) fn judge_page(&self, at: u64, leb: LebId, origin: &Origin) -> Finding {
         let what = "a page has more wrong bits than its ECC corrects";
         let consequence = "the data of this volume are not whole";
-        let mut finding = ubi(Severity::Damaged, PAGE, what, consequence);
+        let mut finding = ubi(Severity::Damaged, Structure::Page, what, consequence);
         (finding.leb, finding.volume) = (Some(leb.lnum), self.volume_name(leb.volume));
         finding.offset = Some(origin.file_byte(at));
         finding
@@ -156,7 +153,7 @@ impl Device {
         } else {
             (Severity::Damaged, format!("Linux erases the PEB: {} is lost", self.leb_name(&vid)))
         };
-        Some(ubi(severity, "EC header", "it is erased, and a VID header follows", consequence))
+        Some(ubi(severity, Structure::EcHeader, "it is erased, and a VID header follows", consequence))
     }
 
     fn judge_vid(&self, peb: &PebVerdict, error: &MediaError) -> Finding {
@@ -180,7 +177,7 @@ impl Device {
                 }
             }
         };
-        let mut finding = ubi(severity, "VID header", error.to_string(), consequence);
+        let mut finding = ubi(severity, Structure::VidHeader, error.to_string(), consequence);
         if let Some(vid) = peb.guess.map(|guess| guess.header) {
             (finding.leb, finding.volume) = (Some(vid.lnum), self.volume_name(vid.volume_id));
         }
@@ -208,7 +205,7 @@ impl Device {
             ),
             _ => return None,
         };
-        Some(ubi(severity, "VID header", what, consequence))
+        Some(ubi(severity, Structure::VidHeader, what, consequence))
     }
 
     /// Contradiction between a VID header and the volume table.
@@ -254,7 +251,7 @@ impl Device {
             self.survey.image_seq()
         );
         let consequence = "Linux does not attach the device (-EINVAL): flash the image with ubiformat, or erase the flash first";
-        let mut finding = ubi(Severity::Damaged, "EC header", what, consequence);
+        let mut finding = ubi(Severity::Damaged, Structure::EcHeader, what, consequence);
         (finding.peb, finding.offset) = (Some(pnum), Some(origin.file_byte(self.peb_start(pnum))));
         report.add(finding);
     }
@@ -287,7 +284,7 @@ impl Device {
         for (pnum, leb) in self.marked_lebs(store)? {
             let what = "the block is marked bad and holds a LEB that no other PEB has";
             let consequence = "Linux does not read it: the LEB is lost if the mark is a mistake, and was removed if it is not";
-            let mut finding = ubi(Severity::Note, "bad block", what, consequence);
+            let mut finding = ubi(Severity::Note, Structure::BadBlock, what, consequence);
             finding.offset = Some(origin.file_byte(self.peb_start(pnum)));
             (finding.peb, finding.leb) = (Some(pnum), Some(leb.lnum));
             finding.volume = self.volume_name(leb.volume);
@@ -314,7 +311,7 @@ impl Device {
         let Some(cut) = self.cut() else {
             if self.is_without_lebs() && !self.survey.table().lost {
                 let consequence = "the volumes were made empty, or the file is cut";
-                report.add(ubi(Severity::Note, DEVICE, "no volume has any LEB", consequence));
+                report.add(ubi(Severity::Note, Structure::Device, "no volume has any LEB", consequence));
                 let offset = origin.file_byte(self.peb_start(self.survey.peb_count()));
                 report.may_be_lost.push(Part { offset, len: 0 });
             }
@@ -333,7 +330,7 @@ impl Device {
             let which = open.join(", ");
             (Severity::Damaged, format!("LEBs of {which} that were behind the end are lost"))
         };
-        let mut finding = ubi(severity, DEVICE, cut.to_string(), consequence);
+        let mut finding = ubi(severity, Structure::Device, cut.to_string(), consequence);
         (finding.peb, finding.offset) =
             (Some(cut.pnum), Some(origin.file_byte(self.peb_start(cut.pnum) + cut.bytes)));
         report.add(finding);
@@ -375,7 +372,7 @@ impl Device {
             let part = image.part(end..end + len);
             let what = format!("what stands from byte {} on is neither a PEB nor erased", part.offset);
             let consequence = format!("other data, or overwritten PEBs of {}", open.join(", "));
-            report.add(ubi(Severity::Note, DEVICE, what, consequence));
+            report.add(ubi(Severity::Note, Structure::Device, what, consequence));
             report.may_be_lost.push(part);
         }
         Ok(())
@@ -417,7 +414,7 @@ impl Device {
                 (None, _) => continue,
             };
             let what = format!("copy {}: {what}", lnum + 1);
-            let mut finding = ubi(severity, "volume table", what, consequence);
+            let mut finding = ubi(severity, Structure::VolumeTable, what, consequence);
             let record = error.as_ref().map_or(0, |error| error.offset / RECORD * RECORD);
             finding.peb = pnum;
             finding.offset = pnum.map(|pnum| origin.file_byte(self.data_start(pnum) + record as u64));
@@ -426,7 +423,7 @@ impl Device {
         if table.differ {
             let consequence = "a change was cut off: Linux takes the first copy and writes the second anew";
             let what = "the two copies differ";
-            report.add(ubi(Severity::Recoverable, "volume table", what, consequence));
+            report.add(ubi(Severity::Recoverable, Structure::VolumeTable, what, consequence));
         }
     }
 
@@ -442,7 +439,7 @@ impl Device {
             if self.survey.mapped_lebs(volume).next().is_none() && record.update_marker == 0 {
                 let what = format!("none of its {} LEBs is there", record.reserved_pebs);
                 let consequence = "the volume was made empty, as Linux takes it, or its data are lost";
-                let mut finding = ubi(Severity::Note, STATIC_VOLUME, what, consequence);
+                let mut finding = ubi(Severity::Note, Structure::StaticVolume, what, consequence);
                 finding.volume = self.volume_name(volume);
                 report.add(finding);
                 report.may_be_lost.push(Part { offset: origin.file_byte(0), len: 0 });
@@ -458,7 +455,7 @@ impl Device {
                     None => "the LEB is missing",
                 };
                 let consequence = "the data of this volume are not whole";
-                let mut finding = ubi(Severity::Damaged, STATIC_VOLUME, what, consequence);
+                let mut finding = ubi(Severity::Damaged, Structure::StaticVolume, what, consequence);
                 (finding.peb, finding.leb) = (pnum, Some(lnum));
                 finding.volume = self.volume_name(volume);
                 finding.offset = pnum.map(|pnum| origin.file_byte(self.data_start(pnum)));
@@ -478,7 +475,7 @@ impl Device {
 
 fn ubi(
     severity: Severity,
-    structure: &'static str,
+    structure: Structure,
     what: impl Into<String>,
     consequence: impl Into<String>,
 ) -> Finding {
@@ -488,8 +485,13 @@ fn ubi(
 fn judge_ec(error: &MediaError) -> Finding {
     let misfit = matches!(error.reason, Reason::OutOfRange { .. } | Reason::WrongVersion { .. });
     if misfit {
-        return ubi(Severity::Damaged, "EC header", error.to_string(), "Linux does not attach the device");
+        return ubi(
+            Severity::Damaged,
+            Structure::EcHeader,
+            error.to_string(),
+            "Linux does not attach the device",
+        );
     }
     let consequence = "the erase counter is lost: Linux takes the mean of the others and writes the PEB anew";
-    ubi(Severity::Recoverable, "EC header", error.to_string(), consequence)
+    ubi(Severity::Recoverable, Structure::EcHeader, error.to_string(), consequence)
 }

@@ -9,15 +9,16 @@ use floatgate_stack::ubifs::probe;
 use floatgate_stack::{Volume, VolumeError};
 use serde::Serialize;
 
-use crate::check::Finding;
-use crate::content::{HEAD_BYTES, format_of};
-use crate::detect::Found;
-use crate::extract::show_name;
-use crate::fit::{self, Room};
+use super::fit::{self, Room, of_volume, show};
+use super::shape::UbiShape;
+
+use crate::format::found::Found;
+use crate::format::magic::{HEAD_BYTES, format_of};
+use crate::format::ubi::attach::FileUbi;
 use crate::format::ubifs::info::{UbifsInfo, missing_lebs, ubifs_info};
-use crate::info::size;
-use crate::words::count;
-use crate::{FileUbi, Selection};
+use crate::report::Finding;
+use crate::selection::Selection;
+use crate::words::{count, show_name, size};
 
 /// A UBI device.
 #[derive(Clone, Debug, Serialize)]
@@ -97,7 +98,7 @@ pub(crate) fn damage(ubi: &FileUbi) -> Option<String> {
     Some(if more == 0 { first.to_string() } else { format!("{first}, and {more} more: see `image check`") })
 }
 
-pub(crate) fn ubi_info(ubi: FileUbi, found: &Found, selection: &Selection) -> UbiInfo {
+pub(crate) fn ubi_info(ubi: FileUbi, (found, shape): (&Found, &UbiShape), selection: &Selection) -> UbiInfo {
     let info = ubi.info();
     let lebs = ubi.volumes().map(|volume| u64::from(volume.reserved_lebs)).sum();
     let target = selection.flash.as_ref();
@@ -122,7 +123,7 @@ pub(crate) fn ubi_info(ubi: FileUbi, found: &Found, selection: &Selection) -> Ub
         available_lebs: info.available_lebs,
         erase_counts: [info.erase_count_min, info.erase_count_mean, info.erase_count_max],
         volumes: Vec::new(),
-        misfits: target.map_or_else(Vec::new, |target| fit::of_image(found, lebs, target)),
+        misfits: target.map_or_else(Vec::new, |target| fit::of_image(shape, found.len, lebs, target)),
     };
     let volumes: Vec<VolumeInfo> = ubi.volumes().collect();
     let mut rest = Some(ubi);
@@ -163,7 +164,7 @@ fn volume_info(ubi: FileUbi, volume: &VolumeInfo, lebs: u64, selection: &Selecti
             out.ubifs = ubifs;
             if let Some(ubifs) = &mut out.ubifs {
                 if !is_guess {
-                    ubifs.misfits = fit::of_volume(&ubifs.superblock, &room);
+                    ubifs.misfits = of_volume(&ubifs.superblock, &room);
                 }
                 let (missing, back) = missing_lebs(opened);
                 opened = back;
@@ -196,7 +197,7 @@ fn first_bytes(volume: &mut dyn Volume) -> Option<String> {
         let why = probe(volume).err().map(|error| error.to_string()).unwrap_or_default();
         return Some(format!("a node of UBIFS, but it cannot be mounted: {why}"));
     }
-    Some(format_of(&bytes).map_or_else(|| show_name(&bytes[..16]), str::to_owned))
+    Some(format_of(&bytes).map_or_else(|| show_name(&bytes[..16]), |format| format.name().to_owned()))
 }
 
 impl fmt::Display for UbiInfo {
@@ -224,7 +225,7 @@ impl fmt::Display for UbiInfo {
         } else {
             writeln!(f, "  PEBs erased {least} to {most} times, {mean} on average")?;
         }
-        fit::show(f, "  ", &self.misfits)?;
+        show(f, "  ", &self.misfits)?;
         for volume in &self.volumes {
             volume.fmt(f)?;
         }

@@ -5,23 +5,14 @@ use std::collections::BTreeSet;
 use floatgate_media::ubi::{EcHeader, VidHeader};
 use floatgate_stack::store::Store;
 
-use crate::detect::PageShape;
-use crate::{FlashSizes, ImageError};
-
-/// Pages a block has with most chips, by page size.
-pub(crate) const USUAL_BLOCKS: [(u32, u32); 6] =
-    [(512, 32), (1024, 64), (2048, 64), (4096, 64), (8192, 128), (16384, 256)];
+use crate::ImageError;
+use crate::pages::{FlashSizes, PageShape, usual_block};
 
 /// Pages that blocks of chips have.
 const PAGES_PER_BLOCK: [u32; 6] = [16, 32, 64, 128, 256, 512];
 
 /// Page sizes that chips have.
 const PAGE_BYTES: [u32; 6] = [512, 1024, 2048, 4096, 8192, 16384];
-
-/// Pages that a block has with most chips whose pages have this size.
-pub(crate) fn usual_block(page_bytes: u32) -> u32 {
-    USUAL_BLOCKS.iter().find(|block| block.0 == page_bytes).map_or(64, |block| block.1)
-}
 
 /// Pages and OOB that make up a block of so many bytes, where data begin at the end of a page; those that most chips have first. A page
 /// of half the size with half the OOB always does as well: what is in the pages has to tell which it is.

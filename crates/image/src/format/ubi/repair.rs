@@ -1,28 +1,30 @@
 //! A UBI device written anew, with its volumes and what is in them.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::Range;
 
 use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, LebId, Mapping, NewVolume, Ubi};
-use floatgate_stack::ubifs::{Error, MIN_LEBS};
+use floatgate_stack::ubifs::{Behaviour, Error, MIN_LEBS, MountOptions, Ubifs};
 use floatgate_stack::{FileStore, Store, StoreError, StoreFlash, StoreMode, Volume};
 
+use super::device::Device;
+use super::fit::Room;
+use super::shape::UbiShape;
 use crate::ImageError;
-use crate::check::{CheckReport, Origin, Outcome};
-use crate::detect::{Content, Found};
-use crate::extract::show_name;
-use crate::fit::Room;
-use crate::format::jffs2::shifts::Splices;
+use crate::format::found::{Found, Splices};
 use crate::format::mapped::MappedVolume;
-use crate::format::ubi::Device;
 use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};
 use crate::format::ubifs::repair::Rebuilt;
-use crate::open::Selection;
+use crate::image::{Access, Image, Origin};
 use crate::output::Output;
-use crate::repair::{Grown, Saved, scratch};
+use crate::report::{CheckReport, Outcome};
+use crate::saved::{Grown, Saved, scratch};
+use crate::selection::Selection;
+use crate::words::show_name;
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;
@@ -31,16 +33,66 @@ type Flash = StoreFlash<Roomy>;
 
 type Salvaged = MappedVolume<Box<dyn Store>>;
 
+/// Attaches a copy of a device in the output, mounts its filesystems for writing, and ends that in order.
+///
+/// # Errors
+/// Damage; failures of the files.
+pub(super) fn recover(
+    before: &Image,
+    (found, shape): (&Found, &UbiShape),
+    output: &Output,
+) -> Result<(), ImageError> {
+    let image = before.open_like(output.temporary(), Access::Write)?;
+    let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
+    let attach = AttachOptions { autoresize: false, ..AttachOptions::default() };
+    let mut ubi = image.attach_as(found, StoreMode::WriteThrough, attach)?;
+    let volumes: Vec<u32> = ubi.volumes().map(|volume| volume.id).collect();
+    for id in volumes {
+        let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+        let volume = match Ubifs::mount(volume, &options, Behaviour::default()) {
+            Ok(fs) => fs.unmount().map_err(|(error, _)| error)?,
+            // No filesystem, or not one that can be written: it stays.
+            Err((_, volume)) => volume,
+        };
+        ubi = volume.into_ubi();
+    }
+    let is_plain = before.corrected.is_none();
+    if is_plain {
+        let pebs = found.len.div_ceil(u64::from(shape.peb_bytes));
+        ubi.vacate(u32::try_from(pebs).unwrap_or(u32::MAX))?;
+    }
+    let (mut flash, _) = ubi.detach().map_err(|(error, _)| error)?;
+    flash.fill_last_block().map_err(ImageError::Store)?;
+    if is_plain && ends_file(&*before.store()?, found, shape) { trim(output, found, shape) } else { Ok(()) }
+}
+
+/// Cuts off what UBI has formatted behind the last device of a file and not used.
+fn trim(output: &Output, found: &Found, shape: &UbiShape) -> Result<(), ImageError> {
+    let file = File::options().read(true).write(true).open(output.temporary()).map_err(ImageError::File)?;
+    let size = file.metadata().map_err(ImageError::File)?.len();
+    let store = FileStore::new(file).map_err(ImageError::Store)?;
+    let peb = u64::from(shape.peb_bytes);
+    let mut end = found.offset + found.len.next_multiple_of(peb);
+    for start in (end..size).step_by(shape.peb_bytes as usize) {
+        let mut magic = [0; 4];
+        store.read_at(start + u64::from(shape.vid_header_offset), &mut magic).map_err(ImageError::Store)?;
+        if magic != [0xFF; 4] {
+            end = start + peb;
+        }
+    }
+    Ok(output.file().set_len(end.min(size)).map_err(|error| output.failed(error))?)
+}
+
 /// Writes a UBI device anew, with all its volumes. Damaged filesystems are written first, into files of their own as `mkfs.ubifs`
 /// does, so that the size of the volumes is known before anything is written; all else is copied LEB by LEB. The device gets longer
 /// only if it is the last in its file and what is in it needs that.
 ///
 /// # Errors
 /// No room, failures of the files.
-pub(crate) fn rebuild(
+pub(super) fn rebuild(
     source: Box<dyn Store>,
     target: Box<dyn Store>,
-    found: &Found,
+    (found, shape): (&Found, &UbiShape),
     output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
@@ -84,7 +136,7 @@ pub(crate) fn rebuild(
     };
     let lebs: BTreeMap<u32, u32> = device.survey.volumes().map(lebs).collect();
     let reserved = lebs.values().map(|&lebs| u64::from(lebs)).sum();
-    let is_last = ends_file(&*target, found);
+    let is_last = ends_file(&*target, found, shape);
     let space = Roomy::over(target, &device, found, is_last, output)?;
     let mut ubi = format(&device, space, found, reserved)?;
     for (id, record) in device.survey.volumes() {
@@ -161,8 +213,7 @@ fn is_clean(
 }
 
 /// True when less than a PEB follows a device, as where a dump was cut off.
-pub(crate) fn ends_file(store: &dyn Store, found: &Found) -> bool {
-    let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else { return false };
+fn ends_file(store: &dyn Store, found: &Found, shape: &UbiShape) -> bool {
     found.offset + found.len + u64::from(shape.peb_bytes) > store.size_bytes()
 }
 

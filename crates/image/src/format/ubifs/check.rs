@@ -2,15 +2,18 @@
 
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_stack::fs::FileType;
-use floatgate_stack::ubifs::{Problem, Survey, Tree};
+use floatgate_stack::ubifs::{Problem, Severity, Survey, Tree};
 use floatgate_stack::{Store, Volume};
 
-use crate::check::{CheckReport, Finding, Layer, Origin, Outcome, VolumeCheck};
-use crate::content::{HEAD_BYTES, holds_ubifs};
-use crate::extract::show_path;
-use crate::fit::{self, Room};
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::format::magic::{HEAD_BYTES, holds_ubifs};
 use crate::format::mapped::MappedVolume;
-use crate::{ImageError, Selection};
+use crate::format::ubi::fit::{self, Room};
+use crate::image::Origin;
+use crate::report::{CheckReport, Finding, Layer, Outcome, Structure, VolumeCheck};
+use crate::selection::Selection;
+use crate::words::show_path;
 
 /// True when a volume holds a UBIFS, perhaps a damaged one.
 pub(crate) fn has_filesystem<S: Store + 'static>(volume: &mut MappedVolume<S>) -> bool {
@@ -33,18 +36,10 @@ pub(crate) struct UbiVolume {
     pub room: Room,
 }
 
-/// Checks the filesystem of a volume, which is one of UBI unless the image is bare.
-pub(crate) fn check<S: Store + 'static>(
-    volume: MappedVolume<S>,
-    name: Option<UbiVolume>,
-    selection: &Selection,
-    origin: &Origin,
-    report: &mut CheckReport,
-) -> Result<VolumeCheck, ImageError> {
-    check_volume(volume, name, selection, origin, report).map(|(checked, _)| checked)
-}
-
-/// As [`check`], and gives the volume back.
+/// Checks the filesystem of a volume, which is one of UBI unless the image is bare; gives the volume back.
+///
+/// # Errors
+/// The file cannot be read.
 pub(crate) fn check_volume<S: Store + 'static>(
     volume: MappedVolume<S>,
     name: Option<UbiVolume>,
@@ -83,9 +78,22 @@ pub(crate) fn check_volume<S: Store + 'static>(
     Ok((checked, volume))
 }
 
+/// An image without UBI can end anywhere behind its data.
+pub(super) fn note_end(found: &Found, leb_bytes: u32, origin: &Origin, report: &mut CheckReport) {
+    let bytes = found.len % u64::from(leb_bytes.max(1));
+    if bytes == 0 {
+        return;
+    }
+    let what = format!("the image ends {bytes} bytes into its last LEB, of {leb_bytes}");
+    let consequence = "what is missing reads as erased; where that matters, more findings follow";
+    let mut finding = Finding::new(Layer::Ubifs, Severity::Note, Structure::Image, what, consequence);
+    finding.offset = Some(origin.file_byte(found.len));
+    report.add(finding);
+}
+
 fn finding(problem: &Problem, tree: &Tree) -> Finding {
     let layer = Layer::of(problem.structure);
-    let structure = problem.structure.name();
+    let structure = Structure::Ubifs(problem.structure);
     let mut finding = Finding::new(layer, problem.severity, structure, problem.told(), problem.consequence);
     (finding.leb, finding.leb_offset) =
         problem.place.map_or((None, None), |(lnum, offset)| (Some(lnum), Some(offset)));

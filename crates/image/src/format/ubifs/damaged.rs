@@ -12,12 +12,15 @@ use floatgate_stack::ubifs::{
     entry_bytes,
 };
 
-use crate::detect::Content;
+use crate::ImageError;
 use crate::extract::source::{Name, Source, Xattrs, names_of, readable_xattrs, without_inode};
-use crate::extract::{ExtractError, ExtractLimits, Extracted, Loss, Target, extract};
-use crate::history::At;
-use crate::open::Remains;
-use crate::{Image, ImageError, Selection};
+use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use crate::extract::walk::extract;
+use crate::format::found::Content;
+use crate::format::volume::{Remains, open_volume};
+use crate::image::Image;
+use crate::report::{At, Loss};
+use crate::selection::{Chosen, Selection};
 
 /// The number of no inode: the directory of files whose names are lost.
 const NAMELESS: u32 = 0;
@@ -44,12 +47,18 @@ impl Extraction {
     /// Several images or volumes and none chosen; nothing is left of it; the host's.
     pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
         let found = image.choose(selection)?;
-        let mut notes = image.corrected.as_ref().map(|corrected| corrected.notes(&found)).unwrap_or_default();
-        let (leb_bytes, is_ubi) = match found.content {
-            Content::Ubifs { leb_bytes, .. } => (u64::from(leb_bytes), false),
+        Self::of(Chosen { image, found: &found, selection })
+    }
+
+    /// As [`open`](Self::open), in an image that was found.
+    pub(crate) fn of(chosen: Chosen<'_>) -> Result<Self, ImageError> {
+        let Chosen { image, found, selection } = chosen;
+        let mut notes = image.ecc_notes(found);
+        let (leb_bytes, is_ubi) = match &found.content {
+            Content::Ubifs(shape) => (u64::from(shape.leb_bytes), false),
             _ => (1, true),
         };
-        let Remains { volume, nameless, damage } = image.remains(selection)?;
+        let Remains { volume, nameless, damage } = Remains::open(chosen)?;
         let mut remains = DamagedUbifs::with_nameless(volume, nameless, &selection.authenticate)?;
         // Without UBI a LEB of the journal that is empty and one that is erased look the same.
         let is_lost = |&lnum: &u32| is_ubi || (u64::from(lnum) + 1) * leb_bytes > found.len;
@@ -61,9 +70,18 @@ impl Extraction {
     /// Finds the filesystem as it was at an earlier moment.
     ///
     /// # Errors
-    /// As [`open`](Self::open); a moment of another kind of filesystem.
-    pub(crate) fn at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
-        let remains = super::history::at(image, selection, at)?;
+    /// As [`open`](Self::open); a moment of another kind of filesystem; authentication is asked for.
+    pub(crate) fn at(chosen: Chosen<'_>, at: At) -> Result<Self, ImageError> {
+        let moment = match at {
+            At::Sqnum(sqnum) => Moment::Sqnum(sqnum),
+            At::Time(seconds) => Moment::Time(seconds),
+            At::Version { .. } => return Err(ImageError::WrongMoment("UBIFS", "a sequence number")),
+        };
+        if chosen.selection.authenticate != Authenticate::No {
+            return Err(ImageError::PastUnauthentic);
+        }
+        let (volume, ..) = open_volume(chosen)?;
+        let remains = DamagedUbifs::at(Box::new(volume) as Box<dyn Volume>, moment)?;
         Ok(Self { remains, damage: Vec::new(), notes: Vec::new(), missing: Vec::new() })
     }
 
@@ -116,6 +134,17 @@ impl Extraction {
             }
         }
         Ok(extracted)
+    }
+}
+
+impl Extracting for Extraction {
+    fn run(
+        self: Box<Self>,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        (*self).run(target, limits, progress)
     }
 }
 

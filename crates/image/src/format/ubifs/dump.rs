@@ -2,35 +2,68 @@
 
 use std::fmt::Debug;
 
-use crate::dump::{Area, Dumped, hex};
 use floatgate_media::ubifs::{Frame, LOG_LEB, NODE_MAGIC, Node, ROOT_INODE};
 use floatgate_stack::ubifs::{Authenticate, Survey, Tree, probe};
 use floatgate_stack::{Store, Volume};
 
 use crate::ImageError;
-use crate::check::Origin;
-use crate::extract::show_name;
 use crate::format::mapped::MappedVolume;
+use crate::format::ubi::dump::of_peb;
+use crate::format::volume::open_volume;
+use crate::image::Origin;
+use crate::report::{Area, Dumped, Wanted, hex};
+use crate::selection::Chosen;
+use crate::words::show_name;
 
-pub(crate) type Found<S> = ((u32, u32), MappedVolume<S>);
+/// Finds what is wanted in the volume that is meant.
+///
+/// # Errors
+/// It is not there; several volumes and none chosen; the file cannot be read.
+pub(crate) fn dump(chosen: Chosen<'_>, wanted: &Wanted) -> Result<Vec<Dumped>, ImageError> {
+    let (mut volume, device, origin) = open_volume(chosen)?;
+    let places = match wanted {
+        Wanted::At(_) => Vec::new(),
+        Wanted::Nodes => return Err(ImageError::NotJffs2("a list of nodes")),
+        Wanted::Peb(pnum) => return of_peb(device.as_ref(), *pnum, &origin),
+        Wanted::Leb { lnum, offset } => vec![(*lnum, *offset)],
+        Wanted::Area(area) => places_of(&mut volume, *area)?,
+        Wanted::Inode { inode, block } => {
+            let (place, back) = of_inode(volume, *inode, *block, &chosen.selection.authenticate)?;
+            volume = back;
+            vec![place]
+        }
+        Wanted::Path { path, block, entry } => {
+            let (place, back) = of_path(volume, path, (*block, *entry), &chosen.selection.authenticate)?;
+            volume = back;
+            vec![place]
+        }
+    };
+    if places.is_empty() {
+        return Err(ImageError::NoNode("there is no node in this area".to_owned()));
+    }
+    places.into_iter().map(|(lnum, offset)| node_at(&mut volume, lnum, offset, &origin)).collect()
+}
 
-pub(crate) fn of_inode<S: Store + 'static>(
+/// The place of a node, and the volume again.
+type Place<S> = ((u32, u32), MappedVolume<S>);
+
+fn of_inode<S: Store + 'static>(
     volume: MappedVolume<S>,
     inode: u32,
     block: Option<u32>,
     authenticate: &Authenticate,
-) -> Result<Found<S>, ImageError> {
+) -> Result<Place<S>, ImageError> {
     let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
     let place = node_of(survey.tree(), inode, block);
     Ok((place?, survey.into_volume()))
 }
 
-pub(crate) fn of_path<S: Store + 'static>(
+fn of_path<S: Store + 'static>(
     volume: MappedVolume<S>,
     path: &[u8],
     (block, entry): (Option<u32>, bool),
     authenticate: &Authenticate,
-) -> Result<Found<S>, ImageError> {
+) -> Result<Place<S>, ImageError> {
     let survey = Survey::authenticated(volume, authenticate).map_err(|(error, _)| error)?;
     let tree = survey.tree();
     let missing = || ImageError::NoNode(format!("there is no {}", show_name(path)));
@@ -61,7 +94,7 @@ fn node_of(tree: &Tree, inode: u32, block: Option<u32>) -> Result<(u32, u32), Im
 }
 
 /// Positions of the nodes of an area.
-pub(crate) fn places_of<S: Store + 'static>(
+fn places_of<S: Store + 'static>(
     volume: &mut MappedVolume<S>,
     area: Area,
 ) -> Result<Vec<(u32, u32)>, ImageError> {

@@ -12,9 +12,8 @@ use floatgate_stack::fs::{
 use floatgate_stack::ubifs::{Child, Error, File, Survey, Ubifs};
 
 use crate::ImageError;
-use crate::extract::show_name;
-use crate::repair::Saved;
-use crate::words::count;
+use crate::saved::Saved;
+use crate::words::{count, show_name};
 
 /// Directory for files without a name.
 const LOST_AND_FOUND: &str = "lost+found";

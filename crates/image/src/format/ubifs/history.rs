@@ -1,20 +1,20 @@
-//! Nodes of a UBIFS that are still there, and its files at an earlier moment.
+//! Nodes of a UBIFS that are still there.
 
 use floatgate_media::ubifs::{BLOCK_BYTES, KeyType, ROOT_INODE};
-use floatgate_stack::Volume;
-use floatgate_stack::ubifs::{Authenticate, Change as Said, Event, Moment, Survey};
+use floatgate_stack::ubifs::{Change as Said, Event, Survey};
 
-use super::damaged::DamagedUbifs;
-use crate::check::open_volume;
-use crate::history::{At, Change, LastNames, Revision};
-use crate::{Image, ImageError, Selection};
+use crate::ImageError;
+use crate::format::volume::open_volume;
+use crate::report::{Change, LastNames, Revision};
+use crate::selection::Chosen;
+use crate::words::show_name;
 
 /// Lists the nodes, oldest first.
 ///
 /// # Errors
 /// Several volumes and none chosen; no filesystem; the file cannot be read.
-pub(crate) fn list(image: &Image, selection: &Selection) -> Result<Vec<Revision>, ImageError> {
-    let (volume, _, origin) = open_volume(image, selection)?;
+pub(crate) fn list(chosen: Chosen<'_>) -> Result<Vec<Revision>, ImageError> {
+    let (volume, _, origin) = open_volume(chosen)?;
     let mut survey = Survey::new(volume).map_err(|(error, _)| error)?;
     let events = survey.history()?;
     let live: Vec<bool> = events.iter().map(|event| survey.is_live(event)).collect();
@@ -57,7 +57,7 @@ fn describe(event: &Event, names: &LastNames) -> Revision {
             };
             let change = if child.is_some() { Change::Name } else { Change::Removed };
             if is_xattr {
-                (change, format!("attribute {} {attribute}", crate::extract::show_name(name)))
+                (change, format!("attribute {} {attribute}", show_name(name)))
             } else {
                 path = names.path_of(inode, name, ROOT_INODE);
                 (change, format!("name {what}"))
@@ -66,25 +66,4 @@ fn describe(event: &Event, names: &LastNames) -> Revision {
         Said::Truncation { new_size } => (Change::Truncated, format!("cut to {new_size} bytes")),
     };
     Revision { at: event.sqnum.to_string(), inode, path, time, change, what, live: false, byte: None }
-}
-
-/// The files at an earlier moment.
-///
-/// # Errors
-/// As [`list`]; a moment that is none of UBIFS; authentication is asked for.
-pub(crate) fn at(
-    image: &Image,
-    selection: &Selection,
-    at: At,
-) -> Result<DamagedUbifs<Box<dyn Volume>>, ImageError> {
-    let moment = match at {
-        At::Sqnum(sqnum) => Moment::Sqnum(sqnum),
-        At::Time(seconds) => Moment::Time(seconds),
-        At::Version { .. } => return Err(ImageError::WrongMoment("UBIFS", "a sequence number")),
-    };
-    if selection.authenticate != Authenticate::No {
-        return Err(ImageError::PastUnauthentic);
-    }
-    let (volume, ..) = open_volume(image, selection)?;
-    DamagedUbifs::at(Box::new(volume), moment)
 }

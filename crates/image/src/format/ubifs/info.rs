@@ -10,10 +10,9 @@ use floatgate_stack::ubifs::{
 };
 use serde::Serialize;
 
-use crate::check::Finding;
-use crate::fit;
-use crate::info::size;
-use crate::words::count;
+use crate::format::ubi::fit;
+use crate::report::Finding;
+use crate::words::{count, size};
 
 /// A filesystem.
 #[derive(Clone, Debug, Serialize)]

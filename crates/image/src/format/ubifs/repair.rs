@@ -3,37 +3,53 @@
 use floatgate_media::ubifs::{Inode, ROOT_INODE, Superblock, SuperblockFlags};
 use floatgate_stack::store::Window;
 use floatgate_stack::ubifs::{
-    Authenticate, Behaviour, Error, FormatOptions, FormatStyle, Problem, Severity, Structure, Survey, Ubifs,
-    probe,
+    Authenticate, Behaviour, Error, FormatOptions, FormatStyle, MountOptions, Problem, Severity, Structure,
+    Survey, Ubifs, probe,
 };
 use floatgate_stack::{BareVolume, FileStore, Store, Volume, VolumeGeometry};
 
+use super::fill::{fill, time};
+use super::shape::UbifsShape;
 use crate::ImageError;
-use crate::detect::Found;
-use crate::extract::{Loss, show_path};
+use crate::format::found::Found;
 use crate::format::mapped::MappedVolume;
-use crate::format::ubifs::fill::{fill, time};
+use crate::image::{Access, Image};
 use crate::output::Output;
-use crate::repair::{Grown, Saved, scratch};
+use crate::report::Loss;
+use crate::saved::{Grown, Saved, scratch, target};
+use crate::selection::Selection;
+use crate::words::show_path;
 
 /// LEBs beyond twice as many as there were that a filesystem may need when it is written anew: what it holds was there before, so
 /// that more than a second copy of it is not needed, but for heads and areas of a small one.
 const GROWTH_LEBS: u32 = 64;
 
+/// Mounts a copy of a filesystem without UBI in the output for writing, and ends that in order.
+///
+/// # Errors
+/// Damage; failures of the files.
+pub(super) fn recover(image: &Image, found: &Found, output: &Output) -> Result<(), ImageError> {
+    let image = image.open_like(output.temporary(), Access::Write)?;
+    let options = MountOptions { recover: true, keep_space_fixup: true, ..MountOptions::default() };
+    let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
+    let volume = image.volume(&selection)?;
+    let fs = Ubifs::mount(volume, &options, Behaviour::default()).map_err(|(error, _)| error)?;
+    fs.unmount().map(drop).map_err(|(error, _)| error.into())
+}
+
 /// Writes a filesystem without UBI anew.
 ///
 /// # Errors
 /// No room, failures of the files.
-pub(crate) fn rebuild_bare(
-    source: Box<dyn Store>,
-    target: Box<dyn Store>,
-    found: &Found,
-    (leb_bytes, min_io_bytes): (u32, u32),
+pub(super) fn rebuild(
+    image: &Image,
+    (found, shape): (&Found, &UbifsShape),
     output: &Output,
     saved: &mut Saved,
 ) -> Result<(), ImageError> {
+    let (source, target) = (image.store()?, target(image, output.temporary())?);
     let window = Window::new(source, found.offset, found.len);
-    let volume = MappedVolume::bare(window, found.len, leb_bytes, min_io_bytes);
+    let volume = MappedVolume::bare(window, found.len, shape);
     let old = volume.geometry();
     let (mut rebuilt, _) = Rebuilt::new(volume, old.lebs, None, output, saved)?;
     let is_last = found.offset + found.len >= target.size_bytes();
@@ -45,7 +61,7 @@ pub(crate) fn rebuild_bare(
     let lebs = rebuilt.lebs.max(old.lebs);
     let geometry = VolumeGeometry { read_only: false, lebs, ..old };
     let mut target = BareVolume::new(Window::new(target, found.offset, room), geometry);
-    let mut data = vec![0; leb_bytes as usize];
+    let mut data = vec![0; shape.leb_bytes as usize];
     for lnum in 0..lebs {
         if lnum < rebuilt.lebs && rebuilt.volume.is_mapped(lnum).map_err(Error::from)? {
             rebuilt.volume.read(lnum, 0, &mut data).map_err(Error::from)?;

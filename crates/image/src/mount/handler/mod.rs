@@ -16,7 +16,7 @@ use floatgate_stack::fs::{Attributes, DirEntry, Error, FileSystem, FileType, Ren
 use rustix::io::Errno;
 
 use super::errno;
-use crate::ImageFs;
+use crate::image::ImageFs;
 
 /// Result of an operation.
 pub type Answer<T> = Result<T, Errno>;

@@ -276,7 +276,7 @@ fn directories_whose_names_are_lost_are_found() {
     damaged[name - 40..name + 8].fill(0);
     let (outcome, findings) = notes(&damaged);
     assert_eq!(outcome, Outcome::Damaged);
-    let lost = findings.iter().find(|finding| finding.structure == "name");
+    let lost = findings.iter().find(|finding| finding.structure.name() == "name");
     assert!(lost.is_some_and(|lost| lost.what.contains("is shown as \"lost-")), "{findings:#?}");
     assert!(read(&damaged, &any()).0.files.keys().any(|path| path.starts_with("/lost-")));
 }

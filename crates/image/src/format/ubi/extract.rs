@@ -10,29 +10,27 @@ use floatgate_stack::fs::FileType;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::LebId;
 
-use super::source::{FileSystemSource, without_inode};
-use super::{
-    Contents, Entry, ExtractError, ExtractLimits, Extracted, Extraction, Loss, Target, extract, show_name,
-    show_path,
-};
-use crate::check::{CheckReport, Finding, Origin, Outcome, open_volume};
-use crate::detect::{Content, Found, Jffs2Shape};
-use crate::format::jffs2::around::{self, around};
-use crate::format::jffs2::history::Mounted;
-use crate::format::jffs2::{self, FileJffs2};
-use crate::format::ubi::Device;
-use crate::format::ubi::findings::{DEVICE, STATIC_VOLUME};
+use super::choose::choose_volume;
+use super::device::Device;
+use super::raw::read_raw;
+use crate::ImageError;
+use crate::extract::contents::Contents;
+use crate::extract::source::without_inode;
+use crate::extract::target::{Entry, ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use crate::format::found::Found;
 use crate::format::ubifs::check::has_filesystem;
-use crate::history::At;
-use crate::open::choose_volume;
-use crate::raw::{RawVolume, read_raw};
-use crate::{Image, ImageError, Selection};
+use crate::format::ubifs::damaged::Extraction;
+use crate::format::volume::open_volume;
+use crate::image::Image;
+use crate::report::{CheckReport, Finding, Loss, Outcome, RawVolume, Structure};
+use crate::selection::{Chosen, Selection};
+use crate::words::{show_name, show_path};
 
 /// Bytes of a volume that are handed over at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
-pub struct Extractions {
+/// The only filesystem of a device, or all its volumes.
+pub(super) struct DeviceExtraction {
     parts: Parts,
     /// Losses around the filesystems.
     losses: Vec<Loss>,
@@ -40,7 +38,6 @@ pub struct Extractions {
 
 enum Parts {
     One(Box<Extraction>),
-    Jffs2(Box<(Mounted, Origin)>),
     Volumes(Vec<Part>),
 }
 
@@ -56,32 +53,24 @@ enum PartContent {
     Raw(File, RawVolume),
 }
 
-impl Extractions {
-    /// Finds what is meant: the volume that was named, or all of them. A filesystem that is alone is extracted as it is.
+impl DeviceExtraction {
+    /// Finds the volumes that are meant.
     ///
     /// # Errors
-    /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
-    pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
-        let found = image.choose(selection)?;
-        if let Content::Jffs2(shape) = &found.content {
-            let mut fs = jffs2::mount(image.store()?, &found, shape)?;
-            let mut losses = jffs2::losses(&mut fs, "have no node");
-            losses.extend(shifts(image, &found));
-            losses.extend(overwritten(image, &found, shape, &fs)?);
-            let mounted = Mounted { fs, losses, notes: Vec::new() };
-            return Ok(Self::of(Parts::Jffs2(Box::new((mounted, image.origin(&found))))));
-        }
-        let volumes = volumes(image, selection)?;
+    /// Nothing is left of a filesystem that was named or is alone; the host's.
+    pub(super) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
+        let Chosen { image, found, selection } = chosen;
+        let volumes = volumes(chosen)?;
         let is_raw =
-            |id: u32| is_raw(image, &Selection { volume: Some(id.to_string()), ..selection.clone() });
+            |id: u32| is_raw(chosen.with(&Selection { volume: Some(id.to_string()), ..selection.clone() }));
         let is_alone = match volumes.as_slice() {
             [] => true,
             [(only, _)] => !is_raw(*only)?,
             _ => false,
         };
         if is_alone {
-            let extraction = Box::new(Extraction::open(image, selection)?);
-            let losses = device_losses(image, &found, &|id| volumes.iter().any(|(other, _)| *other == id))?;
+            let extraction = Box::new(Extraction::of(chosen)?);
+            let losses = device_losses(image, found, &|id| volumes.iter().any(|(other, _)| *other == id))?;
             return Ok(Self { parts: Parts::One(extraction), losses });
         }
         let mut parts: Vec<Part> = Vec::new();
@@ -97,13 +86,13 @@ impl Extractions {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
             // A node whose header is lost may be of any volume: what Linux finds decides, as far as it finds a filesystem.
             let is_other = raw.contains(&id) && raw.len() < count;
-            let extraction = if is_other { None } else { Extraction::open(image, &selection).ok() };
+            let extraction = if is_other { None } else { Extraction::of(chosen.with(&selection)).ok() };
             let (suffix, content) = if let Some(extraction) = extraction {
                 with_files.insert(id);
                 ("", PartContent::Filesystem(Box::new(extraction)))
             } else {
                 let mut file = tempfile::tempfile().map_err(ImageError::File)?;
-                let raw = read_raw(image, &selection, &mut file)?;
+                let raw = read_raw(chosen.with(&selection), &mut file)?;
                 (".img", PartContent::Raw(file, raw))
             };
             let mut name = [name.as_slice(), suffix.as_bytes()].concat();
@@ -113,36 +102,14 @@ impl Extractions {
             }
             parts.push(Part { name, content });
         }
-        let losses = device_losses(image, &found, &|id| with_files.contains(&id))?;
+        let losses = device_losses(image, found, &|id| with_files.contains(&id))?;
         Ok(Self { parts: Parts::Volumes(parts), losses })
     }
+}
 
-    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
-    /// state of it: as far as that can be seen the report says so.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
-    pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
-        let found = image.choose(selection)?;
-        Ok(Self::of(match &found.content {
-            Content::Jffs2(shape) => {
-                let mounted = jffs2::history::at(image, &found, shape, at)?;
-                Parts::Jffs2(Box::new((mounted, image.origin(&found))))
-            }
-            _ => Parts::One(Box::new(Extraction::at(image, selection, at)?)),
-        }))
-    }
-
-    const fn of(parts: Parts) -> Self {
-        Self { parts, losses: Vec::new() }
-    }
-
-    /// Extracts all of it. The limits hold for each filesystem.
-    ///
-    /// # Errors
-    /// As [`extract`](super::extract).
-    pub fn run(
-        self,
+impl Extracting for DeviceExtraction {
+    fn run(
+        self: Box<Self>,
         target: &mut dyn Target,
         limits: &ExtractLimits,
         progress: &dyn Fn(u64),
@@ -162,19 +129,6 @@ impl Parts {
     ) -> Result<Extracted, ExtractError> {
         let parts = match self {
             Self::One(extraction) => return extraction.run(target, limits, progress),
-            Self::Jffs2(mounted) => {
-                let (Mounted { mut fs, losses, notes }, origin) = *mounted;
-                let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
-                extracted.notes.extend(notes);
-                let (kept, left_out): (Vec<_>, Vec<_>) =
-                    jffs2::damage(&fs, &origin).into_iter().partition(|damage| damage.is_kept);
-                extracted.notes.extend(kept.into_iter().map(|damage| damage.what));
-                let lost = |damage: jffs2::Told| {
-                    Loss::new(&[], format!("{}: what it held is missing, or older", damage.what))
-                };
-                extracted.losses.extend(left_out.into_iter().map(lost).chain(losses));
-                return Ok(extracted);
-            }
             Self::Volumes(parts) => parts,
         };
         let attributes = without_inode(0, FileType::Directory, 0);
@@ -206,9 +160,6 @@ pub(crate) fn device_losses(
     found: &Found,
     has_files: &dyn Fn(u32) -> bool,
 ) -> Result<Vec<Loss>, ImageError> {
-    if !found.has_volumes() {
-        return Ok(Vec::new());
-    }
     let mut window = Window::new(image.store()?, found.offset, found.len);
     let device = Device::read(&mut window, found)?;
     let origin = image.origin(found);
@@ -225,10 +176,10 @@ pub(crate) fn device_losses(
     let is_of_files = |volume: &String| with_files.contains(volume);
     let is_lost = |finding: &Finding| match finding.structure {
         // No LEB is missing where all that is in use is in front of the end.
-        DEVICE => finding.severity == Outcome::Damaged || finding.peb.is_none(),
+        Structure::Device => finding.severity == Outcome::Damaged || finding.peb.is_none(),
         // Nothing tells whether it was made empty.
-        STATIC_VOLUME if finding.leb.is_none() => true,
-        STATIC_VOLUME => {
+        Structure::StaticVolume if finding.leb.is_none() => true,
+        Structure::StaticVolume => {
             finding.severity == Outcome::Damaged && finding.volume.as_ref().is_some_and(is_of_files)
         }
         _ => false,
@@ -267,29 +218,6 @@ pub(crate) fn device_losses(
     Ok(lost.into_iter().map(loss).chain(headers).collect())
 }
 
-/// Bytes around the nodes of a JFFS2 that may have been nodes.
-fn overwritten(
-    image: &Image,
-    found: &Found,
-    shape: &Jffs2Shape,
-    fs: &FileJffs2,
-) -> Result<Vec<Loss>, ImageError> {
-    let parts = around(image, found, shape, fs)?;
-    let loss = |part: crate::Part| {
-        let (start, end) = (part.offset, part.end());
-        let what = format!(
-            "bytes {start} to {end} beside the nodes are neither nodes nor erased flash: other data, or files that were there are missing"
-        );
-        Loss::new(&[], what)
-    };
-    Ok(around::overwritten(image, found, parts, fs).map(loss).collect())
-}
-
-/// Bytes of a file that are missing, or too many.
-pub(crate) fn shifts(image: &Image, found: &Found) -> impl Iterator<Item = Loss> {
-    image.shifts(found).into_iter().map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
-}
-
 impl Extracted {
     /// Takes in what was extracted of a volume, whose paths begin in a directory.
     fn add(&mut self, volume: Self, folder: &[u8]) {
@@ -307,21 +235,17 @@ impl Extracted {
     }
 }
 
-/// Numbers and names of the volumes of a device that are meant; none of a filesystem without UBI.
-fn volumes(image: &Image, selection: &Selection) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
-    let found = image.choose(selection)?;
-    if let Content::Ubifs { .. } = found.content {
-        return Ok(Vec::new());
-    }
-    let ubi = image.attach_remains(&found)?;
+/// Numbers and names of the volumes of a device that are meant.
+fn volumes(Chosen { image, found, selection }: Chosen<'_>) -> Result<Vec<(u32, Vec<u8>)>, ImageError> {
+    let ubi = image.attach_remains(found)?;
     let wanted = selection.volume.as_ref().map(|_| choose_volume(&ubi, selection)).transpose()?;
     let meant = ubi.volumes().filter(|volume| wanted.is_none_or(|wanted| wanted == volume.id));
     Ok(meant.map(|volume| (volume.id, volume.name)).collect())
 }
 
 /// True when a volume holds something else than a UBIFS, as far as Linux finds its LEBs.
-fn is_raw(image: &Image, selection: &Selection) -> Result<bool, ImageError> {
-    match open_volume(image, selection) {
+fn is_raw(chosen: Chosen<'_>) -> Result<bool, ImageError> {
+    match open_volume(chosen) {
         Ok((mut volume, ..)) => Ok(!has_filesystem(&mut volume)),
         Err(ImageError::NoFilesystem(_)) => Ok(true),
         Err(error) => Err(error),

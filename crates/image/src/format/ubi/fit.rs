@@ -7,11 +7,12 @@ use floatgate_media::ubi::{self, VolumeFlags};
 use floatgate_media::ubifs::{Frame, Node, Superblock};
 use floatgate_stack::VolumeGeometry;
 use floatgate_stack::ubi::PebBudget;
-use floatgate_stack::ubifs::{Severity, Structure, check_units, least_lebs};
+use floatgate_stack::ubifs::{self, Severity, check_units, least_lebs};
 
-use crate::build::{BuildError, FlashShape, FlashSize};
-use crate::check::{Finding, Layer, Outcome};
-use crate::detect::{Content, Found, Jffs2Shape};
+use super::shape::UbiShape;
+use crate::build::error::BuildError;
+use crate::build::shape::{FlashShape, FlashSize};
+use crate::report::{Finding, Layer, Outcome, Structure};
 use crate::words::count;
 
 const NOT_ATTACHED: &str = "Linux does not attach the device: no volume can be used";
@@ -19,7 +20,7 @@ const NOT_ATTACHED: &str = "Linux does not attach the device: no volume can be u
 /// The flash that an image is to fit: a partition of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetFlash {
-    shape: FlashShape,
+    pub(crate) shape: FlashShape,
     ubi: ubi::Geometry,
 }
 
@@ -75,8 +76,9 @@ pub(crate) fn superblock_in(head: &[u8]) -> Option<Superblock> {
 /// Findings on what Linux does not accept, or cannot use, of a volume with this filesystem.
 pub(crate) fn of_volume(superblock: &Superblock, room: &Room) -> Vec<Finding> {
     let finding = |severity, what, consequence: &str| {
-        let structure = Structure::Superblock;
-        let mut finding = Finding::new(Layer::of(structure), severity, structure.name(), what, consequence);
+        let structure = ubifs::Structure::Superblock;
+        let mut finding =
+            Finding::new(Layer::of(structure), severity, Structure::Ubifs(structure), what, consequence);
         (finding.leb, finding.leb_offset) = (Some(0), Some(0));
         vec![finding]
     };
@@ -128,8 +130,9 @@ fn of_growth(
 /// Findings on the flash of volumes that it cannot hold, that have `lebs` LEBs together, in an image of `pebs` PEBs.
 pub(crate) fn of_flash(lebs: u64, pebs: u64, flash: &FlashShape) -> Vec<Finding> {
     let (Some(budget), Some(size)) = (flash.budget(), flash.size) else { return Vec::new() };
-    let finding =
-        |severity, what, consequence: String| Finding::new(Layer::Ubi, severity, "device", what, consequence);
+    let finding = |severity, what, consequence: String| {
+        Finding::new(Layer::Ubi, severity, Structure::Device, what, consequence)
+    };
     let mut findings: Vec<Finding> = of_lebs(lebs, &budget, &size)
         .map(|(severity, what, consequence)| finding(severity, what, consequence))
         .into_iter()
@@ -182,10 +185,7 @@ fn of_lebs(lebs: u64, budget: &PebBudget, size: &FlashSize) -> Option<(Severity,
 }
 
 /// Findings on the flash of an image that it cannot hold, that is there, whose volumes have `lebs` LEBs together.
-pub(crate) fn of_image(found: &Found, lebs: u64, flash: &TargetFlash) -> Vec<Finding> {
-    let (Content::Ubi(own) | Content::UbiWithOob { ubi: own, .. }) = &found.content else {
-        return Vec::new();
-    };
+pub(crate) fn of_image(own: &UbiShape, len: u64, lebs: u64, flash: &TargetFlash) -> Vec<Finding> {
     let wanted = &flash.ubi;
     let pairs = [
         ("PEBs of {} bytes", own.peb_bytes, wanted.flash().peb_bytes, NOT_ATTACHED),
@@ -202,9 +202,9 @@ pub(crate) fn of_image(found: &Found, lebs: u64, flash: &TargetFlash) -> Vec<Fin
     {
         let of = |value: u32| words.replace("{}", &value.to_string());
         let what = format!("the image has {}, the flash {}", of(own), of(wanted));
-        return vec![Finding::new(Layer::Ubi, Severity::Damaged, "device", what, consequence)];
+        return vec![Finding::new(Layer::Ubi, Severity::Damaged, Structure::Device, what, consequence)];
     }
-    let pebs = found.len.div_ceil(u64::from(own.peb_bytes.max(1)));
+    let pebs = len.div_ceil(u64::from(own.peb_bytes.max(1)));
     of_flash(lebs, pebs, &flash.shape)
 }
 
@@ -215,40 +215,6 @@ pub(crate) fn of_bare(superblock: &Superblock, flash: &TargetFlash) -> Vec<Findi
     let findings = of_volume(superblock, &Room { geometry, grows: false, grown: None });
     // Others may share the flash: LEBs that are left over are no fault.
     findings.into_iter().filter(|finding| finding.severity == Outcome::Damaged).collect()
-}
-
-/// Findings on a JFFS2 of `len` bytes, where it does not fit the flash.
-pub(crate) fn of_jffs2(own: &Jffs2Shape, len: u64, flash: &TargetFlash) -> Vec<Finding> {
-    let finding = |severity, what, consequence: &str| {
-        vec![Finding::new(Layer::Jffs2, severity, "image", what, consequence)]
-    };
-    let erase = flash.shape.peb_bytes;
-    if own.erase_bytes != erase && !own.erase_is_guess {
-        let what = format!("the image has eraseblocks of {} bytes, the flash of {erase}", own.erase_bytes);
-        return finding(Severity::Damaged, what, "Linux drops nodes that cross the end of an eraseblock");
-    }
-    of_jffs2_image(len, flash)
-}
-
-/// Findings on a JFFS2 of `len` bytes that the flash cannot hold, or not with its worst number of bad blocks.
-pub(crate) fn of_jffs2_image(len: u64, flash: &TargetFlash) -> Vec<Finding> {
-    let finding = |severity, what, consequence: &str| {
-        vec![Finding::new(Layer::Jffs2, severity, "image", what, consequence)]
-    };
-    let erase = flash.shape.peb_bytes;
-    let Some(FlashSize { pebs, worst_bad, .. }) = flash.shape.size else { return Vec::new() };
-    let (blocks, has) = (len.div_ceil(u64::from(erase.max(1))), count(pebs.into(), "eraseblock"));
-    let what = format!("the image has {}, the flash {has}", count(blocks, "eraseblock"));
-    if blocks > u64::from(pebs) {
-        return finding(Severity::Damaged, what, "it cannot be written to the flash as a whole");
-    }
-    let spare = u64::from(pebs) - blocks;
-    if spare >= u64::from(worst_bad.min(pebs)) {
-        return Vec::new();
-    }
-    let what = format!("{what}, of which up to {} may be bad", worst_bad.min(pebs));
-    let consequence = format!("where more than {} are bad, the image does not fit", count(spare, "block"));
-    finding(Severity::Note, what, &consequence)
 }
 
 /// Lines of findings for people.

@@ -121,7 +121,7 @@ impl<S: Store> Pending<S> {
 }
 
 /// Writes 0xFF.
-pub(super) fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
+pub(crate) fn erase(out: &mut dyn Store, offset: u64, len: u64) -> Result<u64, StoreError> {
     // In pieces of whole pages of any flash.
     let ones = vec![0xFF; ERASE];
     let mut done = 0;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use floatgate_stack::ubifs::{Severity, Structure};
-use serde::Serialize;
+use floatgate_stack::ubifs::{self, Severity};
+use serde::{Serialize, Serializer};
 
-use super::super::detect::Found;
-use crate::Part;
+use crate::format::found::Found;
+use crate::part::Part;
 use crate::words::count;
 
 /// Paths that a finding names.
@@ -40,6 +40,103 @@ pub enum Layer {
     Data,
 }
 
+/// Structure that a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// The image as a whole.
+    Image,
+    /// The file around it.
+    OtherContent,
+    /// A page of a dump with OOB.
+    Page,
+    /// A UBI device.
+    Device,
+    /// An EC header of UBI.
+    EcHeader,
+    /// A VID header of UBI.
+    VidHeader,
+    /// A block that is marked bad.
+    BadBlock,
+    /// The volume table of UBI.
+    VolumeTable,
+    /// A static volume of UBI.
+    StaticVolume,
+    /// A structure of UBIFS.
+    Ubifs(ubifs::Structure),
+    /// A JFFS2 as a whole.
+    Filesystem,
+    /// An eraseblock of a JFFS2.
+    Eraseblock,
+    /// A node of a JFFS2.
+    Node,
+    /// A summary of a JFFS2.
+    Summary,
+    /// The mark with which a node of a JFFS2 became obsolete.
+    Mark,
+    /// The version of a node of a JFFS2.
+    Version,
+    /// Inodes of a JFFS2 without any node.
+    Inodes,
+    /// A directory.
+    Directory,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    SymbolicLink,
+    /// A name in a directory.
+    Name,
+    /// A name that is too long for Linux.
+    LongName,
+    /// A type of a file that a name tells.
+    Type,
+    /// An extended attribute.
+    Attribute,
+}
+
+impl Structure {
+    /// Name of the structure, for people and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Image => "image",
+            Self::OtherContent | Self::File => "file",
+            Self::Page => "page",
+            Self::Device => "device",
+            Self::EcHeader => "EC header",
+            Self::VidHeader => "VID header",
+            Self::BadBlock => "bad block",
+            Self::VolumeTable => "volume table",
+            Self::StaticVolume => "static volume",
+            Self::Ubifs(structure) => structure.name(),
+            Self::Filesystem => "filesystem",
+            Self::Eraseblock => "eraseblock",
+            Self::Node => "node",
+            Self::Summary => "summary",
+            Self::Mark => "mark",
+            Self::Version => "version",
+            Self::Inodes => "inodes",
+            Self::Directory => "directory",
+            Self::SymbolicLink => "symbolic link",
+            Self::Name => "name",
+            Self::LongName => "long name",
+            Self::Type => "type",
+            Self::Attribute => "attribute",
+        }
+    }
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Structure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -58,7 +155,7 @@ pub struct Finding {
     /// Byte in the LEB.
     pub leb_offset: Option<u32>,
     /// The structure.
-    pub structure: &'static str,
+    pub structure: Structure,
     /// Description of the finding.
     pub what: String,
     /// Consequence for who uses the image.
@@ -73,7 +170,7 @@ impl Finding {
     pub(crate) fn new(
         layer: Layer,
         severity: Severity,
-        structure: &'static str,
+        structure: Structure,
         what: impl Into<String>,
         consequence: impl Into<String>,
     ) -> Self {
@@ -124,9 +221,9 @@ impl Outcome {
 
 impl Layer {
     /// The layer of a structure of UBIFS.
-    pub(crate) const fn of(structure: Structure) -> Self {
+    pub(crate) const fn of(structure: ubifs::Structure) -> Self {
         match structure {
-            Structure::Data => Self::Data,
+            ubifs::Structure::Data => Self::Data,
             _ => Self::Ubifs,
         }
     }
@@ -173,8 +270,8 @@ pub struct VolumeCheck {
 }
 
 impl VolumeCheck {
-    /// A JFFS2 of which nothing is known yet.
-    pub(crate) fn bare_jffs2() -> Self {
+    /// A filesystem without UBI of which nothing is known yet.
+    pub(crate) fn bare() -> Self {
         Self { id: None, name: None, ..Self::other(0, String::new()) }
     }
 
@@ -231,7 +328,7 @@ pub struct CheckReport {
     pub unlisted: u64,
     /// Parts of the file of which nothing tells whether they are of other data or have overwritten an image.
     pub unknown: Vec<Part>,
-    /// Places where something may be lost, and nothing tells: what stands where a JFFS2 would go on, the end of a device without LEBs.
+    /// Places where something may be lost, and nothing tells: what stands where the image would go on, the end of a device without LEBs.
     pub may_be_lost: Vec<Part>,
 }
 

@@ -2,21 +2,15 @@
 
 use floatgate_media::ubi::{EC_MAGIC, MAX_ERASE_COUNT, VID_MAGIC};
 use floatgate_media::{MediaError, Reason};
-use floatgate_mtd::{FlashKind, Geometry};
+use floatgate_mtd::Geometry;
 use floatgate_stack::store::Window;
 use floatgate_stack::ubi::{AttachFault, AttachOptions, Ubi, UbiError};
 use floatgate_stack::{Store, StoreFlash, StoreMode};
 
-use super::Image;
-use super::bytes::HostRoom;
+use super::shape::{UbiShape, flash_geometry};
 use crate::ImageError;
-use crate::detect::{Content, Found, UbiShape};
-
-/// The program buffer that is assumed for NOR: the page of an SPI NOR chip. Parallel NOR has buffers of 32 to 1024 bytes.
-const NOR_BUFFER: u32 = 256;
-
-/// The smallest write that UBIFS has on NOR.
-const UBIFS_MIN_IO: u32 = 8;
+use crate::format::found::{Content, Found};
+use crate::image::{HostRoom, Image};
 
 /// Most PEBs of a flash that an image is believed to be made for.
 const MOST_PEBS: u64 = 1 << 16;
@@ -42,9 +36,7 @@ impl Image {
     }
 
     fn attach_to_read(&self, found: &Found, forgiving: bool) -> Result<FileUbi, ImageError> {
-        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
-            return Err(ImageError::Nothing);
-        };
+        let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         let geometry = flash_geometry(shape, found.len);
         let options = AttachOptions {
             vid_header_offset: Some(shape.vid_header_offset),
@@ -67,9 +59,7 @@ impl Image {
         mode: StoreMode,
         options: AttachOptions,
     ) -> Result<FileUbi, ImageError> {
-        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
-            return Err(ImageError::Nothing);
-        };
+        let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         let geometry = flash_geometry(shape, found.len);
         let options = AttachOptions { vid_header_offset: Some(shape.vid_header_offset), ..options };
         let store = self.store()?;
@@ -84,14 +74,12 @@ impl Image {
     ///
     /// Of what follows the last PEB with headers only as many PEBs are taken as the volumes need, and only erased ones: the
     /// rest may belong to somebody else. Nothing is moved because of wear, and no volume grows.
-    pub(super) fn attach_for_writing(
+    pub(crate) fn attach_for_writing(
         &self,
         found: &Found,
         recover: bool,
     ) -> Result<(Attaching, FileUbi), ImageError> {
-        let (Content::Ubi(shape) | Content::UbiWithOob { ubi: shape, .. }) = &found.content else {
-            return Err(ImageError::Nothing);
-        };
+        let Content::Ubi(shape) = &found.content else { return Err(ImageError::Nothing) };
         self.require_pages(found)?;
         let store = self.store()?;
         let pebs = Pebs::read(&*store, found, shape)?;
@@ -160,14 +148,14 @@ impl Pebs {
 }
 
 /// State of attaching a device.
-pub(super) struct Attaching {
+pub(crate) struct Attaching {
     geometry: Geometry,
     mode: StoreMode,
     /// PEBs that are bad.
     bad: Vec<u32>,
     options: AttachOptions,
     /// LEBs that a volume will get afterwards.
-    pub(super) lebs_more: u32,
+    pub(crate) lebs_more: u32,
     room: Option<HostRoom>,
 }
 
@@ -187,7 +175,7 @@ impl Attaching {
     }
 
     /// Attaches; an image that is shorter than the flash it was made for gets erased blocks behind it.
-    pub(super) fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
+    pub(crate) fn attach_growing(&mut self, mut part: Part) -> Result<FileUbi, ImageError> {
         for _ in 0..4 {
             let (missing, back) = match self.attach(part) {
                 Ok(ubi) => match u64::from(self.lebs_more.saturating_sub(ubi.info().available_lebs)) {
@@ -244,27 +232,4 @@ fn require_erased(window: &mut Part, start: u64, len: u64, pebs: u64) -> Result<
         at += part as u64;
     }
     Ok(())
-}
-
-/// The largest write of a UBIFS without UBI, as far as its smallest one tells.
-pub(crate) const fn max_write_bytes(min_io_bytes: u32) -> u32 {
-    if min_io_bytes == UBIFS_MIN_IO { NOR_BUFFER } else { min_io_bytes }
-}
-
-/// The flash that a UBI device was made for, as far as its headers tell.
-pub fn flash_geometry(shape: &UbiShape, len: u64) -> Geometry {
-    let min_io = shape.min_io_bytes;
-    let is_nor = min_io < 256;
-    let kind = if is_nor { FlashKind::Nor } else { FlashKind::SlcNand };
-    let size_bytes = len.next_multiple_of(u64::from(shape.peb_bytes));
-    Geometry {
-        buffer_bytes: if is_nor { NOR_BUFFER } else { min_io },
-        sub_page_bytes: sub_page_bytes(shape, min_io),
-        ..Geometry::plain(kind, size_bytes, shape.peb_bytes, min_io)
-    }
-}
-
-fn sub_page_bytes(shape: &UbiShape, min_io: u32) -> u32 {
-    let vid = shape.vid_header_offset;
-    if vid.is_power_of_two() && vid < min_io { vid } else { min_io }
 }

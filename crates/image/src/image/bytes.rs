@@ -4,18 +4,19 @@ use std::fs::File;
 use std::sync::Arc;
 
 use floatgate_stack::store::CachedStore;
-use floatgate_stack::{FileStore, Store};
+use floatgate_stack::{FileStore, Store, StoreError};
 
-use super::{Access, FilePending};
-use crate::ImageError;
-use crate::detect::Found;
-use crate::format::jffs2::shifts::{Spliced, Splices};
+use crate::format::found::{Spliced, Splices};
 use crate::oob_store::OobPages;
-use crate::output;
+use crate::pending::Pending;
+use crate::{ImageError, output};
 
-/// The bytes in which [`Image::found`] counts.
+/// Changes of a file that wait.
+pub(crate) type FilePending = Pending<Box<dyn Store>>;
+
+/// The bytes in which [`Image::found`](super::Image::found) counts.
 #[derive(Clone)]
-pub(super) enum Bytes {
+pub(crate) enum Bytes {
     /// A file.
     File(Arc<File>),
     /// Corrected pages of a dump with OOB, which is written as well.
@@ -27,7 +28,7 @@ pub(super) enum Bytes {
 }
 
 impl Bytes {
-    pub(super) fn open(&self) -> Result<Box<dyn Store>, ImageError> {
+    pub(crate) fn open(&self) -> Result<Box<dyn Store>, ImageError> {
         match self {
             Self::File(file) => store_of(file),
             Self::Pages(pages, dump) => pages.store(dump),
@@ -39,7 +40,7 @@ impl Bytes {
 
 /// A file that changes go to at once, and may make longer.
 #[derive(Clone, Debug)]
-pub(super) struct HostRoom {
+pub(crate) struct HostRoom {
     file: Arc<File>,
     /// Of a dump with OOB.
     oob: Option<OobPages>,
@@ -48,7 +49,7 @@ pub(super) struct HostRoom {
 }
 
 impl HostRoom {
-    pub(super) fn new(bytes: &Bytes) -> Result<Option<Self>, ImageError> {
+    pub(crate) fn new(bytes: &Bytes) -> Result<Option<Self>, ImageError> {
         let len = bytes.open()?.size_bytes();
         Ok(match bytes {
             Bytes::File(file) => Some(Self { file: Arc::clone(file), oob: None, len }),
@@ -60,7 +61,7 @@ impl HostRoom {
     }
 
     /// Reserves what the images need to grow up to the byte `end`, before the file becomes longer.
-    pub(super) fn reserve(&self, end: u64) -> Result<(), ImageError> {
+    pub(crate) fn reserve(&self, end: u64) -> Result<(), ImageError> {
         if end <= self.len {
             return Ok(());
         }
@@ -70,25 +71,11 @@ impl HostRoom {
     }
 }
 
-/// The bytes of a file in which images were found, and these as they are found when all eraseblocks are in their places.
-pub(super) fn spliced(
-    file: Arc<File>,
-    found: Vec<Found>,
-    access: Access,
-    detect: impl Fn(&mut dyn Store) -> Result<Vec<Found>, ImageError>,
-) -> Result<(Bytes, Splices, Vec<Found>), ImageError> {
-    let splices = Splices::of(&found);
-    if splices.is_empty() {
-        return Ok((Bytes::File(file), splices, found));
-    }
-    if access == Access::Write {
-        return Err(ImageError::Shifted(splices.to_string()));
-    }
-    let bytes = Bytes::Spliced(file, splices.clone());
-    let found = detect(&mut bytes.open()?)?;
-    Ok((bytes, splices, found))
-}
-
 pub(crate) fn store_of(file: &Arc<File>) -> Result<Box<dyn Store>, ImageError> {
     Ok(Box::new(CachedStore::new(FileStore::new(Arc::clone(file)).map_err(ImageError::Store)?)))
+}
+
+/// Fills a store up to a size; what is before is there or erased already.
+pub(crate) fn fill(store: &mut dyn Store, end: u64) -> Result<(), StoreError> {
+    if store.size_bytes() < end { store.write_at(end - 1, &[0xFF]) } else { Ok(()) }
 }

@@ -1,0 +1,44 @@
+//! What is extracted of an image.
+
+use super::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use crate::ImageError;
+use crate::image::Image;
+use crate::report::At;
+use crate::selection::{Chosen, Selection};
+
+/// Selection of what is extracted: a filesystem, or all volumes of a device that has several.
+pub struct Extractions(Box<dyn Extracting>);
+
+impl Extractions {
+    /// Finds what is meant: the volume that was named, or all of them. A filesystem that is alone is extracted as it is.
+    ///
+    /// # Errors
+    /// Several images and none chosen; nothing is left of a filesystem that was named or is alone; the host's.
+    pub fn open(image: &Image, selection: &Selection) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        found.format().extraction(Chosen { image, found: &found, selection }).map(Self)
+    }
+
+    /// Finds what there was at an earlier moment, of one filesystem. What garbage collection has erased since is missing, or there is an older
+    /// state of it: as far as that can be seen the report says so.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); several volumes and none chosen; a moment of another kind of filesystem.
+    pub fn open_at(image: &Image, selection: &Selection, at: At) -> Result<Self, ImageError> {
+        let found = image.choose(selection)?;
+        found.format().extraction_at(Chosen { image, found: &found, selection }, at).map(Self)
+    }
+
+    /// Extracts all of it. The limits hold for each filesystem.
+    ///
+    /// # Errors
+    /// As [`extract`](super::extract).
+    pub fn run(
+        self,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        self.0.run(target, limits, progress)
+    }
+}

@@ -1,0 +1,76 @@
+//! The files of a JFFS2 for an extraction, as they are or were at a moment.
+
+use super::around::{around, overwritten};
+use super::history::{self, Mounted};
+use super::mount::{FileJffs2, Told, damage, losses, mount};
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::extract::source::FileSystemSource;
+use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use crate::extract::walk::extract;
+use crate::format::found::Found;
+use crate::image::{Image, Origin};
+use crate::part::Part;
+use crate::report::{At, Loss};
+
+/// A mounted filesystem, and its place in the file.
+pub(super) struct Files {
+    mounted: Mounted,
+    origin: Origin,
+}
+
+impl Files {
+    /// The files as they are.
+    ///
+    /// # Errors
+    /// Nothing of it can be mounted; the file cannot be read.
+    pub(super) fn open(image: &Image, found: &Found, shape: &Jffs2Shape) -> Result<Self, ImageError> {
+        let mut fs = mount(image.store()?, found, shape)?;
+        let mut losses = losses(&mut fs, "have no node");
+        losses.extend(image.shift_losses(found));
+        losses.extend(beside(image, found, shape, &fs)?);
+        let mounted = Mounted { fs, losses, notes: Vec::new() };
+        Ok(Self { mounted, origin: image.origin(found) })
+    }
+
+    /// The files as they were at a moment.
+    ///
+    /// # Errors
+    /// A moment of another format, or none of which nodes are left; the file cannot be read.
+    pub(super) fn at(image: &Image, found: &Found, shape: &Jffs2Shape, at: At) -> Result<Self, ImageError> {
+        Ok(Self { mounted: history::at(image, found, shape, at)?, origin: image.origin(found) })
+    }
+}
+
+/// Bytes around the nodes of a JFFS2 that may have been nodes.
+fn beside(image: &Image, found: &Found, shape: &Jffs2Shape, fs: &FileJffs2) -> Result<Vec<Loss>, ImageError> {
+    let parts = around(image, found, shape, fs)?;
+    let loss = |part: Part| {
+        let (start, end) = (part.offset, part.end());
+        let what = format!(
+            "bytes {start} to {end} beside the nodes are neither nodes nor erased flash: other data, or files that were there are missing"
+        );
+        Loss::new(&[], what)
+    };
+    Ok(overwritten(image, found, parts, fs).map(loss).collect())
+}
+
+impl Extracting for Files {
+    fn run(
+        self: Box<Self>,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let Self { mounted: Mounted { mut fs, losses, notes }, origin } = *self;
+        let mut extracted = extract(&mut FileSystemSource(&mut fs), target, limits, progress)?;
+        extracted.notes.extend(notes);
+        let (kept, left_out): (Vec<_>, Vec<_>) =
+            damage(&fs, &origin).into_iter().partition(|damage| damage.is_kept);
+        extracted.notes.extend(kept.into_iter().map(|damage| damage.what));
+        let lost =
+            |damage: Told| Loss::new(&[], format!("{}: what it held is missing, or older", damage.what));
+        extracted.losses.extend(left_out.into_iter().map(lost).chain(losses));
+        Ok(extracted)
+    }
+}

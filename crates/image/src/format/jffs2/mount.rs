@@ -1,0 +1,116 @@
+//! A JFFS2 of a file, mounted for reading, and what that tells of damage.
+
+use std::collections::BTreeSet;
+
+use floatgate_mtd::{FlashKind, Geometry, Instant};
+use floatgate_stack::fs::{FileSystem, FileType};
+use floatgate_stack::jffs2::{Damage, Fault, Jffs2, MountError, MountOptions};
+use floatgate_stack::store::Window;
+use floatgate_stack::{Store, StoreFlash, StoreMode};
+
+use super::shape::Jffs2Shape;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::image::Origin;
+use crate::report::Loss;
+use crate::walk::Walk;
+use crate::words::count;
+
+/// A JFFS2 mounted from a file.
+pub(crate) type FileJffs2 = Jffs2<FileFlash>;
+
+/// The part of a file that a JFFS2 is in, as flash.
+type FileFlash = StoreFlash<Window<Box<dyn Store>>>;
+
+/// Mounts what was found, for reading.
+///
+/// # Errors
+/// Nothing of it can be mounted; the host's.
+pub(crate) fn mount(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+) -> Result<FileJffs2, ImageError> {
+    mount_as(store, found, shape, false)
+}
+
+/// As [`mount`]; of an earlier moment nodes are marked otherwise than the flash does it, and than summaries say.
+pub(super) fn mount_as(
+    store: Box<dyn Store>,
+    found: &Found,
+    shape: &Jffs2Shape,
+    is_earlier: bool,
+) -> Result<FileJffs2, ImageError> {
+    let window = Window::new(store, found.offset, found.len);
+    let kind = if shape.is_nor() || is_earlier { FlashKind::Nor } else { FlashKind::SlcNand };
+    let geometry = Geometry { kind, ..geometry(shape, found.len) };
+    let flash = StoreFlash::new(window, geometry, StoreMode::ReadOnly);
+    let flash = flash.with_bad_blocks(found.bad_pebs.iter().copied());
+    let endian = Some(shape.endian());
+    let ignores_summaries = is_earlier;
+    let options =
+        MountOptions { endian, ignores_summaries, is_earlier, stable: true, ..MountOptions::read_only() };
+    mount_flash(flash, &options)
+}
+
+/// Findings that reading the filesystem's files does not give: parts of files that no node has, of which Linux says nothing either, and nodes of the
+/// other byte order or magic number.
+pub(crate) fn losses(fs: &mut FileJffs2, reason: &str) -> Vec<Loss> {
+    let mut losses = Vec::new();
+    if fs.counts().foreign_nodes > 0 {
+        let nodes = count(fs.counts().foreign_nodes, "node");
+        losses.push(Loss::new(&[], format!("{nodes} of the other byte order or magic left out")));
+    }
+    let mut walk = Walk::new(fs.root());
+    let mut seen = BTreeSet::new();
+    while let Some(directory) = walk.next(fs) {
+        let Ok(directory) = directory else { continue };
+        for entry in directory.entries.into_iter().filter(|entry| entry.file_type == FileType::Regular) {
+            let gaps = if seen.insert(entry.inode) { fs.gaps(entry.inode) } else { continue };
+            let path = [directory.path.as_slice(), &[entry.name]].concat();
+            let gaps = gaps.unwrap_or_default().into_iter();
+            losses.extend(
+                gaps.map(|gap| {
+                    Loss::new(&path, format!("bytes {} to {} {reason}: zeros", gap.start, gap.end))
+                }),
+            );
+        }
+    }
+    losses
+}
+
+/// Damage that a mount has met until now.
+pub(crate) fn damage(fs: &FileJffs2, origin: &Origin) -> Vec<Told> {
+    let told = |damage: &Damage| {
+        let what = match &damage.fault {
+            Fault::Missing { .. } => damage.fault.to_string(),
+            fault => Damage { at: origin.file_byte(damage.at), fault: fault.clone() }.to_string(),
+        };
+        let is_kept = matches!(damage.fault, Fault::Summary | Fault::Marked | Fault::LastVersion { .. });
+        Told { what, is_kept }
+    };
+    fs.damaged_nodes().iter().map(told).collect()
+}
+
+/// Damage in words, with its place in the file.
+pub(crate) struct Told {
+    pub(crate) what: String,
+    /// All nodes that the damage is about are read: it costs no contents.
+    pub(crate) is_kept: bool,
+}
+
+pub(super) fn mount_flash(flash: FileFlash, options: &MountOptions) -> Result<FileJffs2, ImageError> {
+    Jffs2::mount(flash, Instant::ZERO, options).map_err(|(error, flash)| match flash.host_error() {
+        Some(host) => ImageError::Store(host.clone()),
+        None => match error {
+            MountError::Nameless(files) => ImageError::Nameless(files),
+            error => ImageError::Jffs2(error),
+        },
+    })
+}
+
+/// The flash that a JFFS2 was made for, as far as it is known: pages do not matter for reading.
+pub(super) fn geometry(shape: &Jffs2Shape, len: u64) -> Geometry {
+    let size_bytes = len.next_multiple_of(u64::from(shape.erase_bytes));
+    Geometry::plain(FlashKind::Nor, size_bytes, shape.erase_bytes, 1)
+}

@@ -1,0 +1,399 @@
+//! A stretch of nodes of one filesystem: where that ends and another one begins, its eraseblocks, and the part of the file that they make.
+//!
+//! Eraseblocks are those that were stated, or that clean markers, summaries and nodes tell.
+
+use std::collections::{BTreeMap, HashMap};
+
+use floatgate_media::jffs2::{Endian, Header, NODE_ALIGN, NodeType};
+
+use super::grid::{ERASE_MAX, ERASE_MIN, ERASE_USUAL, Grid, Marks, UNUSED_MAX, power_of_two_in, sizes};
+use super::shape::Jffs2Shape;
+use super::shifts::{Edge, Layout, Node};
+use super::splices::Splice;
+use crate::ImageError;
+use crate::format::found::{Content, Found};
+use crate::pages::PageShape;
+
+/// Part of the bytes of a filesystem up to which nodes of the other byte order or magic within are what other contents of the flash have left.
+const LEFT_OVER: u64 = 4;
+
+/// Pairs of nodes that say different things under one version, of which that many are no chance.
+const RIVALS_MIN: usize = 2;
+
+/// Eraseblocks that no garbage collector has moved without erasing any of them.
+const COPIED_BLOCKS: u64 = 4;
+
+/// Fewest eraseblocks of which Linux mounts a JFFS2.
+const BLOCKS_MIN: u64 = 5;
+
+/// Nodes behind erased flash whose distances tell the eraseblocks.
+const RESUMED_MIN: u32 = 4;
+
+/// A stretch of nodes in one byte order.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    pub(super) endian: Endian,
+    /// Byte of the file where the first node begins.
+    pub(super) start: u64,
+    /// Byte behind the last node.
+    pub(super) end: u64,
+    /// Byte where the next other node begins, if one follows.
+    pub(super) followed: Option<u64>,
+    pub(super) rivals: Rivals,
+    pub(super) nodes: u64,
+    /// Bytes of the nodes.
+    pub(super) bytes: u64,
+    /// Clean markers, which begin eraseblocks.
+    pub(super) markers: Marks,
+    /// Ends of summaries, which end eraseblocks.
+    pub(super) summaries: Marks,
+    /// Sizes of eraseblocks that summaries state: how many do, and where the last of these ends.
+    pub(super) said: BTreeMap<u64, (u32, u64)>,
+    /// Nodes behind erased flash: most begin eraseblocks.
+    pub(super) resumed: Marks,
+    /// Bytes of the file.
+    pub(super) file_bytes: u64,
+    /// The size of eraseblocks that was stated, if any.
+    pub(super) stated: Option<u64>,
+    /// Eraseblocks from the first clean marker on, from the first node, and from the beginning of the file: the first node of an image may
+    /// be damaged.
+    pub(super) marked: Option<Grid>,
+    pub(super) first: Grid,
+    pub(super) absolute: Grid,
+    pub(super) places: Vec<Node>,
+}
+
+impl Stretch {
+    pub(super) fn new(endian: Endian, start: u64, (file_bytes, stated): (u64, Option<u64>)) -> Self {
+        let (marked, first, absolute) = (None, Grid::new(start, stated), Grid::new(0, stated));
+        Self {
+            endian,
+            start,
+            end: start,
+            followed: None,
+            rivals: Rivals::default(),
+            nodes: 0,
+            bytes: 0,
+            markers: Marks::default(),
+            summaries: Marks::default(),
+            said: BTreeMap::new(),
+            resumed: Marks::default(),
+            file_bytes,
+            stated,
+            marked,
+            first,
+            absolute,
+            places: Vec::new(),
+        }
+    }
+
+    /// Takes in a node; `said` is the size of eraseblocks that it states.
+    pub(super) fn add(&mut self, at: u64, header: &Header, gap: Gap, said: Option<u64>) {
+        self.nodes += 1;
+        self.followed = None;
+        self.bytes += header.padded_len();
+        let end = at + u64::from(header.len);
+        let before = std::mem::replace(&mut self.end, at + header.padded_len());
+        let edge = match header.node_type {
+            NodeType::CleanMarker => {
+                self.marked.get_or_insert(Grid::new(at, self.stated));
+                self.markers.add(at);
+                Edge::Begins
+            }
+            NodeType::Summary => {
+                self.summaries.add(end);
+                if let Some(size) = said {
+                    let (count, last_end) = self.said.entry(size).or_default();
+                    (*count, *last_end) = (*count + 1, end);
+                }
+                Edge::Ends
+            }
+            _ => Edge::No,
+        };
+        let is_apart = gap.filled > 0 || !(at - before).is_multiple_of(NODE_ALIGN.into());
+        self.places.push(Node { at, len: header.len, edge, is_apart, expected: gap.expected });
+        if self.nodes == 1 || at - before > UNUSED_MAX {
+            self.resumed.add(at);
+        }
+        for grid in self.marked.iter_mut().chain([&mut self.first, &mut self.absolute]) {
+            grid.add(before, (at, end), header.node_type == NodeType::Padding);
+        }
+    }
+
+    /// Byte where another filesystem of the same byte order begins: with its first node that can be told apart, or a clean marker or what
+    /// else stands between erased flash and that.
+    pub(super) fn border(&self) -> Option<u64> {
+        let (last, first) =
+            self.rivals.border().or_else(|| self.rivals.copy_border(self.start, self.eraseblocks().bytes))?;
+        let behind = self.places.partition_point(|node| node.at <= last);
+        let until = self.places.partition_point(|node| node.at < first);
+        let begins = |pair: &&[Node]| pair[1].edge == Edge::Begins || pair[1].at > pair[0].padded_end();
+        let between = self.places[behind - 1..until].windows(2).rev();
+        Some(between.into_iter().find(begins).map_or(first, |pair| pair[1].at))
+    }
+
+    /// True for nodes amid those of a filesystem of the other byte order or magic that are no filesystem of their own: they are few beside its, or all
+    /// in one of its eraseblocks.
+    pub(super) fn is_left_over(&self, all: &[Self]) -> bool {
+        all.iter().filter(|other| other.start < self.start && self.end < other.end).any(|outer| {
+            let Eraseblocks { bytes: erase, into_first, .. } = outer.eraseblocks();
+            let begins_block = (self.start - outer.start + into_first).is_multiple_of(erase);
+            self.bytes.saturating_mul(LEFT_OVER) <= outer.bytes
+                || begins_block && self.end - self.start <= erase
+        })
+    }
+}
+
+/// Places of nodes that can be told apart, and pairs of them with one inode and one version. Where they say different things, the two are of
+/// different filesystems: a garbage collector moves nodes as they are, or gives them a new version.
+#[derive(Debug, Default)]
+pub(super) struct Rivals {
+    /// In the order of the file.
+    pub(super) nodes: Vec<u64>,
+    pub(super) pairs: Vec<Pair>,
+}
+
+/// Nodes with one inode and one version.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) first: u64,
+    pub(super) second: u64,
+    /// They say the same: what a garbage collector has moved, or a copy of the filesystem.
+    pub(super) is_copy: bool,
+}
+
+impl Rivals {
+    /// Nodes that are told apart before a byte.
+    fn before(&self, byte: u64) -> usize {
+        self.nodes.partition_point(|&at| at < byte)
+    }
+
+    /// The place of the last node before one, and its own.
+    fn with_last(&self, first: u64) -> Option<(u64, u64)> {
+        Some((*self.nodes.get(self.before(first).checked_sub(1)?)?, first))
+    }
+
+    /// The last node of a filesystem and the first one of a second, if most nodes of one of them have a rival or a copy in the other, and some
+    /// a rival.
+    fn border(&self) -> Option<(u64, u64)> {
+        let first = self.most_apart()?;
+        let across = || self.pairs.iter().filter(|pair| pair.first < first && first <= pair.second);
+        let (all, rivals) = (across().count(), across().filter(|pair| !pair.is_copy).count());
+        let before = self.before(first);
+        let after = self.nodes.len() - before;
+        let has_rivals = rivals >= RIVALS_MIN && 2 * all > before.min(after);
+        let is_update = rivals > 0 && 2 * all > before.max(after);
+        if has_rivals || is_update { self.with_last(first) } else { None }
+    }
+
+    /// The second node of a pair before which most pairs are taken apart.
+    fn most_apart(&self) -> Option<u64> {
+        let sorted = |place: fn(&Pair) -> u64| {
+            let mut places: Vec<u64> = self.pairs.iter().map(place).collect();
+            places.sort_unstable();
+            places
+        };
+        let (firsts, seconds) = (sorted(|pair| pair.first), sorted(|pair| pair.second));
+        let apart = |(number, second): (usize, &u64)| {
+            (firsts.partition_point(|first| first < second) - number, std::cmp::Reverse(*second))
+        };
+        seconds.iter().enumerate().map(apart).max().map(|(_, std::cmp::Reverse(second))| second)
+    }
+
+    /// The same of a copy of the filesystem, perhaps with some changes: most nodes of both sides stand as far apart, with a free
+    /// eraseblock between or many before. A garbage collector moves a few eraseblocks, to the next that are free.
+    fn copy_border(&self, start: u64, erase_bytes: u64) -> Option<(u64, u64)> {
+        let mut by_distance: HashMap<u64, (usize, u64, u64)> = HashMap::new();
+        for Pair { first, second, .. } in self.pairs.iter().copied().filter(|pair| pair.is_copy) {
+            let (count, from, to) = by_distance.entry(second - first).or_insert((0, second, second));
+            (*count, *from, *to) = (*count + 1, second.min(*from), second.max(*to));
+        }
+        let (count, border, end) = by_distance.into_values().max()?;
+        let before = self.before(border);
+        let after = self.nodes.len() - before;
+        let is_rival = |pair: &&Pair| !pair.is_copy && pair.first < border && pair.second >= border;
+        let changed = self.pairs.iter().filter(is_rival).count();
+        let (last, _) = self.with_last(border)?;
+        let is_apart = border - last > 2 * erase_bytes || border - start >= COPIED_BLOCKS * erase_bytes;
+        // That of one eraseblock over another has most of the nodes, if they are short, but none of what the others hold.
+        let is_all = 2 * (end - border) > last - start;
+        let is_copy = is_apart && is_all && count >= RIVALS_MIN && 2 * (count + changed) > before.max(after);
+        is_copy.then_some((last, border))
+    }
+}
+
+/// The gap between two nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Gap {
+    pub(super) filled: u64,
+    /// Byte where the second one should begin.
+    pub(super) expected: Option<u64>,
+}
+
+/// Eraseblocks of a stretch.
+pub(super) struct Eraseblocks {
+    pub(super) bytes: u64,
+    /// Bytes that the first has before the first node.
+    pub(super) into_first: u64,
+    /// Nothing tells the size.
+    is_guess: bool,
+}
+
+impl Stretch {
+    /// The eraseblocks that most summaries state, unless a node crosses the end of one.
+    fn said(&self) -> Option<Eraseblocks> {
+        let (&bytes, &(_, end)) = self.said.iter().max_by_key(|(_, (count, _))| *count)?;
+        let into_first = (self.start + bytes - end % bytes) % bytes;
+        let block = |at: u64| (at - self.start + into_first) / bytes;
+        let is_whole = self.places.iter().all(|node| block(node.at) == block(node.end() - 1));
+        is_whole.then_some(Eraseblocks { bytes, into_first, is_guess: false })
+    }
+
+    /// The eraseblocks that were stated, or those that summaries, clean markers and nodes tell: a power of two that no node crosses.
+    pub(super) fn eraseblocks(&self) -> Eraseblocks {
+        if self.stated.is_none()
+            && let Some(said) = self.said()
+        {
+            return said;
+        }
+        let told = self.markers.erase_bytes().into_iter().chain(self.summaries.erase_bytes()).min();
+        let alone = self.summaries.first.filter(|_| self.summaries.count == 1);
+        let alone = alone.and_then(|end| power_of_two_in(end - self.start));
+        let told = told.into_iter().chain(alone).min();
+        for grid in self.grids() {
+            let bytes = match self.stated {
+                Some(stated) => grid.crossing.is_none().then_some(stated),
+                None => grid.erase_bytes(told),
+            };
+            let Some(bytes) = bytes else { continue };
+            // A marker may stand behind the first node.
+            let into_first = (self.start + bytes - grid.origin % bytes) % bytes;
+            return Eraseblocks { bytes, into_first, is_guess: false };
+        }
+        let is_possible = |size: &u64| self.first.is_possible(*size);
+        let resumed = self.resumed.erase_bytes().filter(|_| self.resumed.count >= RESUMED_MIN);
+        let fits = |size: &u64| (ERASE_MIN..=ERASE_MAX).contains(size) && is_possible(size);
+        if let Some(bytes) = resumed.filter(fits) {
+            return Eraseblocks { bytes, into_first: 0, is_guess: false };
+        }
+        Eraseblocks { bytes: self.guess(), into_first: 0, is_guess: true }
+    }
+
+    /// The size that is usual, if no node crosses it, or a larger one. Where no other nodes follow, whole eraseblocks fill the file: as many as a partition
+    /// has at least, or those of an image that `mkfs.jffs2 --pad` has filled up; else fewer are believed, or smaller ones.
+    fn guess(&self) -> u64 {
+        let least = sizes().find(|size| self.first.is_possible(*size)).unwrap_or(ERASE_USUAL);
+        let usual = least.max(ERASE_USUAL);
+        if self.followed.is_some() {
+            return usual;
+        }
+        let len = self.file_bytes - self.start;
+        let is_filled_up = |size: u64| (self.end - self.start).next_multiple_of(size) == len;
+        let divide_file = || sizes().filter(|&size| size >= least && len.is_multiple_of(size));
+        let is_likely = |size: &u64| *size >= usual && (len >= BLOCKS_MIN * size || is_filled_up(*size));
+        divide_file()
+            .find(is_likely)
+            .or_else(|| divide_file().take_while(|&size| size <= usual).last())
+            .unwrap_or(usual)
+    }
+
+    /// Eraseblocks as they could lie, those that are most likely first.
+    fn grids(&self) -> impl Iterator<Item = &Grid> {
+        self.marked.iter().chain([&self.first, &self.absolute])
+    }
+
+    /// True when no node crosses the end of an eraseblock of this size, if the first one begins at this byte.
+    fn keeps(&self, start: u64, erase_bytes: u64) -> bool {
+        let mut same = self.grids().filter(|grid| grid.origin.abs_diff(start).is_multiple_of(erase_bytes));
+        same.next().is_none_or(|grid| grid.is_possible(erase_bytes))
+    }
+
+    /// Refuses a stated size of eraseblocks that nodes contradict: they cross no end of one, and clean markers stand at none but the beginning.
+    pub(super) fn require_stated(&self) -> Result<(), ImageError> {
+        if let (Some(stated), Some(first)) = (self.stated, self.markers.first) {
+            let mut markers = self.places.iter().filter(|node| node.edge == Edge::Begins).map(|node| node.at);
+            if let Some(at) = markers.find(|at| !(at - first).is_multiple_of(stated))
+                && self.layout_of(stated).is_none()
+            {
+                let why = format!(
+                    "the clean marker at byte {at} ({at:#x}) is {} bytes behind the one at byte {first} ({first:#x}), and each begins an eraseblock",
+                    at - first
+                );
+                return Err(ImageError::PebSize { stated, why });
+            }
+        }
+        match (self.stated, self.first.crossing) {
+            (Some(stated), Some(at))
+                if self.grids().all(|grid| grid.crossing.is_some()) && self.layout_of(stated).is_none() =>
+            {
+                let why = format!("the node at byte {at} ({at:#x}) crosses the end of one");
+                Err(ImageError::PebSize { stated, why })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn layout_of(&self, erase_bytes: u64) -> Option<Layout> {
+        Layout::of(&self.places, erase_bytes).filter(|layout| !layout.is_contradicted())
+    }
+
+    /// True when something may be missing between nodes.
+    fn may_be_shifted(&self, told: &Eraseblocks) -> bool {
+        let is_possible = |size| (ERASE_MIN..=ERASE_MAX).contains(&size);
+        let marks = [&self.markers, &self.summaries];
+        told.is_guess
+            || marks.iter().filter_map(|marks| marks.erase_bytes()).any(|size| !is_possible(size))
+            || self.places.iter().any(|node| node.is_apart)
+    }
+
+    /// The eraseblocks, and what puts those into their places that are shifted. Pages that are known tell them, too.
+    fn laid_out(&self, pages: Option<PageShape>) -> (Eraseblocks, Vec<Splice>) {
+        let known = pages.map(|pages| u64::from(pages.block_bytes()));
+        let told = match known {
+            Some(bytes) => Eraseblocks { bytes, into_first: self.start % bytes, is_guess: false },
+            None => self.eraseblocks(),
+        };
+        if !self.may_be_shifted(&told) {
+            return (told, Vec::new());
+        }
+        let found = match known.or(self.stated) {
+            Some(bytes) => self.layout_of(bytes).map(|layout| (layout, true)),
+            None => Layout::find(&self.places).filter(|(_, is_sure)| *is_sure || told.is_guess),
+        };
+        let found = found.or_else(|| Some((self.layout_of(told.bytes)?, !told.is_guess)));
+        match found {
+            Some((layout, is_sure)) if layout.is_shifted() || told.is_guess && is_sure => {
+                let likely = if known.is_some() { [0, self.start] } else { [self.start, 0] };
+                let into_first = layout.bytes_before_first(&self.places, likely);
+                let splices = layout.splices(&self.places, into_first, self.endian);
+                (Eraseblocks { bytes: layout.erase_bytes, into_first, is_guess: !is_sure }, splices)
+            }
+            _ => (told, Vec::new()),
+        }
+    }
+
+    /// The part of it that is found; `least` is the byte where it can begin.
+    pub(super) fn found(&self, least: u64, pages: Option<PageShape>) -> Found {
+        let (Eraseblocks { bytes: erase_bytes, into_first, is_guess }, mut splices) = self.laid_out(pages);
+        let start = self.start.checked_sub(into_first).filter(|&start| start >= least).unwrap_or(self.start);
+        let is_amid = start == self.start && into_first > 0;
+        if is_amid && (!splices.is_empty() || !self.keeps(start, erase_bytes)) {
+            let head = Splice::new(start..start, into_first, (erase_bytes, erase_bytes), self.endian);
+            splices.insert(0, head);
+        }
+        // What would fill up the last eraseblock can be the beginning of another filesystem.
+        let end = self.followed.unwrap_or(self.file_bytes);
+        let len = (self.end - start).next_multiple_of(erase_bytes).min(end - start);
+        let shape = Jffs2Shape {
+            big_endian: self.endian.is_big(),
+            old_magic: self.endian.is_old(),
+            erase_bytes: u32::try_from(erase_bytes).unwrap_or(u32::MAX),
+            erase_is_guess: is_guess,
+            page_bytes: pages.map(|pages| pages.page_bytes),
+            markers: self.markers.first.is_some(),
+            summaries: self.summaries.first.is_some(),
+            nodes_end: self.end - start,
+        };
+        Found { splices, ..Found::new(start, len, Content::Jffs2(shape)) }
+    }
+}

@@ -1,0 +1,94 @@
+//! Damage in a UBI device and the filesystems of its volumes.
+
+use floatgate_stack::store::{Store, Window};
+use floatgate_stack::ubi::{AttachOptions, Mapping};
+use floatgate_stack::ubifs::Severity;
+use floatgate_stack::{StoreMode, Volume};
+
+use super::device::Device;
+use super::fit::{self, Room};
+use super::shape::UbiShape;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::format::ubifs::check as files;
+use crate::image::Image;
+use crate::report::{CheckReport, Finding, ImageCheck, Layer, PebCounts, Structure, VolumeCheck};
+use crate::selection::Chosen;
+use crate::words::show_name;
+
+/// Checks a UBI device, and the volumes that are meant.
+///
+/// # Errors
+/// The file cannot be read, or the volume that is chosen is not there.
+pub(super) fn check(
+    Chosen { image, found, selection }: Chosen<'_>,
+    shape: &UbiShape,
+    report: &mut CheckReport,
+) -> Result<(), ImageError> {
+    let origin = &image.origin(found);
+    let mut window = Window::new(image.store()?, found.offset, found.len);
+    let device = match Device::read(&mut window, found) {
+        Err(ImageError::Nothing) => {
+            attach(image, found, report);
+            let offset = origin.file_byte(0);
+            report.images.push(ImageCheck { offset, ..ImageCheck::ubi(found, PebCounts::default()) });
+            return Ok(());
+        }
+        device => device?,
+    };
+    device.report(&mut window, origin, report)?;
+    device.report_behind(image, found, report)?;
+    attach(image, found, report);
+    let flash = selection.flash.as_ref();
+    let lebs = device.survey.volumes().map(|(_, record)| u64::from(record.reserved_pebs)).sum();
+    let misfits = flash.map(|flash| fit::of_image(shape, found.len, lebs, flash));
+    misfits.into_iter().flatten().for_each(|finding| report.add(finding));
+    let mut checked = ImageCheck { offset: origin.file_byte(0), ..ImageCheck::ubi(found, device.counts()) };
+    let mut store: Box<dyn Store> = Box::new(window);
+    for (id, record) in device.survey.volumes() {
+        let name = show_name(record.name());
+        let wanted = selection.volume.as_ref();
+        if wanted.is_some_and(|wanted| *wanted != name && wanted.parse() != Ok(id)) {
+            continue;
+        }
+        let mut volume = device.volume(store, id, Mapping::Linux);
+        let has_files = files::has_filesystem(&mut volume);
+        if !has_files && let Some(corrected) = &image.corrected {
+            let pages = device.unchecked_pages(&corrected.lost_pages(found));
+            let own = pages.into_iter().filter(|(_, leb)| leb.volume == id);
+            own.for_each(|(at, leb)| report.add(device.judge_page(at, leb, origin)));
+        }
+        if has_files {
+            let room = Room::new(record.flags, volume.geometry(), lebs, flash);
+            let named = files::UbiVolume { id, name, room };
+            let (described, volume) = files::check_volume(volume, Some(named), selection, origin, report)?;
+            checked.volumes.push(described);
+            store = volume.into_store();
+        } else {
+            checked.volumes.push(VolumeCheck::other(id, name));
+            store = volume.into_store();
+        }
+    }
+    if let Some(wanted) = &selection.volume
+        && checked.volumes.is_empty()
+    {
+        let names = device.survey.volumes().map(|(_, record)| show_name(record.name())).collect();
+        return Err(ImageError::NoVolume { wanted: wanted.clone(), names });
+    }
+    report.images.push(checked);
+    Ok(())
+}
+
+/// Attaches the device as Linux does, and says if that fails.
+fn attach(image: &Image, found: &Found, report: &mut CheckReport) {
+    let options = AttachOptions { read_only: true, ..AttachOptions::default() };
+    let Err(error) = image.attach_as(found, StoreMode::ReadOnly, options) else { return };
+    let consequence = "Linux does not attach the device: no volume can be used";
+    report.add(Finding::new(
+        Layer::Ubi,
+        Severity::Damaged,
+        Structure::Device,
+        error.to_string(),
+        consequence,
+    ));
+}

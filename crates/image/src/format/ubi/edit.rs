@@ -1,0 +1,84 @@
+//! Volumes of a device that are opened to be read or written, and the end of a device that was changed.
+
+use floatgate_stack::{Store, Volume};
+
+use super::attach::FileUbi;
+use super::choose::choose_ubifs;
+use super::shape::UbiShape;
+use crate::ImageError;
+use crate::format::found::Found;
+use crate::image::{FilePending, Image};
+use crate::selection::{Chosen, Selection};
+
+/// A volume of what is left of a device.
+///
+/// # Errors
+/// Nothing of the device is left; several volumes and none chosen.
+pub(super) fn readable_volume(
+    Chosen { image, found, selection }: Chosen<'_>,
+    choose: fn(&mut FileUbi, &Selection) -> Result<u32, ImageError>,
+) -> Result<Box<dyn Volume>, ImageError> {
+    let mut ubi = image.attach_remains(found)?;
+    let id = choose(&mut ubi, selection)?;
+    let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+    Ok(Box::new(volume))
+}
+
+/// A volume of a device to be written to, larger than it is if that was asked for.
+///
+/// # Errors
+/// The device is damaged; several volumes and none chosen; no room.
+pub(super) fn writable_volume(
+    Chosen { image, found, selection }: Chosen<'_>,
+    recover: bool,
+) -> Result<Box<dyn Volume>, ImageError> {
+    let (mut attaching, mut ubi) = image.attach_for_writing(found, recover)?;
+    let id = choose_ubifs(&mut ubi, selection)?;
+    let volume = ubi.volume(id)?;
+    if let Some(lebs) = image.lebs.filter(|&lebs| lebs > volume.reserved_lebs) {
+        attaching.lebs_more = lebs - volume.reserved_lebs;
+        ubi = attaching.attach_growing(ubi.into_mtd().into_store())?;
+        ubi.resize_volume(id, lebs)?;
+    }
+    let volume = ubi.open_volume(id).map_err(|(error, _)| error)?;
+    Ok(Box::new(volume))
+}
+
+/// Moves what stands behind the first `end` bytes of a device into free PEBs before, as far as there are any.
+///
+/// # Errors
+/// The device cannot be attached or written.
+pub(super) fn vacate(shape: &UbiShape, image: &Image, found: &Found, end: u64) -> Result<(), ImageError> {
+    let peb = u64::from(shape.peb_bytes);
+    let len = image.store()?.size_bytes().saturating_sub(found.offset).next_multiple_of(peb);
+    let (_, mut ubi) = image.attach_for_writing(&Found { len, ..found.clone() }, false)?;
+    ubi.vacate(u32::try_from(end / peb).unwrap_or(u32::MAX))?;
+    ubi.detach().map(drop).map_err(|(error, _)| error.into())
+}
+
+/// Byte where the file is to end: a device that was shorter than its flash stays as short as it can, up to its last PEB with data.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn end_of_change(
+    shape: &UbiShape,
+    found: &Found,
+    pending: &FilePending,
+) -> Result<u64, ImageError> {
+    let (old, peb) = (pending.size_below(), u64::from(shape.peb_bytes));
+    let pebs = pending.size_bytes().saturating_sub(found.offset).div_ceil(peb);
+    for pnum in (0..pebs).rev() {
+        let start = found.offset + pnum * peb;
+        if start + peb <= old {
+            break;
+        }
+        let mut header = [0; 4];
+        pending
+            .read_at(start + u64::from(shape.vid_header_offset), &mut header)
+            .map_err(ImageError::Store)?;
+        if header != [0xFF; 4] {
+            return Ok(start + peb);
+        }
+    }
+    Ok(old)
+}

@@ -1,0 +1,64 @@
+//! The bytes of a volume of a UBI device.
+
+use std::io::Write;
+
+use floatgate_stack::VolumeFault;
+use floatgate_stack::ubi::{UbiError, VolumeInfo};
+
+use super::attach::FileUbi;
+use super::choose::choose_volume;
+use crate::ImageError;
+use crate::report::RawVolume;
+use crate::selection::Chosen;
+
+/// Writes the bytes of a volume: of a static one its data, of a dynamic one all up to the last LEB that is mapped.
+///
+/// # Errors
+/// Several volumes and none chosen; a device that cannot be attached, a volume whose update was cut off; the host's.
+pub(super) fn read_raw(
+    Chosen { image, found, selection }: Chosen<'_>,
+    out: &mut dyn Write,
+) -> Result<RawVolume, ImageError> {
+    let mut ubi = image.attach_remains(found)?;
+    let id = choose_volume(&ubi, selection)?;
+    let volume = ubi.volume(id)?;
+    let mut raw = RawVolume { notes: image.ecc_notes(found), ..RawVolume::default() };
+    raw.notes.extend(ubi.damage().iter().map(ToString::to_string));
+    for lnum in 0..last_leb(&mut ubi, &volume)? {
+        read_leb(&mut raw, &mut ubi, (&volume, lnum), out)?;
+    }
+    Ok(raw)
+}
+
+/// LEBs up to the last one that holds something.
+fn last_leb(ubi: &mut FileUbi, volume: &VolumeInfo) -> Result<u32, ImageError> {
+    let mut last = 0;
+    for lnum in 0..volume.used_lebs {
+        if ubi.is_mapped(volume.id, lnum)? {
+            last = lnum + 1;
+        }
+    }
+    // What is missing at the end of a static volume is missed.
+    Ok(if volume.mapped_lebs > 0 && volume.corrupted { volume.used_lebs } else { last })
+}
+
+fn read_leb(
+    raw: &mut RawVolume,
+    ubi: &mut FileUbi,
+    (volume, lnum): (&VolumeInfo, u32),
+    out: &mut dyn Write,
+) -> Result<(), ImageError> {
+    let start = u64::from(lnum) * u64::from(volume.usable_leb_bytes);
+    let len = volume.used_bytes.saturating_sub(start).min(u64::from(volume.usable_leb_bytes));
+    let mut leb = vec![0xFF; usize::try_from(len).unwrap_or(0)];
+    match ubi.read_leb(volume.id, lnum, 0, &mut leb) {
+        Ok(()) => {}
+        Err(UbiError::Damaged { .. } | UbiError::Access(VolumeFault::Uncorrectable)) => {
+            raw.damaged_lebs.push(lnum);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    out.write_all(&leb).map_err(ImageError::Write)?;
+    raw.bytes += len;
+    Ok(())
+}

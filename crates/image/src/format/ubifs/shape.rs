@@ -1,0 +1,12 @@
+//! Sizes of a UBIFS without UBI.
+
+use serde::Serialize;
+
+/// Sizes of the LEBs of a UBIFS without UBI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct UbifsShape {
+    /// Bytes of a LEB.
+    pub leb_bytes: u32,
+    /// Smallest write.
+    pub min_io_bytes: u32,
+}

@@ -1,0 +1,82 @@
+//! The volume of a UBIFS, however damaged it and the device around it are: one of a UBI device, or an image without UBI.
+
+use std::ops::Range;
+
+use floatgate_stack::store::Window;
+use floatgate_stack::ubi::{AttachFault, Mapping};
+use floatgate_stack::{Store, Volume};
+
+use super::found::Content;
+use super::mapped::MappedVolume;
+use super::ubi::choose::{choose_filesystem, choose_remains};
+use super::ubi::device::Device;
+use crate::error::{ImageError, LebsOnly};
+use crate::format::magic::HEAD_BYTES;
+use crate::image::Origin;
+use crate::selection::Chosen;
+use crate::words::show_name;
+
+/// A volume of an image as LEBs, and its headers if there is UBI.
+pub(crate) type Opened = (MappedVolume<Box<dyn Store>>, Option<Device>, Origin);
+
+/// Opens the volume that is meant, whatever is wrong with it: the one that was named, or the only one.
+///
+/// # Errors
+/// There is none, or there are several.
+pub(crate) fn open_volume(chosen: Chosen<'_>) -> Result<Opened, ImageError> {
+    let Chosen { image, found, selection } = chosen;
+    found.require_lebs(LebsOnly::Contents)?;
+    let origin = image.origin(found);
+    let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
+    if let Content::Ubifs(shape) = &found.content {
+        return Ok((MappedVolume::bare(store, found.len, shape), None, origin));
+    }
+    let device = Device::read(&mut store, found)?;
+    let volumes: Vec<(u32, String)> =
+        device.survey.volumes().map(|(id, record)| (id, show_name(record.name()))).collect();
+    let mut last: Option<(u32, MappedVolume<Vec<u8>>)> = None;
+    let id = choose_filesystem(&volumes, selection, &mut |id, lnum| {
+        // Looked up once: a volume can have many LEBs.
+        let known = last.take().filter(|(known, _)| *known == id);
+        let (_, volume) =
+            last.insert(known.unwrap_or_else(|| (id, device.volume(Vec::new(), id, Mapping::Linux))));
+        let geometry = volume.geometry();
+        let mut head = vec![0xFF; HEAD_BYTES.min(geometry.leb_bytes as usize)];
+        let is_read = match volume.place(lnum) {
+            Some(place) => store.read_at(place, &mut head).is_ok(),
+            None => device.survey.tell_all(id),
+        };
+        (lnum < geometry.lebs).then(|| if is_read { head } else { Vec::new() })
+    })?;
+    let volume = device.volume(store, id, Mapping::Linux);
+    Ok((volume, Some(device), origin))
+}
+
+/// A volume whose filesystem may be damaged.
+pub(crate) struct Remains {
+    pub(crate) volume: Box<dyn Volume>,
+    /// LEBs behind the end of the volume: such whose number is not known.
+    pub(crate) nameless: Range<u32>,
+    /// Damage of the device around it.
+    pub(crate) damage: Vec<AttachFault>,
+}
+
+impl Remains {
+    /// The volume that is meant, for reading, whatever is damaged in it and in the device around it.
+    ///
+    /// # Errors
+    /// Several volumes and none chosen; nothing is left of the device; the file cannot be read.
+    pub(crate) fn open(chosen: Chosen<'_>) -> Result<Self, ImageError> {
+        let Chosen { image, found, selection } = chosen;
+        let mut store: Box<dyn Store> = Box::new(Window::new(image.store()?, found.offset, found.len));
+        if let Content::Ubifs(shape) = &found.content {
+            let volume = MappedVolume::bare(store, found.len, shape);
+            return Ok(Self { nameless: volume.nameless(), volume: Box::new(volume), damage: Vec::new() });
+        }
+        let mut ubi = image.attach_remains(found)?;
+        let id = choose_remains(&mut ubi, selection)?;
+        let damage = ubi.damage().to_vec();
+        let volume = Device::read(&mut store, found)?.salvaged(store, id);
+        Ok(Self { nameless: volume.nameless(), volume: Box::new(volume), damage })
+    }
+}

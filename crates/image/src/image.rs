@@ -1,0 +1,173 @@
+//! An opened file: its bytes, the images in it, and their places.
+
+mod bytes;
+
+use std::ops::Range;
+
+use floatgate_stack::Store;
+use floatgate_stack::fs::FileSystem;
+
+pub(crate) use bytes::{Bytes, FilePending, HostRoom, fill, store_of};
+
+use crate::ImageError;
+use crate::ecc::{PageGeometry, Regions};
+use crate::format::found::{Found, Splice, Splices};
+use crate::oob::Corrected;
+use crate::pages::FlashSizes;
+use crate::part::Part;
+use crate::report::Loss;
+
+/// Purpose for which a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing is written; what recovery finds stays in memory.
+    Read,
+    /// Changes go to the file.
+    Write,
+}
+
+/// An opened file, and what is in it. Volumes and filesystems opened of it have the file for themselves: one that is written must be
+/// the only one.
+#[derive(Clone)]
+pub struct Image {
+    /// Images found in the file, with their positions.
+    pub found: Vec<Found>,
+    pub(crate) bytes: Bytes,
+    /// Changes that put eraseblocks into their places; [`found`](Self::found) counts with them.
+    pub(crate) splices: Splices,
+    /// Of a dump whose OOB was taken out.
+    pub corrected: Option<Corrected>,
+    /// Codes of such a dump.
+    pub(crate) protection: Option<Protection>,
+    /// LEBs that a volume is to have that can grow.
+    pub(crate) lebs: Option<u32>,
+    /// Sizes of the flash that were stated.
+    pub(crate) sizes: FlashSizes,
+    pub(crate) access: Access,
+    /// The room on the host's disk, where changes go to the file at once.
+    pub(crate) room: Option<HostRoom>,
+}
+
+/// LEBs or eraseblocks that an image has, and can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// LEBs of the filesystem now.
+    pub now: u32,
+    /// LEBs that the filesystem was made for.
+    pub max: u32,
+    /// LEBs of the volume; of a bare image those in the file.
+    pub volume: u32,
+    /// Name of what grows: `volume` or `image`.
+    pub what: &'static str,
+    /// Name of its unit: `LEB` or `eraseblock`.
+    pub unit: &'static str,
+    /// LEBs that it can be told to have: those that are still its own when the file is opened again.
+    pub lasting: u32,
+    /// The image in its file, which could grow in one of its own.
+    pub own: Option<Part>,
+    /// Eraseblocks up to the end of the file, if what follows may have overwritten the image.
+    pub over: Option<u32>,
+}
+
+/// A filesystem mounted from a file.
+pub type ImageFs = Box<dyn FileSystem>;
+
+/// Sizes of the pages of a dump, and the codes of its regions.
+pub(crate) type Protection = (PageGeometry, Regions);
+
+impl Image {
+    /// The bytes, in which `found` counts.
+    pub(crate) fn store(&self) -> Result<Box<dyn Store>, ImageError> {
+        self.bytes.open()
+    }
+
+    /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
+    pub fn file_byte(&self, at: u64) -> u64 {
+        let at = self.splices.file_byte(at);
+        self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
+    }
+
+    /// Bytes of the file that an image has, without those that are missing in it, and without OOB.
+    pub(crate) fn own_bytes(&self, found: &Found) -> u64 {
+        self.splices.file_byte(found.offset + found.len) - self.splices.file_byte(found.offset)
+    }
+
+    /// The part of the file that is a part of the images; in a dump with OOB whole pages with theirs.
+    pub(crate) fn part(&self, range: Range<u64>) -> Part {
+        let page = self.corrected.as_ref().map_or(1, |corrected| u64::from(corrected.pages.page_bytes));
+        let offset = self.file_byte(range.start);
+        let end = self.file_byte(range.end.next_multiple_of(page));
+        Part { offset, len: end - offset }
+    }
+
+    /// First byte of the next image behind one.
+    pub(crate) fn next_image(&self, found: &Found) -> Option<u64> {
+        let own_end = found.offset + found.len;
+        self.found.iter().map(|other| other.offset).filter(|&offset| offset >= own_end).min()
+    }
+
+    /// The place of an image in the file.
+    pub(crate) fn origin(&self, found: &Found) -> Origin {
+        Origin::new(found, self.splices.clone(), self.corrected.clone())
+    }
+
+    /// Places in the file where bytes of an image are missing or too many, each with what is wrong.
+    pub(crate) fn shifts(&self, found: &Found) -> Vec<(u64, String)> {
+        let within = self.splices.within(found.offset..found.offset + found.len);
+        let place = |at| self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at));
+        within.filter_map(Splice::finding).map(|(at, what)| (place(at), what)).collect()
+    }
+
+    /// The same for writing with a volume of at least `lebs` LEBs. It [grows](Self::growth) in the image.
+    #[must_use]
+    pub fn with_lebs(self, lebs: Option<u32>) -> Self {
+        Self { lebs, ..self }
+    }
+
+    /// Pages of an image that the ECC could not correct, and pages that it did not correct.
+    pub(crate) fn ecc_notes(&self, found: &Found) -> Vec<String> {
+        self.corrected.as_ref().map(|corrected| corrected.notes(found)).unwrap_or_default()
+    }
+
+    /// Bytes of a file that are missing in an image, or too many, as losses.
+    pub(crate) fn shift_losses(&self, found: &Found) -> impl Iterator<Item = Loss> {
+        let shifts = self.shifts(found).into_iter();
+        shifts.map(|(at, what)| Loss::new(&[], format!("at byte {at} ({at:#x}) {what}")))
+    }
+
+    /// Has the host reserve room for an image that grows up to the byte `end`, where changes go to the file at once.
+    pub(crate) fn reserve(&self, end: u64) -> Result<(), ImageError> {
+        self.room.as_ref().map_or(Ok(()), |room| room.reserve(end))
+    }
+
+    /// Refuses to change an image with pages that the ECC could not correct.
+    pub(crate) fn require_pages(&self, found: &Found) -> Result<(), ImageError> {
+        let Some(corrected) = &self.corrected else { return Ok(()) };
+        if !corrected.has_code(found) {
+            return Err(ImageError::OobReadOnly);
+        }
+        corrected.notes(found).into_iter().next().map_or(Ok(()), |note| Err(ImageError::OobDamaged(note)))
+    }
+}
+
+/// Place of the bytes of an image in the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    offset: u64,
+    splices: Splices,
+    /// Of a dump with OOB.
+    corrected: Option<Corrected>,
+}
+
+impl Origin {
+    /// Of an image that stands in a file as it is, unless something is said of that.
+    pub(crate) fn new(found: &Found, splices: Splices, corrected: Option<Corrected>) -> Self {
+        Self { offset: found.offset, splices, corrected }
+    }
+
+    /// The byte of the file that is this byte of the image.
+    pub(crate) fn file_byte(&self, byte: u64) -> u64 {
+        let at = self.splices.file_byte(self.offset + byte);
+        self.corrected.as_ref().map_or(at, |corrected| corrected.file_byte(at))
+    }
+}

@@ -1,0 +1,27 @@
+//! A part of a file.
+
+use serde::Serialize;
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// First byte in the file.
+    pub offset: u64,
+    /// Number of bytes.
+    pub len: u64,
+}
+
+impl Part {
+    /// The byte behind the last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+
+    /// The command that cuts it out into a file of its own.
+    #[must_use]
+    pub fn dd(&self) -> String {
+        let Self { offset, len } = self;
+        format!("`dd if=FILE of=IMAGE bs=64k iflag=skip_bytes,count_bytes skip={offset} count={len}`")
+    }
+}

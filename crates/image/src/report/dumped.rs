@@ -1,0 +1,165 @@
+//! Nodes and headers field by field, and the choice of them.
+
+use std::fmt::{self, Debug};
+
+use floatgate_stack::ubi::HeaderState;
+use serde::Serialize;
+
+/// Selection of what to dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The node at a byte of a LEB.
+    Leb {
+        /// The LEB.
+        lnum: u32,
+        /// Its byte.
+        offset: u32,
+    },
+    /// Structure that begins at a byte of the file: a header of UBI, a node.
+    At(u64),
+    /// The headers of a PEB.
+    Peb(u32),
+    /// The node of an inode, or of one of its blocks.
+    Inode {
+        /// The inode.
+        inode: u32,
+        /// A block of 4096 bytes of the file.
+        block: Option<u32>,
+    },
+    /// As [`Inode`](Self::Inode), by path.
+    Path {
+        /// From the root.
+        path: Vec<u8>,
+        /// A block of the file.
+        block: Option<u32>,
+        /// The directory entry instead.
+        entry: bool,
+    },
+    /// All nodes of an area.
+    Area(Area),
+    /// All nodes of a JFFS2, without the bytes behind their fields.
+    Nodes,
+}
+
+/// An area of the filesystem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Area {
+    /// The superblock.
+    Superblock,
+    /// Both LEBs of master nodes.
+    Master,
+    /// The log.
+    Log,
+    /// Orphans.
+    Orphans,
+    /// The root of the index of the last commit.
+    Index,
+}
+
+/// A field.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// Byte in the structure.
+    pub offset: usize,
+    /// Name of the field in `docs/spec`.
+    pub name: String,
+    /// Value of the field.
+    pub value: String,
+}
+
+/// A structure that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dumped {
+    /// Name of the structure.
+    pub structure: String,
+    /// Byte in the file.
+    pub at: Option<u64>,
+    /// LEB that holds the structure.
+    pub leb: Option<u32>,
+    /// Byte in the LEB.
+    pub leb_offset: Option<u32>,
+    /// Length in bytes.
+    pub len: usize,
+    /// The fields.
+    pub fields: Vec<Field>,
+    /// Bytes behind the fields (data, a name, numbers) in hexadecimal.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub payload: String,
+    /// Reason for which there are no fields.
+    pub damage: Option<String>,
+    /// A node of a JFFS2 in a line.
+    #[serde(skip)]
+    pub line: String,
+}
+
+impl Dumped {
+    pub(crate) fn new(structure: &str, len: usize) -> Self {
+        Self {
+            structure: structure.to_owned(),
+            at: None,
+            leb: None,
+            leb_offset: None,
+            len,
+            fields: Vec::new(),
+            payload: String::new(),
+            damage: None,
+            line: String::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, offset: usize, name: impl Into<String>, value: &dyn Debug) {
+        self.fields.push(Field { offset, name: name.into(), value: show(value) });
+    }
+}
+
+impl Dumped {
+    /// The same with what is there instead of a header: nothing, or something damaged.
+    pub(crate) fn with_state<T>(mut self, header: &HeaderState<T>) -> Self {
+        let erased = || Field { offset: 0, name: "state".to_owned(), value: "erased".to_owned() };
+        match header {
+            HeaderState::Good(_) => {}
+            HeaderState::Erased => self.fields.push(erased()),
+            HeaderState::Damaged(error) => self.damage = Some(error.to_string()),
+            HeaderState::BadBlock => {
+                self.damage = Some("not looked at: the block is marked bad".to_owned());
+            }
+        }
+        self
+    }
+}
+
+/// A value; bytes in hexadecimal.
+pub(crate) fn show(value: &dyn Debug) -> String {
+    let text = format!("{value:?}");
+    let Some(list) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) else { return text };
+    let bytes: Result<Vec<u8>, _> = list.split(", ").map(str::parse).collect();
+    match bytes {
+        Ok(bytes) if bytes.iter().all(|&byte| byte == 0) => "zeros".to_owned(),
+        Ok(bytes) => hex(&bytes),
+        Err(_) => text,
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl fmt::Display for Dumped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} bytes", self.structure, self.len)?;
+        if let Some(at) = self.at {
+            write!(f, ", at byte {at} ({at:#x})")?;
+        }
+        if let (Some(leb), Some(offset)) = (self.leb, self.leb_offset) {
+            write!(f, ", LEB {leb}:{offset}")?;
+        }
+        writeln!(f)?;
+        if let Some(damage) = &self.damage {
+            writeln!(f, "  {damage}")?;
+        }
+        for Field { offset, name, value } in &self.fields {
+            writeln!(f, "  {offset:>4}  {name:<18} {value}")?;
+        }
+        Ok(())
+    }
+}
