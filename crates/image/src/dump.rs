@@ -40,8 +40,8 @@ fn at_byte(image: &Image, at: u64) -> Result<Dumped, ImageError> {
     let mut dumped = match structure(&bytes) {
         Some(dumped) => dumped,
         None => {
-            let around = image.found.iter().filter(|found| found.holds(place));
-            around.map(|found| found.format().require_node(at)).collect::<Result<(), _>>()?;
+            let mut around = image.found.iter().filter(|found| found.holds(place));
+            around.try_for_each(|found| found.format().require_node(at))?;
             any_node(&bytes)
         }
     };

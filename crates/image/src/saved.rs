@@ -1,4 +1,4 @@
-//! What a repair saves of an image and loses, and where it writes.
+//! Files that a repair saves and loses, and the files that it writes.
 
 use std::fs::File;
 use std::path::Path;

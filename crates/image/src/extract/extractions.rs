@@ -1,4 +1,4 @@
-//! What is extracted of an image.
+//! Extraction of the filesystem or the volumes that are meant.
 
 use super::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
 use crate::ImageError;

@@ -1,4 +1,4 @@
-//! What is found in a file: the place of an image, and its content as plain data. [`Format`](super::Format) says what can be done with it.
+//! An image in a file: its place, and its content as plain data. [`Format`](super::Format) is the behaviour of that content.
 
 use serde::Serialize;
 

@@ -30,7 +30,7 @@ use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
 
-/// What can be done with an image of a format. The shape that [`Content`] holds implements it.
+/// Operations on an image of one format. The shape that [`Content`] holds implements them.
 ///
 /// Methods with a default matter to some formats only: those with volumes, with clean markers in the OOB, or that are recovered.
 pub(crate) trait Format {
@@ -199,7 +199,7 @@ pub(crate) trait Format {
 }
 
 impl Found {
-    /// What can be done with the content.
+    /// The format of the content.
     pub(crate) fn format(&self) -> &dyn Format {
         match &self.content {
             Content::Ubi(shape) => shape,
@@ -214,7 +214,7 @@ pub(crate) fn structure(bytes: &[u8]) -> Option<Dumped> {
     ubi::dump::of_header(bytes).or_else(|| jffs2::dump::of_node(bytes))
 }
 
-/// What begins with these bytes as a node of UBIFS, with what is wrong with it.
+/// A node of UBIFS that begins with these bytes, with its damage if it is none.
 pub(crate) fn any_node(bytes: &[u8]) -> Dumped {
     ubifs::dump::of_node(bytes)
 }

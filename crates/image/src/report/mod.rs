@@ -1,4 +1,4 @@
-//! What the parts of an image are reported as: findings of a check, nodes field by field, old versions, losses, raw bytes.
+//! Reports on an image and its parts: findings of a check, nodes field by field, old versions, losses, raw bytes.
 
 mod check;
 mod dumped;

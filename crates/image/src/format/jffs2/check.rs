@@ -527,7 +527,7 @@ impl<'c> Check<'c> {
     }
 }
 
-/// What is damaged.
+/// The structure that is damaged.
 const fn structure(damage: &Damage) -> Structure {
     match damage.fault {
         Fault::Missing { .. } => Structure::Inodes,

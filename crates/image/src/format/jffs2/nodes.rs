@@ -76,6 +76,17 @@ impl<'b> Iterator for Pieces<'b> {
     }
 }
 
+/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
+pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
+    if bytes.len() < Header::SIZE {
+        return bytes.fill(0xFF);
+    }
+    bytes.fill(0);
+    // No eraseblock has 4 GiB.
+    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    Header::new(NodeType::Padding, len).emit(endian, bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use floatgate_media::jffs2::NodeType;
@@ -103,15 +114,4 @@ mod tests {
             assert!(sum <= cut);
         }
     }
-}
-
-/// Fills a part of an eraseblock with a padding node; where that has no room, with bytes that are none.
-pub(super) fn pad(bytes: &mut [u8], endian: Endian) {
-    if bytes.len() < Header::SIZE {
-        return bytes.fill(0xFF);
-    }
-    bytes.fill(0);
-    // No eraseblock has 4 GiB.
-    let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    Header::new(NodeType::Padding, len).emit(endian, bytes);
 }

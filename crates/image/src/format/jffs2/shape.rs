@@ -31,7 +31,7 @@ pub struct Jffs2Shape {
 }
 
 impl Jffs2Shape {
-    /// What is known of a JFFS2 whose pages have to be corrected first.
+    /// The shape of a JFFS2 whose pages have to be corrected first, as far as it is known.
     pub(super) const fn in_pages(endian: Endian, pages: PageShape) -> Self {
         Self {
             big_endian: endian.is_big(),

@@ -23,9 +23,9 @@ pub(crate) fn of_peb(device: Option<&Device>, pnum: u32, origin: &Origin) -> Res
 
 /// The header that begins with these bytes, as far as its magic number tells.
 pub(crate) fn of_header(bytes: &[u8]) -> Option<Dumped> {
-    match bytes.first_chunk()? {
-        &EC_MAGIC => Some(of_ec(&state(EcHeader::parse(bytes, ReadFlips::default())))),
-        &VID_MAGIC => Some(of_vid(&state(VidHeader::parse(bytes, ReadFlips::default())))),
+    match *bytes.first_chunk()? {
+        EC_MAGIC => Some(of_ec(&state(EcHeader::parse(bytes, ReadFlips::default())))),
+        VID_MAGIC => Some(of_vid(&state(VidHeader::parse(bytes, ReadFlips::default())))),
         _ => None,
     }
 }
