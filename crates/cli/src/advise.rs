@@ -96,12 +96,8 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?;
-    args.format.finish(
-        &ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed),
-        &advice,
-        "points",
-        || text(&advice),
-    )
+    let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
+    args.format.finish(&origin, &advice, "points", || text(&advice))
 }
 
 fn advice(args: &Args) -> Result<Advice, Failure> {

@@ -86,12 +86,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&format!("{} cuts in {seconds:.1} s", grouped(report.cuts)));
     }
     // As CSV the report is one row.
-    args.format.print(
-        &ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed),
-        &report,
-        "",
-        || text(args, &report),
-    )?;
+    let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
+    args.format.print(&origin, &report, "", || text(args, &report))?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 

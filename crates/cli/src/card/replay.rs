@@ -115,12 +115,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &picture(args, &card, &report)?)?;
     }
-    args.format.finish(
-        &ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed),
-        &report,
-        "",
-        || text(&report),
-    )
+    let origin = ResultKind::CardReplay.of(&args.card).with(&args.set).seeded(args.seed);
+    args.format.finish(&origin, &report, "", || text(&report))
 }
 
 fn played(

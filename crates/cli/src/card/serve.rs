@@ -132,12 +132,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         late_max_us: late_max.as_us_f64(),
     };
     // The account is printed also where there is no room for the trace.
-    let outcome = args.report.finish(
-        &ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed),
-        &report,
-        "",
-        || text(&report),
-    );
+    let origin = ResultKind::CardServe.of(&args.card).with(&args.set).seeded(args.seed);
+    let outcome = args.report.finish(&origin, &report, "", || text(&report));
     recorded.and(outcome)
 }
 

@@ -78,12 +78,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(Which::OpenAus) => "open_au_rows",
         Some(Which::Alignment) => "alignment_rows",
     };
-    args.format.finish(
-        &ResultKind::CardSpeed.of(&args.card).with(&args.set).seeded(args.seed),
-        &report,
-        rows,
-        || text(&report, args.table),
-    )
+    let origin = ResultKind::CardSpeed.of(&args.card).with(&args.set).seeded(args.seed);
+    args.format.finish(&origin, &report, rows, || text(&report, args.table))
 }
 
 fn text(report: &CardSpeed, only: Option<Which>) -> String {

@@ -413,20 +413,16 @@ impl EditArgs {
     }
 
     fn report(&self, committed: &Committed, edited: &Edited) -> Outcome {
-        self.format.print(
-            &self.image.origin(ResultKind::ImageEdit),
-            &Report { committed, edited },
-            "",
-            || {
-                let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
-                let mut text = format!("{}: {} changed\n", committed.file, count(entries, "entry"));
-                for Grown { what, unit, from, to } in &committed.grown {
-                    let to = count(usize::try_from(*to).unwrap_or(usize::MAX), unit);
-                    text += &format!("the {what} has grown from {from} to {to}\n");
-                }
-                text
-            },
-        )?;
+        let origin = self.image.origin(ResultKind::ImageEdit);
+        self.format.print(&origin, &Report { committed, edited }, "", || {
+            let entries = usize::try_from(edited.entries).unwrap_or(usize::MAX);
+            let mut text = format!("{}: {} changed\n", committed.file, count(entries, "entry"));
+            for Grown { what, unit, from, to } in &committed.grown {
+                let to = count(usize::try_from(*to).unwrap_or(usize::MAX), unit);
+                text += &format!("the {what} has grown from {from} to {to}\n");
+            }
+            text
+        })?;
         if !self.format.is_for_programs() {
             tell_losses(&edited.losses);
             options::tell_write_back(committed.write_back, committed.file.as_ref());
