@@ -134,6 +134,40 @@ fn product_sources(name: &str) -> Vec<PathBuf> {
     files(&sources, "rs").into_iter().filter(|path| !is_test(path.strip_prefix(&sources).unwrap())).collect()
 }
 
+/// Modules of `image` that see its formats through their trait only.
+const ABOVE_FORMATS: [&str; 12] = [
+    "check",
+    "diff",
+    "dump",
+    "edit",
+    "history",
+    "info",
+    "inventory",
+    "list",
+    "mount",
+    "open",
+    "raw",
+    "repair",
+];
+
+/// No format imports what stands above it, and nothing above tells formats apart.
+#[test]
+fn formats_of_images_stand_behind_their_trait() {
+    let (mut formats, mut wrong) = (0, Vec::new());
+    for path in product_sources("image") {
+        let shown = path.display().to_string();
+        let is_format = shown.contains("image/src/format/");
+        let imports =
+            |line: &str| ABOVE_FORMATS.iter().any(|name| line.contains(&format!("crate::{name}::")));
+        let tells = |line: &str| if is_format { imports(line) } else { line.contains("Content::") };
+        let is_wrong = |line: &&str| !line.trim_start().starts_with("//") && tells(line);
+        let text = std::fs::read_to_string(&path).unwrap();
+        wrong.extend(text.lines().filter(is_wrong).map(|line| format!("{shown}: {}", line.trim())));
+        formats += usize::from(is_format);
+    }
+    assert!(formats > 30 && wrong.is_empty(), "of {formats} files of formats:\n{}", wrong.join("\n"));
+}
+
 /// A magic number stands where its format does.
 #[test]
 fn magic_numbers_of_ubi_and_ubifs_are_in_media_only() {

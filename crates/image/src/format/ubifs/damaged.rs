@@ -21,6 +21,7 @@ use crate::format::volume::{Remains, open_volume};
 use crate::image::Image;
 use crate::report::{At, Loss};
 use crate::selection::{Chosen, Selection};
+use crate::words::show_name;
 
 /// The number of no inode: the directory of files whose names are lost.
 const NAMELESS: u32 = 0;
@@ -520,7 +521,7 @@ impl<V: Volume + 'static> Surveyed<V> {
         for (name, child) in tree.files.get(&inode).into_iter().flat_map(|file| &file.xattrs) {
             match tree.files.get(&child.inode).filter(|value| value.is_xattr()) {
                 Some(value) => xattrs.push((name.clone(), value.attached.clone())),
-                None => lost.push(format!("extended attribute {}", crate::extract::show_name(name))),
+                None => lost.push(format!("extended attribute {}", show_name(name))),
             }
         }
         (xattrs, lost)
