@@ -232,6 +232,9 @@ def advise(
     target: Union[Path, Probe],
     set: Optional[Overrides] = None,
     *,
+    filesystems: Sequence[str] = (),
+    workloads: Sequence[str] = (),
+    state: str = "empty",
     write_bytes_per_day: Optional[int] = None,
     partition_bytes: Optional[int] = None,
     years: float = 10.0,
@@ -246,6 +249,10 @@ def advise(
         Name of a built-in card, setup or raw flash part, the path of a setup's TOML file, or what `probe` returned.
     set : mapping, optional
         Overrides, not for a `Probe`.
+    filesystems, workloads : sequence of str
+        Filesystems and workloads that come into question on cards, by default all: ``["ext4", "f2fs"]``, ``["create"]``.
+    state : str
+        State of a card at the beginning: ``"empty"``, ``"used"`` or ``"full"``.
     write_bytes_per_day : int, optional
         Bytes written in a day; by default 1 GiB to a card and 10 MiB to a chip.
     partition_bytes : int, optional
@@ -265,6 +272,9 @@ def advise(
         raise Error("a probe is measured, not simulated", "leave set out, or name a card of the catalogue")
     name = target.target if isinstance(target, Probe) else fspath("target", target)
     asked = {
+        "filesystems": strings("filesystems", filesystems),
+        "workloads": strings("workloads", workloads),
+        "state": state,
         "write_bytes_per_day": write_bytes_per_day,
         "partition_bytes": partition_bytes,
         "years": years,

@@ -257,6 +257,7 @@ class CardRow:
     access: str
     request_bytes: int
     requests: int
+    is_steady: bool
     mb_s: float
     iops: float
     mean_us: float

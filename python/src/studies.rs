@@ -10,6 +10,8 @@ use floatgate_image::ecc::{Code, EccError};
 use floatgate_lab::advise::card::{Known, Wish as CardWish};
 use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
 use floatgate_lab::advise::{self, ecc};
+use floatgate_lab::card::shipped::ShippedTrace;
+use floatgate_lab::card::state::CardState;
 use floatgate_lab::config::{Kind, Override, Source};
 use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
@@ -436,11 +438,53 @@ pub(crate) fn probe_card<'py>(
 arguments! {
     /// Questions about a card or a chip: its workload, its partition, and its life.
     pub(crate) struct Asked {
+        filesystems: Vec<String>,
+        workloads: Vec<String>,
+        state: String,
         write_bytes_per_day: Option<u64>,
         partition_bytes: Option<u64>,
         years: f64,
         temperature_c: f64,
         seed: u64,
+    }
+}
+
+impl Asked {
+    /// The traces of the filesystems and workloads that are named, or all.
+    fn traces(&self) -> Result<Vec<ShippedTrace>, Failure> {
+        let all = card::shipped::traces();
+        let of = |argument: &str, chosen: &[String], key: fn(&ShippedTrace) -> &'static str| match chosen
+            .iter()
+            .find(|name| !all.iter().any(|trace| key(trace) == name.as_str()))
+        {
+            None => Ok(()),
+            Some(name) => {
+                let mut names: Vec<&str> = all.iter().map(key).collect();
+                names.sort_unstable();
+                names.dedup();
+                Err(Failure::new(
+                    format!("{argument}: there is no trace of {name:?}"),
+                    Some(format!("there are {}", names.join(", "))),
+                ))
+            }
+        };
+        of("filesystems", &self.filesystems, |trace| trace.filesystem)?;
+        of("workloads", &self.workloads, |trace| trace.workload)?;
+        let is_chosen =
+            |chosen: &[String], name: &str| chosen.is_empty() || chosen.iter().any(|own| own == name);
+        let mut traces = all;
+        traces.retain(|trace| {
+            is_chosen(&self.filesystems, trace.filesystem) && is_chosen(&self.workloads, trace.workload)
+        });
+        Ok(traces)
+    }
+
+    fn state(&self) -> Result<CardState, Failure> {
+        let found = CardState::ALL.into_iter().find(|state| state.name() == self.state);
+        found.ok_or_else(|| {
+            let names = CardState::ALL.map(CardState::name).join(", ");
+            Failure::new(format!("state: no card is {:?}", self.state), Some(format!("there are {names}")))
+        })
     }
 }
 
@@ -454,11 +498,13 @@ pub(crate) fn advise_on(
     asked: Asked,
 ) -> PyResult<String> {
     interruptible(py, move |_| {
-        let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed } = asked;
+        let traces = asked.traces()?;
+        let state = asked.state()?;
+        let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = asked;
         let sets = Override::parse_all(&set)?;
         let wish = CardWish {
-            traces: card::shipped::traces(),
-            state: card::state::CardState::Used,
+            traces,
+            state,
             write_bytes_per_day: write_bytes_per_day.unwrap_or(advise::card::BYTES_PER_DAY),
             seed,
         };

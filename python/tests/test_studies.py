@@ -405,3 +405,13 @@ def test_arrow_streams_are_taken_without_pandas() -> None:
     assert polars.DataFrame(run)["end_ns"].to_list() == ends
     longest = duckdb.sql("select max(end_ns) from run")
     assert longest is not None and longest.fetchall() == [(max(ends),)]
+
+
+def test_advice_on_a_card_is_for_what_it_is_used_for() -> None:
+    """Filesystems, workloads and the state of the card are those of the command."""
+    advice = floatgate.advise("kingston-class-10", filesystems=["f2fs"], workloads=["create"], state="used")
+    assert "f2fs" in next(point.advice for point in advice if point.topic == "filesystem").lower()
+    with pytest.raises(floatgate.Error, match="^state: "):
+        floatgate.advise("kingston-class-10", state="half")
+    with pytest.raises(floatgate.Error, match="^filesystems: "):
+        floatgate.advise("kingston-class-10", filesystems=["ufs"])
