@@ -261,11 +261,10 @@ mod tests {
 
     #[test]
     fn a_file_without_a_slash_is_named_with_its_path() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/config");
-        let library = Library::built_in().in_folder(Path::new(folder));
+        let library = Library::built_in().in_folder(Path::new(env!("CARGO_MANIFEST_DIR")));
         let refused = |name: &str| library.setup(name).unwrap_err().one_line();
-        let here = refused("unknown-base.txt");
-        assert!(here.contains("a file of that name is here: ./unknown-base.txt"), "{here}");
+        let here = refused("setup.md");
+        assert!(here.contains("a file of that name is here: ./setup.md"), "{here}");
         let none = refused("no-such-file.txt");
         assert!(none.contains("no setup is called") && !none.contains("is here"), "{none}");
     }
