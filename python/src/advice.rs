@@ -1,4 +1,85 @@
-//! Advice of the libraries in Python's words: it names commands and options of the command line.
+//! Advice of the libraries in Python's words.
+
+use floatgate_mtd::advice::{Advice, Command, CommandLine, CommandOption, Piece};
+
+/// Advice with the names that Python has. Commands with arguments stay, and so do options that only commands have; it says which those are.
+pub(crate) fn in_python(advice: &Advice) -> String {
+    let text: String = advice.pieces().iter().map(piece).collect();
+    let is_left = |piece: &Piece| matches!(piece, Piece::Option(option) if argument(*option).is_none());
+    if advice.pieces().iter().any(is_left) {
+        format!("{text} (what begins with -- is an option of the command `floatgate`)")
+    } else {
+        text
+    }
+}
+
+fn piece(piece: &Piece) -> String {
+    match piece {
+        Piece::Option(option) => argument(*option).map(|argument| format!("`{argument}`")),
+        Piece::Command(CommandLine { command, arguments }) if arguments.is_empty() => {
+            call(*command).map(|call| format!("`{call}`"))
+        }
+        Piece::Text(_) | Piece::Command(_) | Piece::Shell(_) => None,
+    }
+    .unwrap_or_else(|| piece.to_string())
+}
+
+/// The argument that does the same as an option.
+const fn argument(option: CommandOption) -> Option<&'static str> {
+    match option {
+        CommandOption::Code => Some("codes"),
+        CommandOption::Compress => Some("compress"),
+        CommandOption::Grow => Some("grow=True"),
+        CommandOption::Offset => Some("offset"),
+        CommandOption::Output => Some("output"),
+        CommandOption::Part => Some("part"),
+        CommandOption::PebSize => Some("peb_size"),
+        CommandOption::Recover => Some("recover=True"),
+        CommandOption::Recursive => Some("recursive=True"),
+        CommandOption::Volume => Some("volume"),
+        CommandOption::Area
+        | CommandOption::At
+        | CommandOption::AuthHashes
+        | CommandOption::AuthKey
+        | CommandOption::BlockPages
+        | CommandOption::EccOnly
+        | CommandOption::Fanout
+        | CommandOption::Help
+        | CommandOption::History
+        | CommandOption::Inode
+        | CommandOption::JournalSize
+        | CommandOption::Kind
+        | CommandOption::Layout
+        | CommandOption::Leb
+        | CommandOption::Lebs
+        | CommandOption::MaxLebs
+        | CommandOption::Nodes
+        | CommandOption::OobSize
+        | CommandOption::Pad
+        | CommandOption::PageSize
+        | CommandOption::Path
+        | CommandOption::Peb
+        | CommandOption::Raw
+        | CommandOption::Repair
+        | CommandOption::Rw
+        | CommandOption::VolumeSize => None,
+    }
+}
+
+/// The call that does the same as a command.
+const fn call(command: Command) -> Option<&'static str> {
+    match command {
+        Command::ImageBuild => Some("Image.build()"),
+        Command::ImageCheck => Some("Image.check()"),
+        Command::ImageExtract => Some("Image.extract()"),
+        Command::ImageInfo => Some("Image.info()"),
+        Command::ImageLs => Some("Image.ls()"),
+        Command::ImagePut => Some("Image.edit()"),
+        Command::ImageStat => Some("Image.stat()"),
+        Command::Parts => Some("parts()"),
+        Command::EccCheck | Command::EccDecode | Command::ImageCat | Command::ImageDump => None,
+    }
+}
 
 /// An option in advice, and what Python calls it.
 const OPTIONS: &[(&str, &str)] = &[
@@ -43,8 +124,8 @@ fn of<'a>(table: &[(&str, &'a str)], word: &str) -> Option<&'a str> {
     table.iter().find(|(ours, _)| *ours == word).map(|(_, python)| *python)
 }
 
-/// Advice with the names that Python has. Commands with arguments stay, and so do options that only commands have; it says which those are.
-pub(crate) fn in_python(advice: &str) -> String {
+/// The same of a text.
+pub(crate) fn text_in_python(advice: &str) -> String {
     let mut left_over = false;
     let pieces = advice.split('`').enumerate().map(|(number, piece)| {
         if number % 2 == 1 { format!("`{}`", code(piece)) } else { words(piece, &mut left_over) }
