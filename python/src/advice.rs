@@ -19,6 +19,7 @@ fn piece(piece: &Piece) -> String {
         Piece::Command(CommandLine { command, arguments }) if arguments.is_empty() => {
             call(*command).map(|call| format!("`{call}`"))
         }
+        Piece::Set { key, value } => Some(format!("`set={{\"{key}\": \"{value}\"}}`")),
         Piece::Text(_) | Piece::Command(_) | Piece::Shell(_) => None,
     }
     .unwrap_or_else(|| piece.to_string())
@@ -27,8 +28,10 @@ fn piece(piece: &Piece) -> String {
 /// The argument that does the same as an option.
 const fn argument(option: CommandOption) -> Option<&'static str> {
     match option {
+        CommandOption::Blocks => Some("blocks"),
         CommandOption::Code => Some("codes"),
         CommandOption::Compress => Some("compress"),
+        CommandOption::FirstBlock => Some("first_block"),
         CommandOption::Grow => Some("grow=True"),
         CommandOption::Offset => Some("offset"),
         CommandOption::Output => Some("output"),
@@ -36,6 +39,8 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         CommandOption::PebSize => Some("peb_size"),
         CommandOption::Recover => Some("recover=True"),
         CommandOption::Recursive => Some("recursive=True"),
+        CommandOption::SecondBlock => Some("secondary_block"),
+        CommandOption::Skip => Some("skip"),
         CommandOption::Volume => Some("volume"),
         CommandOption::Area
         | CommandOption::At
@@ -48,6 +53,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         | CommandOption::History
         | CommandOption::Inode
         | CommandOption::JournalSize
+        | CommandOption::Json
         | CommandOption::Kind
         | CommandOption::Layout
         | CommandOption::Leb
@@ -69,6 +75,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
 /// The call that does the same as a command.
 const fn call(command: Command) -> Option<&'static str> {
     match command {
+        Command::Fs => Some("fs()"),
         Command::ImageBuild => Some("Image.build()"),
         Command::ImageCheck => Some("Image.check()"),
         Command::ImageExtract => Some("Image.extract()"),
@@ -77,90 +84,16 @@ const fn call(command: Command) -> Option<&'static str> {
         Command::ImagePut => Some("Image.edit()"),
         Command::ImageStat => Some("Image.stat()"),
         Command::Parts => Some("parts()"),
-        Command::EccCheck | Command::EccDecode | Command::ImageCat | Command::ImageDump => None,
+        Command::Probe => Some("probe()"),
+        Command::Setups => Some("setups()"),
+        Command::Speed => Some("speed()"),
+        Command::Sweep => Some("sweep()"),
+        Command::EccCheck
+        | Command::EccDecode
+        | Command::Endurance
+        | Command::ImageCat
+        | Command::ImageDump
+        | Command::OtpInfo
+        | Command::Report => None,
     }
-}
-
-/// An option in advice, and what Python calls it.
-const OPTIONS: &[(&str, &str)] = &[
-    ("--grow", "`grow=True`"),
-    ("--recover", "`recover=True`"),
-    ("--recursive", "`recursive=True`"),
-    ("--offset", "`offset`"),
-    ("--volume", "`volume`"),
-    ("--peb-size", "`peb_size`"),
-    ("--compress", "`compress`"),
-    ("--part", "`part`"),
-    ("--code", "`codes`"),
-    ("-o", "`output`"),
-    // Those of flash_speed.
-    ("-b", "`first_block`"),
-    ("-c", "`blocks`"),
-    ("-s", "`skip`"),
-    ("-k", "`secondary_block`"),
-];
-
-/// A command in advice, and the call that does the same.
-const COMMANDS: &[(&str, &str)] = &[
-    ("floatgate image info", "Image.info()"),
-    ("floatgate image check", "Image.check()"),
-    ("floatgate image ls", "Image.ls()"),
-    ("floatgate image stat", "Image.stat()"),
-    ("floatgate image extract", "Image.extract()"),
-    ("floatgate image put", "Image.edit()"),
-    ("floatgate image build", "Image.build()"),
-    ("floatgate setups", "setups()"),
-    ("floatgate parts", "parts()"),
-    ("floatgate probe", "probe()"),
-    ("floatgate sweep", "sweep()"),
-    ("floatgate speed", "speed()"),
-    ("floatgate age", "age()"),
-    ("floatgate fs", "fs()"),
-    ("floatgate ecc advise", "ecc()"),
-    ("floatgate papers", "papers()"),
-];
-
-fn of<'a>(table: &[(&str, &'a str)], word: &str) -> Option<&'a str> {
-    table.iter().find(|(ours, _)| *ours == word).map(|(_, python)| *python)
-}
-
-/// The same of a text.
-pub(crate) fn text_in_python(advice: &str) -> String {
-    let mut left_over = false;
-    let pieces = advice.split('`').enumerate().map(|(number, piece)| {
-        if number % 2 == 1 { format!("`{}`", code(piece)) } else { words(piece, &mut left_over) }
-    });
-    let text: String = pieces.collect();
-    if left_over {
-        format!("{text} (what begins with -- is an option of the command `floatgate`)")
-    } else {
-        text
-    }
-}
-
-/// What stands in backquotes: a command, or an override such as `chip=NAME`.
-fn code(piece: &str) -> String {
-    let is_key =
-        |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_lowercase() || b"._".contains(&b));
-    match piece.split_once('=') {
-        Some((key, value)) if is_key(key) && !value.contains([' ', '=']) => {
-            format!("set={{\"{key}\": \"{value}\"}}")
-        }
-        _ => of(COMMANDS, piece).unwrap_or(piece).to_owned(),
-    }
-}
-
-/// Words outside of backquotes; `left_over` becomes true with an option that Python does not have.
-fn words(piece: &str, left_over: &mut bool) -> String {
-    let is_end = |c: char| !(c.is_ascii_alphabetic() || c == '-');
-    let word = |word: &str| {
-        let start = word.find('-').filter(|at| word[..*at].bytes().all(|b| b == b'('));
-        let Some(start) = start else { return word.to_owned() };
-        let end = word[start..].find(is_end).map_or(word.len(), |len| start + len);
-        let option = &word[start..end];
-        let python = of(OPTIONS, option);
-        *left_over |= python.is_none() && option.len() > 2 && option.starts_with("--");
-        format!("{}{}{}", &word[..start], python.unwrap_or(option), &word[end..])
-    };
-    piece.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }

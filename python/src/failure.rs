@@ -1,6 +1,6 @@
 //! Errors of the libraries as `floatgate.Error`.
 
-use crate::advice::{in_python, text_in_python};
+use crate::advice::in_python;
 use floatgate_image::help::Help;
 use floatgate_lab::config::{ConfigError, Problem};
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ impl From<floatgate_lab::Error> for Failure {
         let is_of_missing_file = problem == Some(Problem::MissingFile);
         Self {
             is_of_missing_file,
-            ..Self::new(format!("{place}{error}"), error.help().as_deref().map(text_in_python))
+            ..Self::new(format!("{place}{error}"), error.help().as_ref().map(in_python))
         }
     }
 }

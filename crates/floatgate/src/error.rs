@@ -60,7 +60,7 @@ impl Error {
     /// Advice, where there is some.
     pub fn help(&self) -> Option<String> {
         let text = match self {
-            Self::Setup(error) => return error.help(),
+            Self::Setup(error) => return error.help().map(|help| help.to_string()),
             Self::Flash(error) => return of_flash(&error.kind).map(str::to_owned),
             Self::Card(error) => return of_card(error.kind).map(str::to_owned),
             #[cfg(feature = "images")]

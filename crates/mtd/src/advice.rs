@@ -46,15 +46,18 @@ names! {
     AuthHashes = "auth-hashes",
     AuthKey = "auth-key",
     BlockPages = "block-pages",
+    Blocks = "c",
     Code = "code",
     Compress = "compress",
     EccOnly = "ecc-only",
     Fanout = "fanout",
+    FirstBlock = "b",
     Grow = "grow",
     Help = "help",
     History = "history",
     Inode = "inode",
     JournalSize = "journal-size",
+    Json = "json",
     Kind = "kind",
     Layout = "layout",
     Leb = "leb",
@@ -75,6 +78,8 @@ names! {
     Recursive = "recursive",
     Repair = "repair",
     Rw = "rw",
+    SecondBlock = "k",
+    Skip = "s",
     Volume = "volume",
     VolumeSize = "volume-size",
 }
@@ -84,6 +89,8 @@ names! {
     Command,
     EccCheck = "ecc check",
     EccDecode = "ecc decode",
+    Endurance = "endurance",
+    Fs = "fs",
     ImageBuild = "image build",
     ImageCat = "image cat",
     ImageCheck = "image check",
@@ -93,7 +100,13 @@ names! {
     ImageLs = "image ls",
     ImagePut = "image put",
     ImageStat = "image stat",
+    OtpInfo = "otp info",
     Parts = "parts",
+    Probe = "probe",
+    Report = "report",
+    Setups = "setups",
+    Speed = "speed",
+    Sweep = "sweep",
 }
 
 impl Display for CommandOption {
@@ -151,6 +164,13 @@ pub enum Piece {
     Option(CommandOption),
     /// A command of floatgate.
     Command(CommandLine),
+    /// A key of a setup and its value.
+    Set {
+        /// Dotted path of the key.
+        key: Cow<'static, str>,
+        /// Value, or the word in its place.
+        value: Cow<'static, str>,
+    },
     /// A command of another program.
     Shell(String),
 }
@@ -190,6 +210,11 @@ pub fn shell(command: impl Into<String>) -> Piece {
     Piece::Shell(command.into())
 }
 
+/// A setting of a key of a setup.
+pub fn set(key: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>>) -> Piece {
+    Piece::Set { key: key.into(), value: value.into() }
+}
+
 /// As the command line says it.
 impl Display for Piece {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -197,6 +222,7 @@ impl Display for Piece {
             Self::Text(text) => f.write_str(text),
             Self::Option(option) => option.fmt(f),
             Self::Command(command) => write!(f, "`{command}`"),
+            Self::Set { key, value } => write!(f, "`{key}={value}`"),
             Self::Shell(command) => write!(f, "`{command}`"),
         }
     }
