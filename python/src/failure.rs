@@ -16,7 +16,6 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(message: impl std::fmt::Display, help: Option<String>) -> Self {
-        let help = help.as_deref().map(in_python);
         Self { message: message.to_string(), help, is_of_missing_file: false }
     }
 
@@ -41,8 +40,13 @@ impl Failure {
 
     /// An error with its advice.
     pub(crate) fn helped(error: impl Help + std::fmt::Display) -> Self {
-        let help = error.help();
+        let help = in_python(&error.help());
         Self::new(error, Some(help))
+    }
+
+    /// An error about a file of the caller's, with its advice.
+    pub(crate) fn helped_in(path: &Path, error: &(impl Help + std::fmt::Display)) -> Self {
+        Self::of_file(path, error, Some(in_python(&error.help())))
     }
 }
 
@@ -54,7 +58,10 @@ impl From<floatgate_lab::Error> for Failure {
         let place = place.map_or_else(String::new, |place| format!("{place}: "));
         let problem = error.config().map(ConfigError::problem);
         let is_of_missing_file = problem == Some(Problem::MissingFile);
-        Self { is_of_missing_file, ..Self::new(format!("{place}{error}"), error.help()) }
+        Self {
+            is_of_missing_file,
+            ..Self::new(format!("{place}{error}"), error.help().as_ref().map(in_python))
+        }
     }
 }
 

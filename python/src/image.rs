@@ -1,5 +1,6 @@
 //! Files in images and dumps.
 
+use crate::advice::in_python;
 use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
@@ -54,14 +55,14 @@ pub(crate) struct NativeImage {
 impl NativeImage {
     fn failure(&self, error: impl Into<ImageError>) -> Failure {
         let error = error.into();
-        Failure::of_file(&self.path, &error, Some(error.help()))
+        Failure::helped_in(&self.path, &error)
     }
 
     fn failure_at(&self, path: &[u8], error: impl Into<ImageError>) -> Failure {
         let error = error.into();
         let message = format!("{}: {}: {error}", self.path.display(), show_name(path));
         let is_missing = matches!(error, ImageError::Filesystem(fs::Error::NotFound));
-        Failure::new(message, Some(error.help())).missing(is_missing)
+        Failure::new(message, Some(in_python(&error.help()))).missing(is_missing)
     }
 
     /// Runs `work` on the opened file.
@@ -100,7 +101,7 @@ impl NativeImage {
     fn open(py: Python<'_>, path: PathBuf, which: Which) -> PyResult<Self> {
         let selection = Selection::from(which);
         let image = py.detach(|| Image::open_sized(&path, Access::Read, FlashSizes::from(&selection)));
-        let image = image.map_err(|error| Failure::of_file(&path, &error, Some(error.help())))?;
+        let image = image.map_err(|error| Failure::helped_in(&path, &error))?;
         Ok(Self { path, selection, image: Mutex::new(image), mounted: Mutex::new(None) })
     }
 
@@ -185,7 +186,8 @@ impl NativeImage {
             };
             let full = |error| Failure::helped(OutputError::Host { path: target.clone(), error });
             let failed = |error: ExtractError, left: &str| {
-                Failure::new(format!("{}: {error}", target.display()), Some(error.help() + left))
+                let help = in_python(&error.help()) + left;
+                Failure::new(format!("{}: {error}", target.display()), Some(help))
             };
             if !is_tar {
                 DirectoryTarget::check_empty(&target).map_err(|error| unwritable(&error))?;

@@ -10,7 +10,6 @@ use floatgate_image::build::{
     BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
 use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit};
-use floatgate_image::help::Help;
 use floatgate_image::output::Output;
 use floatgate_lab::part_sizes;
 use floatgate_lab::report::ResultKind;
@@ -126,9 +125,7 @@ pub(crate) fn build_image(
         let out = Output::create(&output, &[&source]).map_err(Failure::helped)?;
         let file = out.file().try_clone().map_err(|error| Failure::helped(out.failed(error)))?;
         let built = build(&files, file, &options).map_err(|error| match error {
-            BuildError::Image(_) | BuildError::Ubi(_) => {
-                Failure::of_file(&output, &error, Some(error.help()))
-            }
+            BuildError::Image(_) | BuildError::Ubi(_) => Failure::helped_in(&output, &error),
             _ => Failure::helped(error),
         })?;
         out.finish().map_err(Failure::helped)?;
@@ -203,9 +200,8 @@ pub(crate) fn edit_image(py: Python<'_>, image: Changed, changes: Vec<Change>) -
             growth: if grow { GrowTo::Needed } else { GrowTo::Keep },
         };
         let all = |editor: &mut Editor<'_>| changes.iter().try_for_each(|change| change.make(editor));
-        let (_, edited) = edit(&path, &options, &all).map_err(|error| {
-            Failure::of_file(&path, &error, Some(error.help())).missing(is_missing(&error))
-        })?;
+        let (_, edited) = edit(&path, &options, &all)
+            .map_err(|error| Failure::helped_in(&path, &error).missing(is_missing(&error)))?;
         in_envelope(&ResultKind::ImageEdit.of(&path), &edited)
     })
 }

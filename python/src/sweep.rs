@@ -1,5 +1,6 @@
 //! `sweep`: designs handed out and results taken, and the inner loop that measures them.
 
+use crate::advice::in_python;
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
@@ -38,7 +39,7 @@ fn of_arguments(error: floatgate_lab::Error) -> Failure {
         |problem| error.config().filter(|error| error.problem() == problem).map(|error| error.report().path);
     let (unknown, missing) = (key(Problem::UnknownKey), key(Problem::MissingKey));
     let path = unknown.as_deref().or(missing.as_deref()).and_then(|path| path.rsplit_once('.'));
-    let help = error.help().unwrap_or_default();
+    let help = in_python(&error.help().unwrap_or_default());
     match path {
         Some(("options", key)) => {
             let message =

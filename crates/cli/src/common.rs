@@ -209,7 +209,10 @@ impl From<ConfigError> for Failure {
 impl From<floatgate_lab::Error> for Failure {
     fn from(error: floatgate_lab::Error) -> Self {
         let excerpt = error.config().and_then(ConfigError::excerpt);
-        Self { shown: shown(&error.to_string(), excerpt.as_ref()), help: error.help() }
+        Self {
+            shown: shown(&error.to_string(), excerpt.as_ref()),
+            help: error.help().map(|help| help.to_string()),
+        }
     }
 }
 

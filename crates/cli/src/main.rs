@@ -3,6 +3,8 @@
 //! Results go to stdout, everything else to stderr. Exit 0: done; 1: a check found a problem; 2: wrong usage or
 //! unreadable input.
 
+#[cfg(test)]
+mod advice;
 mod advise;
 mod age;
 mod card;

@@ -1,8 +1,8 @@
 //! Errors of configuration files: the problem, its place, and the remedy.
 
 use super::source::Place;
+use floatgate_mtd::advice::Advice;
 use serde::Serialize;
-use std::fmt::Display;
 use std::ops::Range;
 
 /// The kinds of problem, for programs.
@@ -42,7 +42,7 @@ pub struct ConfigError(Box<Inner>);
 struct Inner {
     problem: Problem,
     message: String,
-    help: Option<String>,
+    help: Option<Advice>,
     label: &'static str,
     path: String,
     place: Option<Place>,
@@ -90,8 +90,8 @@ impl ConfigError {
 
     /// Says what to do.
     #[must_use]
-    pub fn help(mut self, help: impl Display) -> Self {
-        self.0.help = Some(help.to_string());
+    pub fn help(mut self, help: impl Into<Advice>) -> Self {
+        self.0.help = Some(help.into());
         self
     }
 
@@ -139,7 +139,7 @@ impl ConfigError {
         Report {
             problem: self.0.problem,
             message: self.0.message.clone(),
-            help: self.0.help.clone(),
+            help: self.0.help.as_ref().map(Advice::to_string),
             path: self.0.path.clone(),
             file: self.0.place.as_ref().map(|place| place.source.name().to_owned()),
             line: at.map(|(line, _)| line),
@@ -148,11 +148,12 @@ impl ConfigError {
     }
 
     /// Help, with the place where the text around it cannot be shown.
-    pub fn advice(&self) -> Option<String> {
-        let unshown =
-            self.0.place.as_ref().filter(|place| !place.shows()).map(|place| format!("it is at {place}"));
-        let parts: Vec<&str> = unshown.iter().chain(&self.0.help).map(String::as_str).collect();
-        if parts.is_empty() { None } else { Some(parts.join("; ")) }
+    pub fn advice(&self) -> Option<Advice> {
+        let unshown = self.0.place.as_ref().filter(|place| !place.shows());
+        match (unshown.map(|place| format!("it is at {place}")), self.0.help.clone()) {
+            (Some(place), Some(help)) => Some(Advice::from(place).and("; ").and(help)),
+            (place, help) => help.or_else(|| place.map(Advice::from)),
+        }
     }
 
     /// Text around the place, if its lines can be shown.

@@ -4,6 +4,8 @@ use super::error::{ConfigError, Problem};
 use super::nearest::{listed, nearest};
 use super::node::Node;
 use super::source::{Origin, Source};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Advice, Command};
 use include_dir::{Dir, include_dir};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -218,12 +220,14 @@ impl Library {
     fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
         let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
         let all = match kind {
-            Kind::Setup => "`floatgate setups` lists all; a file of your own is named by its path".to_owned(),
+            Kind::Setup => {
+                advice! { Command::Setups, " lists all; a file of your own is named by its path" }
+            }
             Kind::Part | Kind::Card => {
-                "`floatgate parts` lists all; a file of your own is named by its path".to_owned()
+                advice! { Command::Parts, " lists all; a file of your own is named by its path" }
             }
             Kind::Controller | Kind::Host | Kind::CardHost => {
-                format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>()))
+                advice! { format!("there are {}", listed(&self.names(kind).collect::<Vec<_>>())) }
             }
         };
         // A file's name alone, without a slash, is taken as the name of something built in.
@@ -236,8 +240,10 @@ impl Library {
         let other =
             Kind::ALL.into_iter().find(|&other| self.texts.contains_key(&(other, name.to_lowercase())));
         match (near.is_empty(), other) {
-            (_, Some(other)) => error.help(format!("`{name}` is a {}; {all}", other.noun())),
-            (false, None) => error.help(format!("nearest: {}; {all}", listed(&near))),
+            (_, Some(other)) => {
+                error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))
+            }
+            (false, None) => error.help(Advice::from(format!("nearest: {}; ", listed(&near))).and(all)),
             (true, None) => error.help(all),
         }
     }

@@ -12,6 +12,8 @@ use super::set::Override;
 use super::source::{Origin, Source};
 use super::{Config, Setup, unknown_kind};
 use floatgate_device::spec::{ChipKind, ChipSpec};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -275,10 +277,9 @@ fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
             .path("chip")
             .at(tree.origin.value_place())
             .help(match tree.child("setup") {
-                None => "name a part, as in `chip = \"w25n01gv\"`; `floatgate parts` lists all",
+                None => advice! { "name a part, as in `chip = \"w25n01gv\"`; ", Command::Parts, " lists all" },
                 Some(_) => {
-                    "a setup names a part, as in `chip = \"w25n01gv\"`; a file with the key `setup` is the specification of a sweep: \
-                     `floatgate sweep` measures its designs, and `floatgate report` shows what was found"
+                    advice! { "a setup names a part, as in `chip = \"w25n01gv\"`; a file with the key `setup` is the specification of a sweep: ", Command::Sweep, " measures its designs, and ", Command::Report, " shows what was found" }
                 }
             }),
     }

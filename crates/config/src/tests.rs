@@ -246,7 +246,7 @@ fn a_line_too_long_to_quote_is_only_named() {
     let text = format!("chip = 'one'\na = {}1{}", "[".repeat(5000), "]".repeat(5000));
     let error = library().setup_from(&Source::text("deep.toml", &text)).unwrap_err();
     assert_eq!(error.excerpt(), None);
-    assert!(error.advice().unwrap().starts_with("it is at deep.toml:2:"), "{error:?}");
+    assert!(error.advice().unwrap().to_string().starts_with("it is at deep.toml:2:"), "{error:?}");
 }
 
 #[test]

@@ -60,11 +60,11 @@ impl Error {
     /// Advice, where there is some.
     pub fn help(&self) -> Option<String> {
         let text = match self {
-            Self::Setup(error) => return error.help(),
+            Self::Setup(error) => return error.help().map(|help| help.to_string()),
             Self::Flash(error) => return of_flash(&error.kind).map(str::to_owned),
             Self::Card(error) => return of_card(error.kind).map(str::to_owned),
             #[cfg(feature = "images")]
-            Self::Image(error) => return Some(error.help()),
+            Self::Image(error) => return Some(error.help().to_string()),
             #[cfg(feature = "filesystems")]
             Self::File { error, .. } => return of_file(error).map(str::to_owned),
             Self::Mount(_) => "format the flash, or mount it with the setup that it was formatted with",

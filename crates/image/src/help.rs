@@ -19,12 +19,16 @@ use crate::output::{OutputError, is_stdout};
 use crate::part::Part;
 use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command::*;
+use floatgate_mtd::advice::CommandOption::*;
+use floatgate_mtd::advice::{Advice, shell};
 use floatgate_stack::{fs, ubi, ubifs};
 
 /// An error that a user can do something about.
 pub trait Help {
     /// Advice, as what follows `help:`.
-    fn help(&self) -> String;
+    fn help(&self) -> Advice;
 
     /// True when the message itself says which file it is of.
     fn names_file(&self) -> bool {
@@ -39,44 +43,50 @@ fn is_no_room(error: &io::Error) -> bool {
 }
 
 impl Help for OutputError {
-    fn help(&self) -> String {
-        let text = match self {
-            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => "name another file for the output",
-            Self::InUse(_) => {
-                "wait until it has ended, unmount the image, or name another file for the output"
+    fn help(&self) -> Advice {
+        match self {
+            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => {
+                advice! { "name another file for the output" }
             }
-            Self::DeviceTooSmall { .. } => "the device is unchanged: name a larger one, or a file",
-            Self::NoStream => "name a file; ./- is one with that name",
-            Self::Terminal => "name a file, or pipe the output into a command",
+            Self::InUse(_) => {
+                advice! { "wait until it has ended, unmount the image, or name another file for the output" }
+            }
+            Self::DeviceTooSmall { .. } => {
+                advice! { "the device is unchanged: name a larger one, or a file" }
+            }
+            Self::NoStream => advice! { "name a file; ./- is one with that name" },
+            Self::Terminal => advice! { "name a file, or pipe the output into a command" },
             Self::Host { path, error } if is_stdout(path) && is_no_room(error) => {
-                "what stdout leads to is full: the output is not complete; redirect it to a place with more room"
+                advice! { "what stdout leads to is full: the output is not complete; redirect it to a place with more room" }
             }
             Self::Host { error, .. } if error.kind() == io::ErrorKind::FileTooLarge => {
-                "no file can become that large there (`ulimit -f`, or the disk's filesystem): a file that had this name before is unchanged"
+                advice! { "no file can become that large there (", shell("ulimit -f"), ", or the disk's filesystem): a file that had this name before is unchanged" }
             }
             Self::Host { error, .. } if is_no_room(error) => {
-                "the disk is full: a file that had this name before is unchanged; name a place with more room"
+                advice! { "the disk is full: a file that had this name before is unchanged; name a place with more room" }
             }
-            Self::Host { path, .. } if is_stdout(path) => "stdout is closed: redirect it to a file or a pipe",
-            Self::Host { .. } | Self::NoFolder { .. } => "name a file in a folder that you can write to",
-        };
-        text.to_owned()
+            Self::Host { path, .. } if is_stdout(path) => {
+                advice! { "stdout is closed: redirect it to a file or a pipe" }
+            }
+            Self::Host { .. } | Self::NoFolder { .. } => {
+                advice! { "name a file in a folder that you can write to" }
+            }
+        }
     }
 }
 
 impl Help for UbinizeError {
-    fn help(&self) -> String {
-        let text = match self {
+    fn help(&self) -> Advice {
+        match self {
             Self::Ini { .. } | Self::Volume { .. } => {
-                "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB"
+                advice! { "each volume is a section: [name], mode=ubi, image=FILE, vol_id=0, vol_type=dynamic, vol_name=rootfs, vol_size=16MiB" }
             }
             Self::Refused(_) => {
-                "make the volumes fit the flash (vol_size, --volume-size), and the filesystem its volume: mkfs.ubifs with -m and -e of the flash, -c of the volume; `floatgate image build` knows them with --part"
+                advice! { "make the volumes fit the flash (vol_size, ", VolumeSize, "), and the filesystem its volume: mkfs.ubifs with -m and -e of the flash, -c of the volume; ", ImageBuild, " knows them with ", Part }
             }
-            Self::Read { .. } => "paths of images count from the folder of the ini file",
-            Self::Store(_) => "name a place with room with -o",
-        };
-        text.to_owned()
+            Self::Read { .. } => advice! { "paths of images count from the folder of the ini file" },
+            Self::Store(_) => advice! { "name a place with room with ", Output },
+        }
     }
 }
 
@@ -85,65 +95,68 @@ impl Help for ImageError {
         matches!(self, Self::Output(_))
     }
 
-    fn help(&self) -> String {
-        let text = match self {
+    fn help(&self) -> Advice {
+        match self {
             Self::File(_) | Self::Store(_) => {
-                "name a file that can be read, and written if it is to be changed; the disk and `ulimit -f` need room for it"
+                advice! { "name a file that can be read, and written if it is to be changed; the disk and ", shell("ulimit -f"), " need room for it" }
             }
-            Self::Output(error) => return error.help(),
-            Self::Interrupted(_) => "`floatgate image check` says what is left; --recover goes on from there",
+            Self::Output(error) => error.help(),
+            Self::Interrupted(_) => {
+                advice! { ImageCheck, " says what is left; ", Recover, " goes on from there" }
+            }
             Self::HostFull(_) => {
-                "the image is unchanged: make room on the disk, or put the image where there is more"
+                advice! { "the image is unchanged: make room on the disk, or put the image where there is more" }
             }
-            Self::Write(_) => "nothing more can be written to the output",
+            Self::Write(_) => advice! { "nothing more can be written to the output" },
             Self::NoNode(_) => {
-                "`floatgate image check` lists places of damage, `floatgate image ls` files, `floatgate image dump --nodes` all nodes of a JFFS2"
+                advice! { ImageCheck, " lists places of damage, ", ImageLs, " files, ", ImageDump.with(Nodes), " all nodes of a JFFS2" }
             }
-            Self::TooShort(_) => "name a file with an image or a dump in it",
+            Self::TooShort(_) => advice! { "name a file with an image or a dump in it" },
             Self::Nothing => {
-                "where it is a NAND dump with OOB, --page-size and --oob-size state its pages, `floatgate ecc check` finds out how they are protected, and `floatgate ecc decode --code none` takes the OOB out; other formats are not known yet"
+                advice! { "where it is a NAND dump with OOB, ", PageSize, " and ", OobSize, " state its pages, ", EccCheck, " finds out how they are protected, and ", EccDecode.with(Code).with("none"), " takes the OOB out; other formats are not known yet" }
             }
             Self::NothingInPages(pages) => {
-                return format!(
-                    "`floatgate image info FILE` without sizes finds out those of the pages; {} writes the data without OOB",
-                    strip_command(pages)
-                );
+                advice! { ImageInfo.with("FILE"), " without sizes finds out those of the pages; ", strip_command(pages), " writes the data without OOB" }
             }
-            Self::Empty => "name a file with an image or a dump in it",
+            Self::Empty => advice! { "name a file with an image or a dump in it" },
             Self::Blank(0xFF) => {
-                "this is erased flash, which Linux mounts as an empty JFFS2: `floatgate image build` makes an image with files, or take a dump of another partition"
+                advice! { "this is erased flash, which Linux mounts as an empty JFFS2: ", ImageBuild, " makes an image with files, or take a dump of another partition" }
             }
-            Self::Blank(_) => "this is no flash: take the dump again",
+            Self::Blank(_) => advice! { "this is no flash: take the dump again" },
             Self::Impossible { .. } => {
-                "take the dump again, whole; `floatgate image dump --at` shows the header"
+                advice! { "take the dump again, whole; ", ImageDump.with(At), " shows the header" }
             }
             Self::Several(_) | Self::NotThere(_) => {
-                "`floatgate image info` lists them; choose one with --offset"
+                advice! { ImageInfo, " lists them; choose one with ", Offset }
             }
             Self::Attach(ubi::AttachFault::Ubi(ubi::UbiError::NoSpace { .. })) => {
-                "the image is cut off, or made for a larger flash; `floatgate image check` says more"
+                advice! { "the image is cut off, or made for a larger flash; ", ImageCheck, " says more" }
             }
-            Self::NoVolume { names, .. } if names.is_empty() => "leave --volume out",
-            Self::NoVolume { .. } | Self::ChooseVolume(_) => "choose one with --volume, by name or number",
+            Self::NoVolume { names, .. } if names.is_empty() => advice! { "leave ", Volume, " out" },
+            Self::NoVolume { .. } | Self::ChooseVolume(_) => {
+                advice! { "choose one with ", Volume, ", by name or number" }
+            }
             Self::Ubifs(ubifs::Error::NeedsRecovery) => {
-                "--recover does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes"
+                advice! { Recover, " does as Linux does when it mounts: it finishes or undoes what a power cut left half done, and writes" }
             }
             Self::Ubifs(ubifs::Error::WrongAuthKey) => {
-                "--auth-key takes the bytes of the key as they were given to the kernel's keyring, without a newline that an editor adds"
+                advice! { AuthKey, " takes the bytes of the key as they were given to the kernel's keyring, without a newline that an editor adds" }
             }
-            Self::Ubifs(ubifs::Error::NotAuthenticated) => "leave --auth-key and --auth-hashes out",
+            Self::Ubifs(ubifs::Error::NotAuthenticated) => {
+                advice! { "leave ", AuthKey, " and ", AuthHashes, " out" }
+            }
             Self::Ubifs(ubifs::Error::SignedSuperblock) => {
-                "--auth-hashes verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them"
+                advice! { AuthHashes, " verifies all hashes without a key; the first mount for writing with the kernel puts HMACs where a key can verify them" }
             }
             Self::NothingThatOld | Self::NoMoment(_) | Self::Ubifs(ubifs::Error::NothingThatOld) => {
-                "`floatgate image ls --history` lists the moments of which nodes are left"
+                advice! { ImageLs.with(History), " lists the moments of which nodes are left" }
             }
-            Self::Filesystem(fs::Error::NotFound) => "`floatgate image ls` lists what is there",
+            Self::Filesystem(fs::Error::NotFound) => advice! { ImageLs, " lists what is there" },
             Self::Filesystem(fs::Error::IsDirectory) => {
-                "`floatgate image ls` lists what is in it, `floatgate image extract` saves it with all files"
+                advice! { ImageLs, " lists what is in it, ", ImageExtract, " saves it with all files" }
             }
             Self::Filesystem(fs::Error::Invalid(_)) => {
-                "`floatgate image stat` shows what it is, and where a link leads"
+                advice! { ImageStat, " shows what it is, and where a link leads" }
             }
             // Linux refuses these only when it mounts for writing.
             Self::Ubifs(ubifs::Error::Node {
@@ -151,140 +164,145 @@ impl Help for ImageError {
                 source: MediaError { reason: Reason::OutOfRange { field: "LEBs", .. }, .. },
                 ..
             }) => {
-                "the filesystem has too few LEBs to be written to: `floatgate image put --lebs N` gives it more"
+                advice! { "the filesystem has too few LEBs to be written to: ", ImagePut.with(Lebs).with("N"), " gives it more" }
             }
             Self::Ubifs(ubifs::Error::Node {
                 lnum: 0,
                 source: MediaError { reason: Reason::OutOfRange { field: "journal size", .. }, .. },
                 ..
             }) => {
-                "the journal does not fit the LEBs that the filesystem has: `floatgate image put --lebs N` gives it more, `mkfs.ubifs -j` another journal"
+                advice! { "the journal does not fit the LEBs that the filesystem has: ", ImagePut.with(Lebs).with("N"), " gives it more, ", shell("mkfs.ubifs -j"), " another journal" }
             }
             Self::Attach(_) | Self::Ubi(_) | Self::NoVolumes | Self::Ubifs(_) | Self::Filesystem(_) => {
-                "`floatgate image check` says what is wrong"
+                advice! { ImageCheck, " says what is wrong" }
             }
             Self::Jffs2(_) => {
-                "`floatgate image check` says what is wrong, `floatgate image info` where images are"
+                advice! { ImageCheck, " says what is wrong, ", ImageInfo, " where images are" }
             }
             Self::NoEraseblocks { .. } => {
-                "the image is unchanged; --grow lets it grow as far as the change needs; `mkfs.jffs2 --pad` and `floatgate image build --pad` make larger ones"
+                advice! { "the image is unchanged; ", Grow, " lets it grow as far as the change needs; ", shell("mkfs.jffs2 --pad"), " and ", ImageBuild.with(Pad), " make larger ones" }
             }
             Self::Nameless(_) => {
-                "`floatgate image check --repair` gives them names, and `floatgate image extract` saves them; --recover goes on as Linux does when it mounts, and removes them"
+                advice! { ImageCheck.with(Repair), " gives them names, and ", ImageExtract, " saves them; ", Recover, " goes on as Linux does when it mounts, and removes them" }
             }
             // Erasing it makes no room for a change.
             Self::Jffs2Tail { own, can_grow: false, over: None, .. } => {
-                return format!(
-                    "something else follows the image: {} cuts it out, and --grow lets that grow",
-                    own.dd()
-                );
+                advice! { "something else follows the image: ", own.dd(), " cuts it out, and ", Grow, " lets that grow" }
             }
             Self::Jffs2Tail { own, can_grow, over, .. } => {
-                let lebs = over.filter(|_| !can_grow);
-                let lebs = lebs.map_or_else(String::new, |lebs| format!(" --lebs {lebs}"));
-                return format!(
-                    "--recover{lebs} goes on as Linux does when it mounts, and erases what is no node; where it is other data, {} cuts the image out, which --grow lets grow",
-                    own.dd()
-                );
+                let recover = match over.filter(|_| !can_grow) {
+                    Some(lebs) => recover_up_to(lebs),
+                    None => advice! { Recover },
+                };
+                recover.and(advice! { " goes on as Linux does when it mounts, and erases what is no node; where it is other data, ", own.dd(), " cuts the image out, which ", Grow, " lets grow" })
             }
             Self::WrongMoment(..) | Self::PastUnauthentic => {
-                "`floatgate image ls --history` lists moments, without authentication"
+                advice! { ImageLs.with(History), " lists moments, without authentication" }
             }
-            Self::NotJffs2(_) => "--area, --leb, --inode and --path show nodes of UBIFS",
+            Self::NotJffs2(_) => {
+                advice! { Area, ", ", Leb, ", ", Inode, " and ", Path, " show nodes of UBIFS" }
+            }
             Self::NotForJffs2(LebsOnly::Leb | LebsOnly::Area) => {
-                "--peb shows the nodes of an eraseblock, --at the one at a byte of the file, --inode or --path those of a file, --nodes all"
+                advice! { Peb, " shows the nodes of an eraseblock, ", At, " the one at a byte of the file, ", Inode, " or ", Path, " those of a file, ", Nodes, " all" }
             }
             Self::NotForJffs2(_) => {
-                "`floatgate image info`, `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; `floatgate image build` makes a UBIFS of what was extracted"
+                advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; ", ImageBuild, " makes a UBIFS of what was extracted" }
             }
             Self::NoFilesystem(volumes) => {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
-                return format!("`floatgate image cat --raw --volume {name}` writes the bytes of a volume");
+                advice! { ImageCat.with(Raw).with(Volume).with(name), " writes the bytes of a volume" }
             }
-            Self::OtherFormat(format) => return other_format(*format).to_owned(),
+            Self::OtherFormat(format) => other_format(*format),
             Self::OtherFormats(found)
                 if found.iter().any(|(_, format)| *format == OtherFormat::OverlayMark) =>
             {
-                "this firmware has no JFFS2 yet: dump the flash of a board that was started, or extract the filesystem before the mark"
+                advice! { "this firmware has no JFFS2 yet: dump the flash of a board that was started, or extract the filesystem before the mark" }
             }
             Self::OtherFormats(found) => match found.first() {
                 Some(&(at, format)) => {
-                    return format!("`tail -c +{} FILE` cuts it out; {}", at + 1, other_format(format));
+                    advice! { shell(format!("tail -c +{} FILE", at + 1)), " cuts it out; " }
+                        .and(other_format(format))
                 }
-                None => NAME_AN_IMAGE,
+                None => NAME_AN_IMAGE.into(),
             },
-            Self::Swapped { group: 2, .. } => "`dd conv=swab if=FILE of=OUT` puts them right",
-            Self::Swapped { group, .. } => {
-                return format!(
-                    "`objcopy -I binary -O binary --reverse-bytes={group} FILE OUT` puts them right"
-                );
+            Self::Swapped { group: 2, .. } => {
+                advice! { shell("dd conv=swab if=FILE of=OUT"), " puts them right" }
             }
-            Self::Ecc(error) => return error.help(),
+            Self::Swapped { group, .. } => {
+                advice! { shell(format!("objcopy -I binary -O binary --reverse-bytes={group} FILE OUT")), " puts them right" }
+            }
+            Self::Ecc(error) => error.help(),
             Self::Truncated(_) => {
-                "`floatgate image extract` saves what is there; only a whole image can be changed"
+                advice! { ImageExtract, " saves what is there; only a whole image can be changed" }
             }
             Self::Shifted(_) => {
-                "take the dump again, whole, or write an image in order with `floatgate image check --repair`"
+                advice! { "take the dump again, whole, or write an image in order with ", ImageCheck.with(Repair) }
             }
-            Self::Occupied { .. } => "give the device a file of its own, or one where more room follows it",
+            Self::Occupied { .. } => {
+                advice! { "give the device a file of its own, or one where more room follows it" }
+            }
             Self::NotRepaired => {
-                "this is a bug in floatgate: please report it with the image; `floatgate image extract` saves the files"
+                advice! { "this is a bug in floatgate: please report it with the image; ", ImageExtract, " saves the files" }
             }
             Self::PebSize { .. } => {
-                "`floatgate image info` without --peb-size says what the image tells; where its beginning is cut off, leave --peb-size out"
+                advice! { ImageInfo, " without ", PebSize, " says what the image tells; where its beginning is cut off, leave ", PebSize, " out" }
             }
             Self::GuessedEraseblocks { possible, .. } => {
                 let possible: Vec<String> = possible.iter().map(u32::to_string).collect();
-                return format!("--peb-size states that of the flash: {} are possible", possible.join(", "));
+                advice! { PebSize, " states that of the flash: ", possible.join(", "), " are possible" }
             }
             Self::NoRepairRoom(own) => {
-                return format!(
-                    "{} cuts it out into a file of its own, which a repair can make longer; `floatgate image extract` saves the files",
-                    own.dd()
-                );
+                advice! { own.dd(), " cuts it out into a file of its own, which a repair can make longer; ", ImageExtract, " saves the files" }
             }
-            Self::Locked => "wait until the other floatgate has ended, or unmount the image",
+            Self::Locked => advice! { "wait until the other floatgate has ended, or unmount the image" },
             Self::OobReadOnly => {
-                "`floatgate image extract` saves the files, of which `floatgate image build` makes an image; `floatgate ecc check` finds out more"
+                advice! { ImageExtract, " saves the files, of which ", ImageBuild, " makes an image; ", EccCheck, " finds out more" }
             }
             Self::NotRepairable(_) => {
-                "take the dump again, whole; `floatgate image extract` saves what is good, of which `floatgate image build` makes an image"
+                advice! { "take the dump again, whole; ", ImageExtract, " saves what is good, of which ", ImageBuild, " makes an image" }
             }
             Self::OobDamaged(_) => {
-                "`floatgate image extract` saves what is good; `floatgate ecc decode` makes an image without OOB as it is"
+                advice! { ImageExtract, " saves what is good; ", EccDecode, " makes an image without OOB as it is" }
             }
-        };
-        text.to_owned()
+        }
     }
 }
 
 /// Advice where a JFFS2 is to grow over something else, which may have overwritten it up to a number of eraseblocks.
-fn alone(own: Part, over: Option<u32>) -> String {
-    let dd = own.dd();
-    let over = over.map_or_else(String::new, |over| {
-        format!(
-            "; where that is no other data, but has overwritten the image, --recover --lebs {over} erases it"
-        )
-    });
-    format!(
-        "the image is unchanged; something else follows it: {dd} cuts it out into a file of its own, where it can grow{over}"
-    )
+fn alone(own: Part, over: Option<u32>) -> Advice {
+    let advice = advice! { "the image is unchanged; something else follows it: ", own.dd(), " cuts it out into a file of its own, where it can grow" };
+    match over {
+        Some(over) => advice
+            .and("; where that is no other data, but has overwritten the image, ")
+            .and(recover_up_to(over))
+            .and(" erases it"),
+        None => advice,
+    }
+}
+
+/// The options that take a JFFS2 for one of this size.
+fn recover_up_to(lebs: u32) -> Advice {
+    advice! { Recover, " ", Lebs, format!(" {lebs}") }
 }
 
 const NAME_AN_IMAGE: &str = "name a file with a UBI, UBIFS or JFFS2 image in it";
 
 /// Advice for a file of another format.
-fn other_format(format: OtherFormat) -> &'static str {
+fn other_format(format: OtherFormat) -> Advice {
     match format {
-        OtherFormat::Squashfs => "`unsquashfs` extracts it",
-        OtherFormat::Gzip => "`gunzip` unpacks it: name what comes out",
-        OtherFormat::Xz => "`unxz` unpacks it: name what comes out",
-        OtherFormat::Zstd => "`unzstd` unpacks it: name what comes out",
-        OtherFormat::Bzip2 => "`bunzip2` unpacks it: name what comes out",
-        OtherFormat::Lz4 => "`unlz4` unpacks it: name what comes out",
-        OtherFormat::Tar => "`tar -xf` unpacks it; `floatgate image build` makes an image of it",
-        OtherFormat::UBootImage | OtherFormat::DeviceTree => "`dumpimage -l` lists what is in it",
-        _ => NAME_AN_IMAGE,
+        OtherFormat::Squashfs => advice! { "`unsquashfs` extracts it" },
+        OtherFormat::Gzip => advice! { "`gunzip` unpacks it: name what comes out" },
+        OtherFormat::Xz => advice! { "`unxz` unpacks it: name what comes out" },
+        OtherFormat::Zstd => advice! { "`unzstd` unpacks it: name what comes out" },
+        OtherFormat::Bzip2 => advice! { "`bunzip2` unpacks it: name what comes out" },
+        OtherFormat::Lz4 => advice! { "`unlz4` unpacks it: name what comes out" },
+        OtherFormat::Tar => {
+            advice! { shell("tar -xf"), " unpacks it; ", ImageBuild, " makes an image of it" }
+        }
+        OtherFormat::UBootImage | OtherFormat::DeviceTree => {
+            advice! { shell("dumpimage -l"), " lists what is in it" }
+        }
+        _ => NAME_AN_IMAGE.into(),
     }
 }
 
@@ -293,169 +311,165 @@ impl Help for EditError {
         matches!(self, Self::Image(error) if error.names_file())
     }
 
-    fn help(&self) -> String {
-        let text = match self {
-            Self::TooSmall { growth: Some(growth), .. } => return growth.help(),
+    fn help(&self) -> Advice {
+        match self {
+            Self::TooSmall { growth: Some(growth), .. } => growth.help(),
             Self::TooSmall { .. } => {
-                "the image is unchanged; --grow gives the filesystem as many LEBs as the change needs, --lebs N a number of LEBs"
+                advice! { "the image is unchanged; ", Grow, " gives the filesystem as many LEBs as the change needs, ", Lebs, " N a number of LEBs" }
             }
-            Self::Image(error @ ImageError::NoEraseblocks { .. }) => return error.help(),
+            Self::Image(error @ ImageError::NoEraseblocks { .. }) => error.help(),
             Self::Image(_) if self.wants_room() => {
-                "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with --grow or --lebs N"
+                advice! { "the image is unchanged; if its filesystem is only too small to be mounted for writing, let it grow with ", Grow, " or ", Lebs, " N" }
             }
-            Self::Image(error) => return error.help(),
+            Self::Image(error) => error.help(),
             Self::NoAttribute { .. } => {
-                "the image is unchanged; `floatgate image stat` lists the attributes of a file"
+                advice! { "the image is unchanged; ", ImageStat, " lists the attributes of a file" }
             }
             Self::Full | Self::Inside { error: fs::Error::NoSpace, .. } => {
-                "the image is unchanged; remove something first, or let it grow with --grow"
+                advice! { "the image is unchanged; remove something first, or let it grow with ", Grow }
             }
             Self::Inside { error: fs::Error::NotFound | fs::Error::NotDirectory, .. } => {
-                "the image is unchanged; `floatgate image ls` lists what is there; links on the way are not followed"
+                advice! { "the image is unchanged; ", ImageLs, " lists what is there; links on the way are not followed" }
             }
             Self::Inside { error: fs::Error::IsDirectory | fs::Error::NotEmpty, .. } => {
-                "the image is unchanged; --recursive takes directories with all they hold"
+                advice! { "the image is unchanged; ", Recursive, " takes directories with all they hold" }
             }
             Self::Inside { error: fs::Error::Exists, .. } => {
-                "the image is unchanged; remove what is there first"
+                advice! { "the image is unchanged; remove what is there first" }
             }
             Self::Lebs { unit: "LEB", .. } => {
-                "the image is unchanged; `floatgate image info` says how far it can grow"
+                advice! { "the image is unchanged; ", ImageInfo, " says how far it can grow" }
             }
-            Self::Lebs { least, most, own: Some(own), over, .. } if least == most => {
-                return alone(*own, *over);
-            }
-            Self::Largest { growth: Growth { own: Some(own), over, .. }, .. } => return alone(*own, *over),
+            Self::Lebs { least, most, own: Some(own), over, .. } if least == most => alone(*own, *over),
+            Self::Largest { growth: Growth { own: Some(own), over, .. }, .. } => alone(*own, *over),
             Self::Largest { .. } => {
-                "the image is unchanged; remove something first, or build a larger one with `floatgate image build --max-lebs`"
+                advice! { "the image is unchanged; remove something first, or build a larger one with ", ImageBuild.with(MaxLebs) }
             }
             Self::Lebs { .. } | Self::Inside { .. } | Self::Refused { .. } | Self::CannotGrow => {
-                "the image is unchanged"
+                advice! { "the image is unchanged" }
             }
-            Self::Host { .. } => "the image is unchanged; name files that can be read",
-        };
-        text.to_owned()
+            Self::Host { .. } => advice! { "the image is unchanged; name files that can be read" },
+        }
     }
 }
 
 impl Help for BuildError {
-    fn help(&self) -> String {
-        let text = match self {
-            Self::Source { .. } => "name a directory or a tar that can be read",
-            Self::Tar { .. } => "`tar --format=pax` writes what is read here",
+    fn help(&self) -> Advice {
+        match self {
+            Self::Source { .. } => advice! { "name a directory or a tar that can be read" },
+            Self::Tar { .. } => advice! { shell("tar --format=pax"), " writes what is read here" },
             Self::Table { .. } => {
-                "a line is: name type mode uid gid major minor start increment count, - for what is not given"
+                advice! { "a line is: name type mode uid gid major minor start increment count, - for what is not given" }
             }
             Self::Shape(_) => {
-                "--page-size 2048 --peb-size 128KiB are those of most NANDs; `floatgate parts NAME` lists a part's"
+                advice! { PageSize, " 2048 ", PebSize, " 128KiB are those of most NANDs; ", Parts.with("NAME"), " lists a part's" }
             }
             Self::SizeUnknown { is_jffs2: true } => {
-                "say how large the filesystem may become with --pad or --part"
+                advice! { "say how large the filesystem may become with ", Pad, " or ", Part }
             }
             Self::SizeUnknown { is_jffs2: false } => {
-                "say how large the filesystem may become with --max-lebs, --volume-size or --part"
+                advice! { "say how large the filesystem may become with ", MaxLebs, ", ", VolumeSize, " or ", Part }
             }
             Self::PadTooSmall { .. } => {
-                "--pad takes the size of the partition: give a larger one, or fewer files"
+                advice! { Pad, " takes the size of the partition: give a larger one, or fewer files" }
             }
-            Self::Compressor => "take --compress zlib or lzo, or none",
+            Self::Compressor => advice! { "take ", Compress, " zlib or lzo, or none" },
             Self::Parameter { field: "fanout", .. } => {
-                "--fanout takes 3 and more, as many children as a LEB holds"
+                advice! { Fanout, " takes 3 and more, as many children as a LEB holds" }
             }
             Self::Parameter { .. } => {
-                "leave it to its default, or give the filesystem more LEBs with --volume-size or --max-lebs"
+                advice! { "leave it to its default, or give the filesystem more LEBs with ", VolumeSize, " or ", MaxLebs }
             }
             Self::Sizes(_) => {
-                "give more LEBs with --volume-size or --max-lebs, or leave them to their defaults"
+                advice! { "give more LEBs with ", VolumeSize, " or ", MaxLebs, ", or leave them to their defaults" }
             }
             Self::NoSpace => {
-                "a larger --volume-size or --max-lebs (of a JFFS2 --pad) has more room, and zstd or zlib need less"
+                advice! { "a larger ", VolumeSize, " or ", MaxLebs, " (of a JFFS2 ", Pad, ") has more room, and zstd or zlib need less" }
             }
             Self::TooFewLebs { needed, .. } => {
-                return format!(
-                    "give --max-lebs {needed} or more, and a --volume-size and a partition with as many; zstd or zlib need less"
-                );
+                advice! { "give ", MaxLebs, format!(" {needed} or more, and a "), VolumeSize, " and a partition with as many; zstd or zlib need less" }
             }
             Self::VolumeTooSmall { .. } => {
-                "give a larger --volume-size, or a smaller --journal-size, which the filesystem has room for at least"
+                advice! { "give a larger ", VolumeSize, ", or a smaller ", JournalSize, ", which the filesystem has room for at least" }
             }
             Self::Image(ImageError::Ubifs(ubifs::Error::Volume(_)) | ImageError::Store(_)) => {
-                "name an output in a folder that can be written to, with room for the image"
+                advice! { "name an output in a folder that can be written to, with room for the image" }
             }
             Self::Image(ImageError::Ubifs(_)) => {
-                "leave what the message names to its default; journal, log and orphans may need a larger --volume-size"
+                advice! { "leave what the message names to its default; journal, log and orphans may need a larger ", VolumeSize }
             }
-            Self::Image(error) => return error.help(),
-            Self::Ubi(error) => return error.help(),
-            Self::Stopped => "this is a bug in floatgate: please report it",
-        };
-        text.to_owned()
+            Self::Image(error) => error.help(),
+            Self::Ubi(error) => error.help(),
+            Self::Stopped => advice! { "this is a bug in floatgate: please report it" },
+        }
     }
 }
 
 impl Help for ExtractError {
-    fn help(&self) -> String {
-        let text = match self {
-            Self::Target { .. } => "extract into an empty directory with room, or as a tar",
-            Self::Limit { .. } => "if you trust the image, raise the limit: see --help",
-        };
-        text.to_owned()
+    fn help(&self) -> Advice {
+        match self {
+            Self::Target { .. } => advice! { "extract into an empty directory with room, or as a tar" },
+            Self::Limit { .. } => advice! { "if you trust the image, raise the limit: see ", Help },
+        }
     }
 }
 
 impl Help for EccError {
-    fn help(&self) -> String {
-        let text = match self {
+    fn help(&self) -> Advice {
+        match self {
             Self::Size { .. } => {
-                "--part NAME takes the sizes of a chip; `floatgate parts --kind raw-nand` lists them"
+                advice! { Part, " NAME takes the sizes of a chip; ", Parts.with(Kind).with("raw-nand"), " lists them" }
             }
             Self::Code(CodeError::Degree { .. } | CodeError::NotPrimitive { .. }) => {
-                "usual polynomials are 8219 for steps of 512 bytes, 16427 (Linux's default) and 17475 for 1024"
+                advice! { "usual polynomials are 8219 for steps of 512 bytes, 16427 (Linux's default) and 17475 for 1024" }
             }
-            Self::Code(_) => "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024",
-            Self::Layout { .. } => "a weaker code has fewer ECC bytes; --layout names another place for them",
-            Self::Hidden { .. } => "name another --layout: in this one the chip itself writes and hides them",
-            Self::Steps { .. } => "the number after the slash in --code divides the page",
-            Self::Empty => "was it written completely?",
+            Self::Code(_) => {
+                advice! { "usual codes are hamming/256, bch4/512, bch8/512, bch24/1024 and bch40/1024" }
+            }
+            Self::Layout { .. } => {
+                advice! { "a weaker code has fewer ECC bytes; ", Layout, " names another place for them" }
+            }
+            Self::Hidden { .. } => {
+                advice! { "name another ", Layout, ": in this one the chip itself writes and hides them" }
+            }
+            Self::Steps { .. } => advice! { "the number after the slash in ", Code, " divides the page" },
+            Self::Empty => advice! { "was it written completely?" },
             Self::Short { .. } => {
-                "is it a dump with OOB of this chip? --page-size and --oob-size, or --part, say how large a page is"
+                advice! { "is it a dump with OOB of this chip? ", PageSize, " and ", OobSize, ", or ", Part, ", say how large a page is" }
             }
             Self::TooLarge { .. } => {
-                "name a larger chip with --part, or give --page-size and --oob-size alone"
+                advice! { "name a larger chip with ", Part, ", or give ", PageSize, " and ", OobSize, " alone" }
             }
             Self::Apart { .. } => {
-                "--oob-size is what each page has there; with --ecc-only it is the code's bytes alone"
+                advice! { OobSize, " is what each page has there; with ", EccOnly, " it is the code's bytes alone" }
             }
             Self::PartOfPage { .. } => {
-                "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB"
+                advice! { "fill the last page with FFh bytes, as `ecc encode` did before it computed the OOB" }
             }
-            Self::AllErased => "give the code with --code",
-            Self::Read { .. } => "name a file that can be read",
-            Self::Write { .. } => "name a file in a folder that you can write to, with room for it",
-        };
-        text.to_owned()
+            Self::AllErased => advice! { "give the code with ", Code },
+            Self::Read { .. } => advice! { "name a file that can be read" },
+            Self::Write { .. } => {
+                advice! { "name a file in a folder that you can write to, with room for it" }
+            }
+        }
     }
 }
 
 #[cfg(feature = "mount")]
 impl Help for MountError {
-    fn help(&self) -> String {
+    fn help(&self) -> Advice {
         match self {
             Self::Image(error) => error.help(),
             Self::TooSmall(_) => {
-                "--lebs N lets the volume grow; without --rw it can be read as it is".to_owned()
+                advice! { Lebs, " N lets the volume grow; without ", Rw, " it can be read as it is" }
             }
-            Self::NotEmpty(_) => "name an empty folder".to_owned(),
+            Self::NotEmpty(_) => advice! { "name an empty folder" },
             Self::MountPoint(directory) | Self::Dead(directory) => {
                 let folder = directory.display();
-                format!(
-                    "name another folder, or unmount it: `umount {folder}`, without root `fusermount3 -u {folder}`"
-                )
+                advice! { "name another folder, or unmount it: ", shell(format!("umount {folder}")), ", without root ", shell(format!("fusermount3 -u {folder}")) }
             }
             Self::Host { .. } => {
-                "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 \
-                                  (package fuse3)"
-                    .to_owned()
+                advice! { "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 (package fuse3)" }
             }
         }
     }

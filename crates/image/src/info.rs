@@ -111,7 +111,7 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
         writeln!(f, "  {place}{}", outcome_text(outcome))?;
     }
     writeln!(f, "  to take the OOB out without correcting anything:")?;
-    writeln!(f, "    {}", strip_command(&ecc.pages).trim_matches('`'))?;
+    writeln!(f, "    {}", strip_command(&ecc.pages))?;
     // Of a dump with bad blocks what follows one would be written a block behind its place.
     if ecc.bad_blocks.is_empty() {
         writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;

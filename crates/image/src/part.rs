@@ -1,5 +1,6 @@
 //! A part of a file.
 
+use floatgate_mtd::advice::{Piece, shell};
 use serde::Serialize;
 
 /// A part of a file.
@@ -20,8 +21,8 @@ impl Part {
 
     /// The command that cuts it out into a file of its own.
     #[must_use]
-    pub fn dd(&self) -> String {
+    pub fn dd(&self) -> Piece {
         let Self { offset, len } = self;
-        format!("`dd if=FILE of=IMAGE bs=64k iflag=skip_bytes,count_bytes skip={offset} count={len}`")
+        shell(format!("dd if=FILE of=IMAGE bs=64k iflag=skip_bytes,count_bytes skip={offset} count={len}"))
     }
 }

@@ -19,6 +19,8 @@ use crate::speed::pattern;
 use crate::speed_run;
 use crate::vfs::Flash;
 use floatgate_device::cells::Cells;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Advice, set};
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::{Counted, Mtd as _, Nanos};
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
@@ -317,7 +319,7 @@ fn life(
     for_each_part(&mut *device, |cells| cells.set_temperature(now, options.temperature_c));
     let flash = Counted::new(device);
     let made = layers.make(flash, now, u32::MAX);
-    let fs = made.map_err(|why| Error::asked(why, machine::OTHER_FLASH))?;
+    let fs = made.map_err(|why| Error::asked(why, machine::other_flash()))?;
     let erase_bytes = u64::from(fs.device().geometry().erase_bytes);
     let offset = crate::partition::offset(config)?;
     let mut aging = Aging {
@@ -333,7 +335,7 @@ fn life(
         moved: 0,
     };
     let (bad_before, cycles_before) = (aging.fs.census().bad, aging.cycles().least);
-    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, TOO_FULL))?;
+    aging.fill(options.fill_percent).map_err(|why| Error::asked(why, too_full()))?;
     aging.check_pace(options.write_bytes_per_day)?;
     let (gone, failure) = aging.live(options);
     Ok(Life {
@@ -348,8 +350,9 @@ fn life(
 }
 
 /// Advice where the files that stay leave no room for others.
-const TOO_FULL: &str =
-    "take a smaller share of files that stay, a larger partition, or another chip (`chip=NAME`)";
+fn too_full() -> Advice {
+    advice! { "take a smaller share of files that stay, a larger partition, or another chip (", set("chip", "NAME"), ")" }
+}
 
 impl Aging {
     /// Writes the files that stay.
@@ -384,7 +387,7 @@ impl Aging {
     fn check_pace(&mut self, bytes_per_day: u64) -> Result<(), Error> {
         let from = self.fs.now();
         let bytes = bytes_per_day.min(2 * self.hot_bytes);
-        self.write_really(bytes).map_err(|why| Error::asked(why, TOO_FULL))?;
+        self.write_really(bytes).map_err(|why| Error::asked(why, too_full()))?;
         let took = self.fs.now().since(from).as_secs_f64();
         let of_a_day = took * (bytes_per_day as f64 / bytes.max(1) as f64);
         if of_a_day <= SECONDS_PER_DAY {

@@ -11,6 +11,8 @@ use floatgate_device::Violation;
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::firmware::Firmware;
 use serde::Serialize;
@@ -120,11 +122,13 @@ pub fn on(config: &Config, driver: Driver, seed: u64) -> Result<Vec<Line>, Error
     let kind = config.chip_kind()?;
     if kind != ChipKind::SpiNor {
         let error = config.wrong("chip", format!("the keystore test needs a SPI NOR, and this is {kind}"));
-        return Err(error.help("name a part of kind `spi-nor`: `floatgate parts` lists them").into());
+        return Err(error
+            .help(advice! { "name a part of kind `spi-nor`: ", Command::Parts, " lists them" })
+            .into());
     }
     if config.tree().get("firmware").is_none() {
         let error = config.wrong("", "the keystore test needs a [firmware] table, and this setup has none");
-        return Err(error.help("`floatgate setups stm32-n25q128a` shows one").into());
+        return Err(error.help(advice! { Command::Setups.with("stm32-n25q128a"), " shows one" }).into());
     }
     let firmware = Firmware::of_config(config)?;
     let spec: SpiNorSpec = config.extract("chip")?;

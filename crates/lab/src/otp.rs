@@ -9,6 +9,8 @@ use crate::rig::{self, Rig, RigOptions};
 pub use floatgate_device::OtpArea;
 use floatgate_device::{Otp, OtpRegion};
 use floatgate_mtd::ErrorKind;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Command, set};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
@@ -149,7 +151,7 @@ impl Device {
         device.otp().ok_or_else(|| {
             Error::asked(
                 format!("{chip} has no OTP area, or none that its driver can use"),
-                "set another chip: `chip=NAME`",
+                advice! { "set another chip: ", set("chip", "NAME") },
             )
         })
     }
@@ -249,11 +251,11 @@ fn failed(what: impl std::fmt::Display) -> impl FnOnce(floatgate_mtd::Error) -> 
             // What a chip cannot do, it can do nowhere.
             ErrorKind::Unsupported(_) => Error::asked(
                 format!("{what}: {}", error.kind),
-                "take another chip: `floatgate otp info` shows which areas one has",
+                advice! { "take another chip: ", Command::OtpInfo, " shows which areas one has" },
             ),
             _ => Error::asked(
                 format!("{what}: {error}"),
-                "`floatgate otp info` shows the regions of the chip with their sizes and locks",
+                advice! { Command::OtpInfo, " shows the regions of the chip with their sizes and locks" },
             ),
         }
     }

@@ -1,5 +1,7 @@
 //! Sizes of parts and setups, for images and dumps of their flash.
 
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use std::path::Path;
 
 use floatgate_device::spec::ChipSpec;
@@ -50,7 +52,7 @@ pub fn in_slc_mode(
                 "{} is no MLC NAND whose pairing scheme is known: there is no slc-mode",
                 name.as_ref().display()
             ),
-            "take a part with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
+            advice! { "take a part with a [chip.mlc] table (", Command::Parts.with("h27ucg8t2etr-bc"), ")" },
         ));
     }
     // Linux divides the size of the chip by the eraseblock of the partition.
@@ -97,7 +99,7 @@ pub fn pages_of_part(library: &Library, name: &str) -> Result<DumpPart, crate::E
     let Some(facts) = chip.facts().nand else {
         return Err(crate::Error::asked(
             format!("{name} is a {}: it has no pages with OOB", chip.kind()),
-            "name a chip of kind `raw-nand` or `spi-nand`: `floatgate parts` lists them",
+            advice! { "name a chip of kind `raw-nand` or `spi-nand`: ", Command::Parts, " lists them" },
         ));
     };
     let geometry = PageGeometry {

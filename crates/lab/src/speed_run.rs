@@ -10,6 +10,8 @@ use crate::plot;
 use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use floatgate_device::spi::SpiProfile;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::CommandOption::{Blocks, FirstBlock, SecondBlock, Skip};
 use floatgate_mtd::{Geometry, Phase};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -79,12 +81,18 @@ pub fn measure(
     let block_bytes = rig.device.geometry().erase_bytes;
     let report = speed::run(rig.device.as_mut(), now, tests).map_err(|error| {
         match speed::explained(&error, block_bytes) {
-            Some(message) => Error::asked(message, "choose blocks with -b, -c, -s and -k"),
+            Some(message) => Error::asked(
+                message,
+                advice! { "choose blocks with ", FirstBlock, ", ", Blocks, ", ", Skip, " and ", SecondBlock },
+            ),
             None => Error::flash("speed")(error),
         }
     })?;
     if report.good_blocks == 0 {
-        return Err(Error::asked("every chosen block is bad", "choose other blocks with -b, -c and -s"));
+        return Err(Error::asked(
+            "every chosen block is bad",
+            advice! { "choose other blocks with ", FirstBlock, ", ", Blocks, " and ", Skip },
+        ));
     }
     Ok(SpeedRun {
         title: title(config),

@@ -15,7 +15,7 @@
 //! - [`counted`]: operations are counted.
 //! - [`power_cut`]: power goes away at the operation of choice. [`faults`]: bit errors, bad blocks, operations that fail.
 //!
-//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do, [`words`] numbers with their nouns.
+//! [`ram`] is a device in memory. [`size`] reads and writes sizes as people do, [`words`] numbers with their nouns, [`mod@advice`] is what errors tell a person to do.
 //! # Example
 //!
 //! ```
@@ -35,6 +35,7 @@
 extern crate alloc;
 
 pub mod account;
+pub mod advice;
 pub mod block_device;
 pub mod counted;
 pub mod device;

@@ -2,6 +2,8 @@
 
 use crate::rig::RigError;
 use floatgate_config::{ConfigError, Problem};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Advice, Command, set};
 
 /// An error that a person should see, with what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +44,7 @@ pub enum Error {
         /// Name of the column.
         column: String,
         /// Advice.
-        help: String,
+        help: Advice,
     },
     /// Something asked for does not exist or makes no sense.
     #[error("{message}")]
@@ -50,7 +52,7 @@ pub enum Error {
         /// Description of the fault.
         message: String,
         /// Advice.
-        help: String,
+        help: Advice,
     },
 }
 
@@ -70,7 +72,7 @@ impl Error {
     }
 
     /// Something asked for makes no sense.
-    pub fn asked(message: impl Into<String>, help: impl Into<String>) -> Self {
+    pub fn asked(message: impl Into<String>, help: impl Into<Advice>) -> Self {
         Self::Request { message: message.into(), help: help.into() }
     }
 
@@ -82,7 +84,7 @@ impl Error {
     ) -> Self {
         let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
         let help = format!("there are {}", names.join(", "));
-        Self::NoColumn { asked_by, column: column.to_owned(), help }
+        Self::NoColumn { asked_by, column: column.to_owned(), help: help.into() }
     }
 
     /// Says what met it.
@@ -92,16 +94,16 @@ impl Error {
     }
 
     /// Advice, where there is some.
-    pub fn help(&self) -> Option<String> {
+    pub fn help(&self) -> Option<Advice> {
         match self {
             Self::Config(error) => error.advice().or_else(|| example_of(error)),
             Self::Within { error, .. } => error.help(),
             Self::Probe { .. } => Some(
-                "set another bus, controller or chip (`chip=NAME`), or see `floatgate setups`".to_owned(),
+                advice! { "set another bus, controller or chip (", set("chip", "NAME"), "), or see ", Command::Setups },
             ),
-            Self::Flash { .. } => {
-                Some("take another seed, set another chip (`chip=NAME`), or choose other blocks".to_owned())
-            }
+            Self::Flash { .. } => Some(
+                advice! { "take another seed, set another chip (", set("chip", "NAME"), "), or choose other blocks" },
+            ),
             Self::Request { help, .. } | Self::NoColumn { help, .. } => Some(help.clone()),
         }
     }
@@ -117,17 +119,19 @@ impl Error {
 }
 
 /// Where to look for an example of a missing key.
-fn example_of(error: &ConfigError) -> Option<String> {
+fn example_of(error: &ConfigError) -> Option<Advice> {
     if error.problem() != Problem::MissingKey {
         return None;
     }
     let help = match error.report().path.split('.').next() {
-        Some("chip") => "`floatgate parts NAME` tells which parts have it",
-        Some("card") => "`floatgate parts NAME` tells which cards have it",
+        Some("chip") => advice! { Command::Parts.with("NAME"), " tells which parts have it" },
+        Some("card") => advice! { Command::Parts.with("NAME"), " tells which cards have it" },
         Some("paper" | "table" | "fit" | "prediction") => {
-            "the files in papers/ of floatgate's sources have it"
+            advice! { "the files in papers/ of floatgate's sources have it" }
         }
-        _ => "`floatgate setups NAME` prints a setup that has it, `floatgate setups` lists them",
+        _ => {
+            advice! { Command::Setups.with("NAME"), " prints a setup that has it, ", Command::Setups, " lists them" }
+        }
     };
-    Some(help.to_owned())
+    Some(help)
 }

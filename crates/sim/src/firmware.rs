@@ -2,6 +2,8 @@
 
 use floatgate_config::{Config, ConfigError, Problem};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use serde::Deserialize;
 
 /// Costs of the firmware's calls.
@@ -59,7 +61,7 @@ impl Firmware {
         let firmware: Self = config.extract("firmware").map_err(|error| match error.problem() {
             Problem::MissingKey => config
                 .wrong("firmware", "this setup has no firmware, and these keys are only a part of one")
-                .help("only the keystore test has firmware: `floatgate setups stm32-n25q128a` shows one"),
+                .help(advice! { "only the keystore test has firmware: ", Command::Setups.with("stm32-n25q128a"), " shows one" }),
             _ => error,
         })?;
         match firmware.impossible() {

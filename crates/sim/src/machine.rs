@@ -6,6 +6,8 @@ use crate::rig::{Device, Rig};
 use floatgate_config::Config;
 use floatgate_media::jffs2::Compressor;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Advice, set};
 use floatgate_mtd::words::count;
 use floatgate_mtd::{Instant, Mtd, Nanos};
 use floatgate_stack::Volume;
@@ -571,21 +573,26 @@ pub fn make_on<D: Below>(
     if bytes < MIN_LEB_BYTES && matches!(layers, Layers::Ubifs(_)) {
         let message =
             format!("{chip}: eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
-        return Err(Error::asked(message, TOO_SMALL));
+        return Err(Error::asked(message, too_small()));
     }
     let made = layers.make(device, now, u32::MAX);
-    made.map_err(|why| Error::asked(format!("{chip}: {why}"), OTHER_FLASH))
+    made.map_err(|why| Error::asked(format!("{chip}: {why}"), other_flash()))
 }
 
 /// Advice where eraseblocks are too small.
-pub const TOO_SMALL: &str = "on SPI NOR set `driver.erase_bytes=64KiB`: sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS";
+pub fn too_small() -> Advice {
+    advice! { "on SPI NOR set ", set("driver.erase_bytes", "64KiB"), ": sectors as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS" }
+}
 
 /// Advice where there can be no filesystem for another reason.
-pub const OTHER_FLASH: &str =
-    "set another chip (`chip=NAME`), a larger partition, or on MLC `partition.slc=true`";
+pub fn other_flash() -> Advice {
+    advice! { "set another chip (", set("chip", "NAME"), "), a larger partition, or on MLC ", set("partition.slc", "true") }
+}
 
 /// Advice where there can be no JFFS2.
-pub const OTHER_CHIP: &str = "set another chip (`chip=NAME`) or a larger partition, or take UBIFS";
+pub fn other_chip() -> Advice {
+    advice! { "set another chip (", set("chip", "NAME"), ") or a larger partition, or take UBIFS" }
+}
 
 /// A failure of the filesystem while something was done.
 pub fn failed(what: &str) -> impl Fn(fs::Error) -> Error {

@@ -4,6 +4,8 @@ use crate::Error;
 use floatgate_config::{Config, ConfigError, Override, Value};
 use floatgate_device::units;
 use floatgate_device::wire::Device;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Mtd, SlcMode};
 use serde::Deserialize;
 
@@ -118,7 +120,7 @@ pub fn apply(config: &Config, device: Box<dyn Device>) -> Result<Box<dyn Device>
     match SlcMode::new(device) {
         Ok(slc) => Ok(Box::new(slc)),
         Err(why) => Err(config.wrong(&format!("{key}.slc"), format!("{chip}: {why}")).help(
-            "leave it out, or take an MLC chip with a [chip.mlc] table (`floatgate parts h27ucg8t2etr-bc`)",
+            advice! { "leave it out, or take an MLC chip with a [chip.mlc] table (", Command::Parts.with("h27ucg8t2etr-bc"), ")" },
         )),
     }
 }

@@ -20,6 +20,8 @@ use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
 use floatgate_device::wire;
 pub use floatgate_device::wire::{Device, Link};
 use floatgate_mtd::Instant;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Command, set};
 use std::sync::Arc;
 
 /// A wired rig.
@@ -200,7 +202,7 @@ fn check_controller(config: &Config) -> Result<(), ConfigError> {
         format!("this setup's controller drives {drives} chips, and {} is a {} chip", part.name, part.kind);
     Err(config
         .wrong("controller", message)
-        .help("set a controller of the right kind too (`controller=NAME`), or take another setup (`floatgate setups`)"))
+        .help(advice! { "set a controller of the right kind too (", set("controller", "NAME"), "), or take another setup (", Command::Setups, ")" }))
 }
 
 /// Knowledge of drivers about chips beyond what the chips state: the specifications of all parts of a library.
@@ -297,7 +299,7 @@ fn check_hz(config: &Config, key: &str, hz: u64) -> Result<(), ConfigError> {
 fn check_clock<C: SpiChip>(config: &Config, bus: &SpiController<C>, limit: u64) -> Result<(), ConfigError> {
     let hz = bus.base_clock().hz();
     let mhz = |hz: u64| hz as f64 / 1e6;
-    let refuse = |message: String, help: &str| Err(config.wrong("bus.clock_hz", message).help(help));
+    let refuse = |message: String, help: &'static str| Err(config.wrong("bus.clock_hz", message).help(help));
     if u64::from(hz) > limit {
         let message =
             format!("makes {:.2} MHz, and the chip takes {:.2} MHz at most", mhz(hz.into()), mhz(limit));
@@ -343,7 +345,7 @@ fn ecc_engine(config: &Config, host: &HostProfile) -> Result<EccProfile, ConfigE
     }
     if ecc.engine == EngineKind::Software && host.instruction_ps == 0 && !given {
         let message = "the software engine takes CPU time, and this setup does not say how fast its CPU is";
-        let help = "set `host.instruction_ps=N`, or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base";
+        let help = advice! { "set ", set("host.instruction_ps", "N"), ", or ecc.encode_ns_per_kb and ecc.decode_ns_per_kb, or take a host from hosts/ as host.base" };
         return Err(config.wrong("ecc.engine", message).help(help));
     }
     Ok(ecc)

@@ -28,6 +28,8 @@ pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
 use floatgate_media::Reason;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Advice, CommandOption};
 use floatgate_stack::{fs, ubifs};
 use serde::Serialize;
 
@@ -162,13 +164,14 @@ fn never_attached(growth: Option<&NeededGrowth>) -> &'static str {
 }
 
 impl NeededGrowth {
-    /// Words for what helps.
-    pub(crate) fn help(&self) -> String {
+    /// Advice to grow.
+    pub(crate) fn help(&self) -> Advice {
         let partition = self.partition.map_or(String::new(), |(pebs, peb)| {
             let bytes = size(pebs * u64::from(peb));
             format!(", for which the partition needs at least {pebs} PEBs ({bytes}) and those reserved for bad blocks")
         });
-        format!("the image is unchanged; --grow enlarges the {} to {} LEBs{partition}", self.what, self.lebs)
+        let Self { what, lebs, .. } = self;
+        advice! { "the image is unchanged; ", CommandOption::Grow, format!(" enlarges the {what} to {lebs} LEBs{partition}") }
     }
 }
 

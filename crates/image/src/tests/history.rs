@@ -266,7 +266,7 @@ fn moments_that_are_none_are_refused() {
         assert!(matches!(of(&bytes, version(inode, number)), Some(text) if text.contains("no node")));
     }
     let error = Extractions::open_at(&open(&bytes), &Selection::default(), version(2, 99)).err().unwrap();
-    assert!(error.help().contains("ls --history"), "{}", error.help());
+    assert!(error.help().to_string().contains("ls --history"), "{}", error.help());
 }
 
 /// Losses to garbage collection are told as far as they can be.

@@ -51,7 +51,7 @@ fn a_volume_that_was_never_attached_tells_how_far_it_must_grow() {
     );
     let (pebs, peb_bytes) = growth.partition.unwrap();
     assert_eq!((pebs, peb_bytes), (growth.lebs + 4, 128 << 10));
-    let help = error.help();
+    let help = error.help().to_string();
     assert!(help.contains(&format!("--grow enlarges the volume to {} LEBs", growth.lebs)), "{help}");
     assert!(help.contains(&format!("at least {pebs} PEBs (")), "{help}");
     assert!(std::fs::read(&file).unwrap() == before, "the image is as it was");

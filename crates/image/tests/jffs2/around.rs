@@ -113,7 +113,7 @@ fn a_check_tells_what_a_change_refuses() {
         fs::write(&file, &bytes).unwrap();
         let options = EditOptions { growth: GrowTo::Needed, time: NOW, ..EditOptions::default() };
         let refused = put(&file, &options, "new", b"new").unwrap_err();
-        fs::write(&file, cut(&bytes, &refused.help())).unwrap();
+        fs::write(&file, cut(&bytes, &refused.help().to_string())).unwrap();
         put(&file, &options, "new", b"new").unwrap();
         assert_eq!(outcome(&file), Outcome::Clean, "{kind:?}");
         assert!(contents(&mut *mounted(&fs::read(&file).unwrap()), "/data") == noise(1, 100_000), "{kind:?}");
@@ -166,7 +166,7 @@ fn an_image_that_cannot_grow_is_cut_out() {
         fs::write(&file, &bytes).unwrap();
         let options = EditOptions { growth: GrowTo::Needed, time: NOW, ..EditOptions::default() };
         let refused = put(&file, &options, "new", b"new").unwrap_err();
-        let own = cut(&bytes, &refused.help());
+        let own = cut(&bytes, &refused.help().to_string());
         assert!(own == used(kind), "{kind:?}: {}", refused.help());
         fs::write(&file, own).unwrap();
         put(&file, &options, "new", b"new").unwrap();
@@ -204,7 +204,7 @@ fn a_recovery_takes_the_rest_of_the_file_if_it_is_told_to() {
             let before = listing(&mut *mounted(&bytes));
             let options = EditOptions { time: NOW, ..EditOptions::default() };
             let refused = put(&file, &options, "new", b"new").unwrap_err();
-            let help = refused.help();
+            let help = refused.help().to_string();
             let (_, lebs) = help.split_once("--lebs ").unwrap_or_else(|| panic!("{name}: {help}"));
             let lebs: u32 = lebs.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
             assert!(help.contains("--recover"), "{name}: {help}");
@@ -241,7 +241,7 @@ fn an_image_before_other_data_keeps_the_eraseblocks_that_it_gets() {
         if kind.is_nand {
             let error = changed.unwrap_err();
             assert!(matches!(error, EditError::Lebs { .. }), "{kind:?}: {error}");
-            assert!(error.help().contains("cuts it out"), "{}", error.help());
+            assert!(error.help().to_string().contains("cuts it out"), "{}", error.help());
             continue;
         }
         changed.unwrap();

@@ -104,7 +104,7 @@ fn a_full_disk_is_told() {
         let error = build(&source, full, &options).unwrap_err();
         assert!(matches!(error, BuildError::Image(ImageError::Store(_))), "{error:?}");
         assert!(error.to_string().contains("No space left on device"), "{error}");
-        assert!(error.help().contains("with room for the image"), "{}", error.help());
+        assert!(error.help().to_string().contains("with room for the image"), "{}", error.help());
     }
 }
 
@@ -151,7 +151,7 @@ fn the_size_of_eraseblocks_is_told_guessed_or_stated() {
         for wrong in [0, 1, 4095, erase / 2, erase + 4, u32::MAX] {
             let error = shape(&long, Some(wrong)).unwrap_err();
             assert!(matches!(error, ImageError::PebSize { .. }), "{erase} {wrong}: {error}");
-            assert!(error.help().contains("--peb-size"), "{}", error.help());
+            assert!(error.help().to_string().contains("--peb-size"), "{}", error.help());
         }
     }
 }
@@ -177,7 +177,8 @@ fn a_change_of_an_image_that_does_not_tell_its_eraseblocks_is_refused() {
         };
         assert_eq!(*guess, 64 << 10);
         assert_eq!(possible.last(), Some(&(4 << 20)), "{possible:?}");
-        assert!(error.help().contains("--peb-size") && error.help().contains("131072"), "{}", error.help());
+        let help = error.help().to_string();
+        assert!(help.contains("--peb-size") && help.contains("131072"), "{help}");
         assert!(possible.contains(guess), "{possible:?}");
         let opened = Image::open(&image, Access::Write).unwrap();
         let refused = opened.mount(&Selection::default(), true, Behaviour::default()).map(drop);

@@ -59,7 +59,7 @@ fn nodes_that_are_not_there_are_told() {
     let end = bytes.len() as u64;
     let refused = |wanted: &Wanted| {
         let error = dumped(bytes, wanted).unwrap_err();
-        (error.to_string(), error.help())
+        (error.to_string(), error.help().to_string())
     };
     for (wanted, told) in [
         (Wanted::At(end), format!("there is no byte {end}: the file has {end} bytes")),

@@ -534,7 +534,7 @@ fn what_is_behind_an_image_is_erased_only_if_that_is_asked_for() {
         for growth in [GrowTo::Keep, GrowTo::Needed] {
             let refused = put(&file, &EditOptions { growth, ..options() }, "new", &noise(1, 3 * ERASE));
             assert!(matches!(refused, Err(EditError::Largest { .. })), "{kind:?}: {refused:?}");
-            let help = refused.unwrap_err().help();
+            let help = refused.unwrap_err().help().to_string();
             assert!(help.contains("cuts it out"), "{help}");
         }
     }

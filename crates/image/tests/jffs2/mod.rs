@@ -199,7 +199,7 @@ fn what_needs_lebs_is_refused() {
 /// Reads bytes that hold no image: the message, and the advice.
 fn refused(bytes: &[u8]) -> (String, String) {
     let error = open(bytes).map(drop).unwrap_err();
-    (error.to_string(), error.help())
+    (error.to_string(), error.help().to_string())
 }
 
 #[test]

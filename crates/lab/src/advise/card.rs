@@ -17,6 +17,8 @@ use crate::config::Library;
 use crate::life;
 use crate::progress::Listener;
 use floatgate_card::{CardSpec, Mapping};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Command, CommandOption};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -147,7 +149,7 @@ impl Known {
         let no = |what: &str| {
             Error::asked(
                 format!("{target}: {what}"),
-                "give what `floatgate probe TARGET --json` or --raw has written",
+                advice! { "give what ", Command::Probe.with("TARGET").with(CommandOption::Json), " or ", CommandOption::Raw, " has written" },
             )
         };
         let probed: Probed =
@@ -349,7 +351,7 @@ fn check_range(target: &str, field: &str, value: u64, allowed: &RangeInclusive<u
 fn unfit(target: &str, field: &str, value: impl std::fmt::Display, allowed: &str) -> Error {
     Error::asked(
         format!("{target}: {field} is {value}, which no probe answers"),
-        format!("it has to be {allowed}; give what `floatgate probe TARGET --json` has written, unchanged"),
+        advice! { format!("it has to be {allowed}; give what "), Command::Probe.with("TARGET").with(CommandOption::Json), " has written, unchanged" },
     )
 }
 

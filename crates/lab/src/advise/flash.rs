@@ -17,6 +17,8 @@ use floatgate_device::host::HostProfile;
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiProfile;
 use floatgate_image::words::measure;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::shell;
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_stack::ubi::PebBudget;
 use rayon::prelude::*;
@@ -114,7 +116,7 @@ impl Board {
             .ok_or_else(|| {
                 Error::asked(
                     format!("no board of the catalogue drives {shown}"),
-                    "name a setup of your own: `floatgate setups NAME > my-board.toml` prints one to start from",
+                    advice! { "name a setup of your own: ", shell("floatgate setups NAME > my-board.toml"), " prints one to start from" },
                 )
             })?;
         Ok(Self { name: found.name, setup: found.setup, sets: found.sets, chosen: Some(chosen) })

@@ -7,6 +7,8 @@ use floatgate_device::cells::Wear;
 use floatgate_device::nand::NandFacts;
 use floatgate_device::spec::ChipKind;
 use floatgate_device::units::TypMaxUs;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::{Command, set};
 
 /// The chips of Desnoyers, HotStorage 2009, table 1, in its order.
 pub const PAPER_CHIPS: [&str; 8] = [
@@ -88,7 +90,7 @@ impl Subject {
         if facts.endurance_cycles == 0 {
             return Err(Error::asked(
                 format!("{}: how many cycles its data sheet promises is not known", config.part().name),
-                "set it: `chip.endurance_cycles=100000`",
+                advice! { "set it: ", set("chip.endurance_cycles", "100000") },
             ));
         }
         Ok(Self::from_facts(part, config.part(), &facts))
@@ -134,6 +136,6 @@ fn facts(config: &Config) -> Result<NandFacts, Error> {
 fn not_nand(config: &Config, kind: ChipKind) -> Error {
     Error::asked(
         format!("{} is {kind}: the wear of NOR flash is not modelled", config.part().name),
-        "name it alone: `floatgate endurance PART` prints what its data sheet promises; chips of kind `raw-nand` and `spi-nand` can be tested",
+        advice! { "name it alone: ", Command::Endurance.with("PART"), " prints what its data sheet promises; chips of kind `raw-nand` and `spi-nand` can be tested" },
     )
 }

@@ -325,7 +325,7 @@ impl Bench<'_> {
         let half = u64::from(geometry.blocks() / 2) * u64::from(geometry.erase_bytes);
         let offset = if second { half } else { 0 };
         let half = floatgate_mtd::Partition::new(device, offset, half)
-            .map_err(|why| Error::asked(why.to_string(), crate::machine::OTHER_FLASH))?;
+            .map_err(|why| Error::asked(why.to_string(), crate::machine::other_flash()))?;
         Ok((Counted::new(Box::new(half)), now))
     }
 

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::machine::{self, FilesystemKind, Layers};
 use crate::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
+use floatgate_mtd::advice::Advice;
 use floatgate_mtd::{Instant, Mtd as _};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
 
@@ -51,11 +52,13 @@ impl How {
     }
 
     /// Advice where there can be no filesystem.
-    const fn advice(&self) -> &'static str {
+    fn advice(&self) -> Advice {
         match self {
-            Self::Layers(Layers::Ubifs(_)) => machine::OTHER_FLASH,
-            Self::Layers(Layers::Jffs2(_)) => machine::OTHER_CHIP,
-            Self::Program(_) => "docs/filesystems.md has the messages that such a program gets and sends",
+            Self::Layers(Layers::Ubifs(_)) => machine::other_flash(),
+            Self::Layers(Layers::Jffs2(_)) => machine::other_chip(),
+            Self::Program(_) => {
+                "docs/filesystems.md has the messages that such a program gets and sends".into()
+            }
         }
     }
 }
@@ -113,7 +116,7 @@ impl Mounting<'_> {
         let bytes = flash.geometry().erase_bytes;
         if bytes < MIN_LEB_BYTES && self.how.is_ubifs() {
             let why = format!("eraseblocks of {bytes} B, and UBIFS takes LEBs of {MIN_LEB_BYTES} B and more");
-            return Err(Error::asked(why, machine::TOO_SMALL));
+            return Err(Error::asked(why, machine::too_small()));
         }
         let made = self.how.make(flash, now);
         let fs = made.map_err(|why| Error::asked(why, self.how.advice()))?;

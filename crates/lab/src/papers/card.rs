@@ -13,6 +13,8 @@ use crate::config::{Library, Override};
 use crate::error::Error;
 use floatgate_card::{CardSpec, Fake};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use floatgate_probe::{Answers, Probe, ProbeOptions, Simulated, conclude};
 
 /// Prefix of the measures of this module.
@@ -108,7 +110,7 @@ fn probed(card: &LoadedCard, seed: u64) -> Result<Answers, Error> {
     let mut probe =
         Probe::new(&mut target, ProbeOptions { seed, usable_bytes: card.spec.capacity_bytes, limits: None });
     let failed = |error: floatgate_probe::ProbeError| {
-        Error::asked(error.to_string(), "see what `floatgate probe` says of the card")
+        Error::asked(error.to_string(), advice! { "see what ", Command::Probe, " says of the card" })
     };
     probe.measure_reads().map_err(failed)?;
     let plan = probe.write_plan();

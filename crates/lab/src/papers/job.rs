@@ -8,6 +8,8 @@ use crate::fs_compare;
 use crate::keystore::{self, Driver};
 use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Breakdown, OobMode, Phase};
 
 /// Run of a setup; rows that need the same run share it.
@@ -164,13 +166,13 @@ fn unknown_measure(name: &str) -> Error {
     let known = [TOOK, ENDED, BUS_PAGE, UPDATE, KEYSTORE_WITH, KEYSTORE_WITHOUT].join(", ");
     Error::asked(
         format!("no measure is called {name:?}"),
-        format!(
-            "a test of `floatgate speed` (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; \
-             what begins with `{FS}` is a row of `floatgate fs`, as `fs ubifs read first`; \
-             what begins with `{}` measures the endurance of the part that stands for the setup, and with `{}` the card that does",
-            claim::PREFIX.trim_end(),
-            card::PREFIX.trim_end()
-        ),
+        advice! {
+            "a test of ", Command::Speed,
+            format!(" (page read, 8 page read, eraseblock write, 4x erase ...), or {known}; what begins with `{FS}` is a row of "),
+            Command::Fs, ", as `fs ubifs read first`; ",
+            format!("what begins with `{}` measures the endurance of the part that stands for the setup, ", claim::PREFIX.trim_end()),
+            format!("and with `{}` the card that does", card::PREFIX.trim_end())
+        },
     )
 }
 

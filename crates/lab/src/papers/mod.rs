@@ -313,6 +313,6 @@ mod tests {
     #[test]
     fn unknown_tables_list_what_there_is() {
         let error = select(vec![paper("predicted", "")], "nothing").unwrap_err();
-        assert!(error.help().unwrap().contains("X/t"));
+        assert!(error.help().unwrap().to_string().contains("X/t"));
     }
 }

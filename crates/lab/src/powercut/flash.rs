@@ -1,5 +1,7 @@
 //! The flash of a setup, and what stands in for it in memory.
 
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::set;
 use std::fmt;
 use std::path::Path;
 
@@ -153,7 +155,7 @@ impl SetupFlash {
         let geometry = shrunk(&geometry, size_bytes).map_err(|what| {
             Error::asked(
                 format!("{}: {what}", config.part().name),
-                "choose another size, or set another chip (`chip=NAME`)",
+                advice! { "choose another size, or set another chip (", set("chip", "NAME"), ")" },
             )
         })?;
         Ok(Self { config, geometry, too_small_bytes })

@@ -6,6 +6,7 @@ use super::space::{Axes, Design, Space};
 use crate::config::{ConfigError, Node, Problem, Source};
 use crate::error::Error;
 use crate::speed::Test;
+use floatgate_mtd::advice::Advice;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
@@ -96,7 +97,7 @@ pub(super) fn check_range<T: PartialOrd + Display>(
 }
 
 /// A value that its type allows, and that makes no sense.
-fn wrong(key: &str, message: String, help: impl Display) -> Error {
+fn wrong(key: &str, message: String, help: impl Into<Advice>) -> Error {
     ConfigError::new(Problem::WrongValue, message).path(key).help(help).into()
 }
 

@@ -313,7 +313,7 @@ fn columns_that_are_none_are_wrong_for_all_designs() {
         let (evaluator, mut results) = begun(&spec, None).unwrap();
         let error = run(&evaluator, &mut results, |_| ()).unwrap_err();
         assert!(error.to_string().contains(said), "{error}");
-        assert!(error.help().unwrap().contains(help), "{:?}", error.help());
+        assert!(error.help().unwrap().to_string().contains(help), "{:?}", error.help());
     }
 }
 
@@ -331,7 +331,7 @@ fn figures_are_known_before_they_are_measured() {
         let population = "population = { members = 1, stop = { column = 'luck', width = 1 } }";
         let (evaluator, mut results) =
             begun(&format!("{spec}\n{population}\n[space]\n{key}\n"), None).unwrap();
-        let told = run(&evaluator, &mut results, |_| ()).unwrap_err().help().unwrap();
+        let told = run(&evaluator, &mut results, |_| ()).unwrap_err().help().unwrap().to_string();
         let mut columns = swept(&format!("{spec}\n[space]\n{key}\n")).columns();
         columns.remove(0);
         columns.retain(|(_, cells)| matches!(cells, Cells::Number(_)));
@@ -365,7 +365,10 @@ fn numbers_that_make_no_sense_name_their_key() {
         let said = format!("`{key}` is {value}");
         let of_all = format!("{spec}\n{key} = {value}\n[space]\nx = [1]\n");
         let error = begun(&of_all, None).err().unwrap();
-        assert_eq!((error.to_string(), error.help().unwrap()), (said.clone(), possible.to_owned()));
+        assert_eq!(
+            (error.to_string(), error.help().unwrap().to_string()),
+            (said.clone(), possible.to_owned())
+        );
         if key.starts_with("options") {
             let one = swept(&format!("{spec}\n[space]\n{key} = [{value}]\n"));
             assert_eq!(one.refused(), (1, Some(&*said)));
@@ -449,7 +452,7 @@ fn messages_name_what_was_written() {
             };
             let error = read.and_then(evaluated).unwrap_err();
             assert!(error.to_string().contains(said), "{toml}: {error}");
-            let help = error.help().unwrap_or_default();
+            let help = error.help().unwrap_or_default().to_string();
             assert!(!help.is_empty() && !help.contains("specification:"), "{toml}: {help}");
         }
     }
@@ -473,7 +476,7 @@ fn errors_in_tables_have_their_place() {
         let error = Spec::parse("s.toml", &text).unwrap_err();
         let found = error.config().and_then(|error| error.place()).map(ToString::to_string);
         assert_eq!(found.as_deref(), Some(place), "{text}: {error}");
-        let told = error.help().unwrap();
+        let told = error.help().unwrap().to_string();
         assert!(told.contains(help) && told.len() < 120, "{text}: {told}");
     }
 }
@@ -527,7 +530,7 @@ fn overrides_are_a_list_or_a_table() {
 fn a_setup_is_no_specification() {
     let error = Spec::parse("my.toml", "title='x'\nchip='w25n01gv'").unwrap_err();
     assert_eq!(error.to_string(), "my.toml is a setup, and no specification of a sweep");
-    assert!(error.help().unwrap_or_default().contains("setup = \"my.toml\""));
+    assert!(error.help().unwrap_or_default().to_string().contains("setup = \"my.toml\""));
 }
 
 #[test]

@@ -15,6 +15,8 @@ use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
 use floatgate_device::nand::NandFacts;
 use floatgate_ecc::Code;
 use floatgate_mtd::Geometry;
+use floatgate_mtd::advice;
+use floatgate_mtd::advice::Command;
 use serde::Serialize;
 
 /// Use of a chip: years, temperature and reads before the data are read.
@@ -225,7 +227,7 @@ impl Chip {
         let Some(facts) = config.chip()?.facts().nand else {
             return Err(Error::Request {
                 message: format!("{} is a NOR: its cells are read without ECC", part.name),
-                help: "name a chip of kind `raw-nand` or `spi-nand`: `floatgate parts` lists them".into(),
+                help: advice! { "name a chip of kind `raw-nand` or `spi-nand`: ", Command::Parts, " lists them" },
             });
         };
         let mut chip = Self::with(&facts);
