@@ -4,17 +4,17 @@
 
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
+use floatgate_config::corner::Corner;
+use floatgate_config::{Config, Library, Override, sweep};
 use floatgate_device::host::HostProfile;
 use floatgate_device::raw_nand::{
     ChipOptions, NandBoard, NandController, NandProfile, RawNand, RawNandDriver, RawNandSpec,
 };
-use floatgate_lab::config::{Config, Library, Override, sweep};
-use floatgate_lab::corner::Corner;
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Subject};
-use floatgate_lab::rig::{self, Rig, RigOptions};
 use floatgate_lab::speed::SpeedOptions;
 use floatgate_lab::{papers, speed_run};
 use floatgate_mtd::{Geometry, Instant, Mtd, RamFlash};
+use floatgate_sim::rig::{self, Rig, RigOptions};
 use floatgate_stack::fs::{FileSystem, NewFile, NewKind};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 

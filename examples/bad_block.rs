@@ -1,9 +1,9 @@
 //! Bad blocks: those from the factory, and one that goes bad later: `cargo run -p floatgate-lab --example bad_block`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
-use floatgate_lab::config::Library;
-use floatgate_lab::rig::{self, RigOptions};
+use floatgate_config::Library;
 use floatgate_mtd::Mtd;
+use floatgate_sim::rig::{self, RigOptions};
 use std::error::Error;
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {

@@ -1,10 +1,10 @@
 //! Power goes away in the middle of a program: `cargo run -p floatgate-lab --example power_cut`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
+use floatgate_config::{Library, Override};
 use floatgate_device::power::PowerCut;
-use floatgate_lab::config::{Library, Override};
-use floatgate_lab::rig::{self, RigOptions};
 use floatgate_mtd::{Mtd, OobMode};
+use floatgate_sim::rig::{self, RigOptions};
 use std::error::Error;
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {

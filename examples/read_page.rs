@@ -1,9 +1,9 @@
 //! Reads a page of a raw NAND, and says where each microsecond went: `cargo run -p floatgate-lab --example read_page`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
-use floatgate_lab::config::{Library, Override};
-use floatgate_lab::rig::{self, RigOptions};
+use floatgate_config::{Library, Override};
 use floatgate_mtd::Mtd;
+use floatgate_sim::rig::{self, RigOptions};
 use std::error::Error;
 
 pub(crate) fn main() -> Result<(), Box<dyn Error>> {

@@ -1,9 +1,9 @@
 //! UBIFS on UBI on a simulated SPI NAND, unmounted and mounted again: `cargo run -p floatgate-lab --example ubifs_on_a_chip`.
 #![allow(clippy::print_stdout, reason = "an example prints what it finds")]
 
-use floatgate_lab::config::Library;
-use floatgate_lab::machine::{self, Filesystem};
-use floatgate_lab::rig::{self, RigOptions};
+use floatgate_config::Library;
+use floatgate_sim::machine::{self, Filesystem};
+use floatgate_sim::rig::{self, RigOptions};
 use floatgate_stack::fs::{NewFile, NewKind};
 use std::error::Error;
 

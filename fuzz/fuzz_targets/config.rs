@@ -1,8 +1,8 @@
 //! Any bytes as a setup, and any text as override and sweep: an error or a configuration, never a panic.
 #![no_main]
 
+use floatgate_config::{ConfigError, Kind, Library, Override, Source, sweep};
 use floatgate_device::spi::SpiBus;
-use floatgate_lab::config::{ConfigError, Kind, Library, Override, Source, sweep};
 use libfuzzer_sys::fuzz_target;
 
 const PART: &str = "kind = 'spi-nand'\nname = 'ONE'\n[chip]\nid = [1, 2]\n[profile.slow.chip]\nt_us = 1\n";

@@ -1,7 +1,7 @@
 //! Any text as measured times: an error, or samples from which a prediction or an error follows, never a panic.
 #![no_main]
 
-use floatgate_lab::config::Library;
+use floatgate_config::Library;
 use floatgate_lab::endurance::predict::{parse, predict};
 use floatgate_lab::endurance::{Experiment, Subject};
 use libfuzzer_sys::fuzz_target;

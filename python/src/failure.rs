@@ -1,8 +1,8 @@
 //! Errors of the libraries as `floatgate.Error`.
 
 use crate::advice::in_python;
+use floatgate_config::{ConfigError, Problem};
 use floatgate_image::help::Help;
-use floatgate_lab::config::{ConfigError, Problem};
 use pyo3::prelude::*;
 use std::path::Path;
 
@@ -71,8 +71,8 @@ impl From<ConfigError> for Failure {
     }
 }
 
-impl From<floatgate_lab::rig::RigError> for Failure {
-    fn from(error: floatgate_lab::rig::RigError) -> Self {
+impl From<floatgate_sim::rig::RigError> for Failure {
+    fn from(error: floatgate_sim::rig::RigError) -> Self {
         floatgate_lab::Error::from(error).into()
     }
 }

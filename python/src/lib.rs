@@ -17,7 +17,7 @@ mod speed;
 mod studies;
 mod sweep;
 
-use floatgate_lab::config::Library;
+use floatgate_config::Library;
 use std::sync::LazyLock;
 
 /// The allocator of the command. A module is loaded when the static block for thread-local variables is full: hence `local_dynamic_tls`.

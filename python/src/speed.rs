@@ -6,13 +6,13 @@ use crate::failure::Failure;
 use crate::library;
 use crate::overrides::Overrides;
 use crate::studies::in_envelope;
-use floatgate_lab::config::{Config, Override, Setup};
-use floatgate_lab::corner::Corner;
-use floatgate_lab::machine::FilesystemKind;
+use floatgate_config::corner::Corner;
+use floatgate_config::{Config, Override, Setup};
 use floatgate_lab::report::{Origin, ResultKind};
-use floatgate_lab::rig::RigOptions;
 use floatgate_lab::speed::{Corrections, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, SpeedRun};
+use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::rig::RigOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 

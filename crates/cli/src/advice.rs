@@ -1,4 +1,4 @@
-//! What advice of the libraries names exists on the command line.
+//! A test that the options and commands of advice exist on the command line.
 
 use clap::CommandFactory;
 use floatgate_mtd::advice::{Command, CommandOption};

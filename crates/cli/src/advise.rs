@@ -5,6 +5,7 @@ use crate::common::{self, Failure, Outcome, read_text};
 use crate::fs::{SHARE, progress_bar, with_progress};
 use crate::output::ReportFormat;
 use crate::{image, probe};
+use floatgate_config::{Kind, Library, Override, Problem};
 use floatgate_lab::advise::card::{self, Known};
 use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
 use floatgate_lab::advise::flash::{self, Board};
@@ -12,7 +13,6 @@ use floatgate_lab::advise::mkfs::BlockFs;
 use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, load};
-use floatgate_lab::config::{Kind, Library, Override, Problem};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{ResultKind, kind_of};
 use floatgate_probe::flashbench;
@@ -313,7 +313,7 @@ fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failu
     }
     let name = args.target.display().to_string();
     let names = [Kind::Card, Kind::Setup, Kind::Part].map(|kind| library.names(kind).collect::<Vec<_>>());
-    let near = floatgate_lab::config::did_you_mean(&name, names.concat());
+    let near = floatgate_config::did_you_mean(&name, names.concat());
     Failure::new(
         format!("{name} is neither a file nor a card, setup or part of the catalogue"),
         format!("{near}`floatgate parts` and `floatgate setups` list them"),

@@ -3,12 +3,12 @@
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use crate::table::Table;
+use floatgate_config::{Library, Override};
 use floatgate_image::words::measure;
 use floatgate_lab::age::{self, Life, Options, Report, WearOut};
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::life::YEARS_MAX;
-use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::report::ResultKind;
+use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;

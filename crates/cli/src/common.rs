@@ -3,14 +3,14 @@
 use crate::help::Help;
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use floatgate_config::corner::{self, Slowest};
+use floatgate_config::{Config, ConfigError, Excerpt, Library, Override, Setup};
 use floatgate_image::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::certainty::{self, Certainty};
-use floatgate_lab::config::{Config, ConfigError, Excerpt, Library, Override, Setup};
-use floatgate_lab::corner::{self, Slowest};
 use floatgate_lab::report::{Origin, ResultKind};
-use floatgate_lab::rig::RigOptions;
 pub(crate) use floatgate_mtd::size::text as size;
+use floatgate_sim::rig::RigOptions;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -222,8 +222,8 @@ impl From<OutputError> for Failure {
     }
 }
 
-impl From<floatgate_lab::rig::RigError> for Failure {
-    fn from(error: floatgate_lab::rig::RigError) -> Self {
+impl From<floatgate_sim::rig::RigError> for Failure {
+    fn from(error: floatgate_sim::rig::RigError) -> Self {
         floatgate_lab::Error::from(error).into()
     }
 }

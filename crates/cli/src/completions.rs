@@ -8,8 +8,8 @@ use crate::output;
 use clap::{Command, CommandFactory};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
+use floatgate_config::{Kind, Library};
 use floatgate_lab::catalogue;
-use floatgate_lab::config::{self, Kind, Library};
 use floatgate_lab::papers::{self, Paper};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -138,7 +138,7 @@ impl Names {
             }
             Self::Papers => papers::built_in().unwrap_or_default().iter().flat_map(paper_names).collect(),
             Self::Keys(end) => {
-                config::keys().into_iter().map(|key| (key.key + end, key.meaning.clone())).collect()
+                floatgate_config::keys().into_iter().map(|key| (key.key + end, key.meaning.clone())).collect()
             }
         }
     }

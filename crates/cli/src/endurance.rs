@@ -6,7 +6,7 @@ mod show;
 use crate::common::{self, Corner, Failure, Outcome};
 use crate::output::ReportFormat;
 use clap::ValueEnum;
-use floatgate_lab::config::{Library, Override};
+use floatgate_config::{Library, Override};
 use floatgate_lab::endurance::{self, Experiment, PAPER_CHIPS, Pages, Pattern, Promise, Report, Subject};
 use floatgate_lab::plot::{self, Figure};
 use floatgate_lab::report::{Origin, ResultKind};

@@ -4,7 +4,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_lab::config::{Library, Override};
+use floatgate_config::{Library, Override};
 use floatgate_lab::fit::{
     self, FitReport, FittedParameter, FittedRow, Hypothesis, Prediction, RESULTS_MAX_BYTES,
 };

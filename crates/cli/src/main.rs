@@ -41,8 +41,8 @@ mod wrap;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
+use floatgate_config::Kind;
 use floatgate_image::help;
-use floatgate_lab::config::Kind;
 use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::process::ExitCode;

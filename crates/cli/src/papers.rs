@@ -4,7 +4,7 @@ use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::config::{Library, Source};
+use floatgate_config::{Library, Source};
 use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
 use floatgate_lab::plot;
 use floatgate_lab::report::{Origin, ResultKind};

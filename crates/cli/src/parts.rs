@@ -3,8 +3,8 @@
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use floatgate_config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
 use floatgate_lab::catalogue::PartRow;
-use floatgate_lab::config::{ChipKind, Kind, Library, Loaded, Node, Part, Provenance};
 use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use serde_json::Value;

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use floatgate_lab::config::{Library, Override};
-use floatgate_lab::machine::FilesystemKind;
+use floatgate_config::{Library, Override};
 use floatgate_lab::powercut::{
     self, CutKind, FlashId, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
 };
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_sim::machine::FilesystemKind;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::common::{Failure, Outcome};

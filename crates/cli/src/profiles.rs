@@ -3,7 +3,7 @@
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_lab::config::{About, Kind, Library};
+use floatgate_config::{About, Kind, Library};
 use floatgate_lab::report::ResultKind;
 use serde::Serialize;
 use std::process::ExitCode;

@@ -1,10 +1,10 @@
 //! `floatgate report`.
 
 use crate::common::{self, Failure, Outcome, read_text};
+use floatgate_config::{Library, Override};
 use floatgate_image::output::Output;
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::report::Report;
-use floatgate_lab::rig::RigOptions;
+use floatgate_sim::rig::RigOptions;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,8 +3,8 @@
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
+use floatgate_config::{Key, Kind, Library};
 use floatgate_lab::catalogue;
-use floatgate_lab::config::{self, Key, Kind, Library};
 use floatgate_lab::report::ResultKind;
 use std::process::ExitCode;
 
@@ -57,10 +57,10 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
         path.is_empty()
             || key.key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    let keys: Vec<Key> = config::keys().into_iter().filter(below).collect();
+    let keys: Vec<Key> = floatgate_config::keys().into_iter().filter(below).collect();
     if keys.is_empty() {
-        let known = config::keys();
-        let near = config::did_you_mean(
+        let known = floatgate_config::keys();
+        let near = floatgate_config::did_you_mean(
             path,
             known
                 .iter()

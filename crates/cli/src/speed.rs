@@ -2,12 +2,12 @@
 
 use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
-use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
 use floatgate_mtd::{Nanos, Phase};
+use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 use std::path::PathBuf;
 

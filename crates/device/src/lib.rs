@@ -14,7 +14,7 @@
 //! Time is kept by [`timeline`]s: resources that are reserved, and a host thread whose every nanosecond is booked.
 //! # Example
 //!
-//! A chip of a setup, with controller and driver, is wired by `floatgate_lab::rig`; here is what they reserve time on.
+//! A chip of a setup, with controller and driver, is wired by `floatgate_sim::rig`; here is what they reserve time on.
 //!
 //! ```
 //! use floatgate_device::Timeline;

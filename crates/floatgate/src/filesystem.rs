@@ -54,7 +54,7 @@ impl Filesystem {
 /// A mounted filesystem on flash. Paths begin at the root, with parts between slashes; symbolic links are not followed.
 ///
 /// Times are those of the flash, its driver and the filesystem's accesses. The page cache, and the CPU's time for compression, are in
-/// [`lab::vfs`](crate::lab::vfs).
+/// [`sim::vfs`](crate::sim::vfs).
 ///
 /// A clone is a second one with the same contents that goes its own way.
 #[derive(Clone, Debug)]

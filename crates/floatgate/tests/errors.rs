@@ -1,7 +1,7 @@
 //! Errors are typed, name the place, and say what to do.
 
 use crate::small;
-use floatgate::lab::config::Problem;
+use floatgate::config::Problem;
 use floatgate::mtd::ErrorKind;
 use floatgate::{Access, Error, Image, Result, Setup};
 use std::path::Path;

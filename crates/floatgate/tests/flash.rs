@@ -1,10 +1,10 @@
 //! Flash with its clock.
 
 use crate::small;
-use floatgate::lab::config::{Library, Override};
-use floatgate::lab::machine;
-use floatgate::lab::rig::{self, RigOptions};
+use floatgate::config::{Library, Override};
 use floatgate::mtd::Mtd;
+use floatgate::sim::machine;
+use floatgate::sim::rig::{self, RigOptions};
 use floatgate::{Error, Instant, Nanos, Phase, Setup};
 
 /// A device of `lab`, as one without this crate makes it.

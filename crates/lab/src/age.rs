@@ -9,20 +9,20 @@
 //! Cells of NOR are not simulated: its blocks last as long as the part promises, and so do its data.
 
 use crate::advise::ecc::Use;
-use crate::config::{Config, Library};
-use crate::error::Error;
 use crate::interval::wilson;
 use crate::life::{self, DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
-use crate::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
-use crate::rig::{self, Device, RigOptions};
 use crate::speed::pattern;
 use crate::speed_run;
-use crate::vfs::Flash;
+use floatgate_config::{Config, Library};
 use floatgate_device::cells::Cells;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, set};
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::{Counted, Mtd as _, Nanos};
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::{self, Filesystem, FilesystemKind, Layers, OnDevice};
+use floatgate_sim::rig::{self, Device, RigOptions};
+use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -321,7 +321,7 @@ fn life(
     let made = layers.make(flash, now, u32::MAX);
     let fs = made.map_err(|why| Error::asked(why, machine::other_flash()))?;
     let erase_bytes = u64::from(fs.device().geometry().erase_bytes);
-    let offset = crate::partition::offset(config)?;
+    let offset = floatgate_sim::partition::offset(config)?;
     let mut aging = Aging {
         fs,
         files: Vec::new(),

@@ -1,7 +1,7 @@
 //! The built-in setups, chips and cards as rows of tables.
 
-use crate::config::{ConfigError, Kind, Library, Part};
 use crate::speed_run;
+use floatgate_config::{ConfigError, Kind, Library, Part};
 use serde::Serialize;
 
 /// A setup of the catalogue.

@@ -2,7 +2,7 @@
 //!
 //! Whether an answer rests on a value is tried out: the value is changed, and the answer is asked for again.
 
-use crate::config::{About, Config, ConfigError, Kind, Library, Node, Override, Setup, Value};
+use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Setup, Value};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -138,8 +138,8 @@ fn changed(node: &Node) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::RigOptions;
     use crate::trace::{Operation, trace};
+    use floatgate_sim::rig::RigOptions;
 
     fn least(setup: &str, sets: &[&str], operation: Operation) -> Certainty {
         let library = Library::built_in();

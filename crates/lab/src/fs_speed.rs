@@ -1,20 +1,20 @@
 //! The speed of a filesystem on the flash of a setup: files written and read in pieces, mounted, created and removed, in virtual
-//! time. Programs see the filesystem through [`crate::vfs`], and files are written and read as [`crate::fs_compare`] does it: each on a copy of the empty
+//! time. Programs see the filesystem through [`floatgate_sim::vfs`], and files are written and read as [`crate::fs_compare`] does it: each on a copy of the empty
 //! filesystem, so that both have the same figures.
 
-use crate::config::Config;
-use crate::cpu::Cpu;
-use crate::error::Error;
 use crate::fs_compare::{RANDOM, data, file_bytes, read_file, write_file};
-use crate::machine::{self, Layers, failed};
-use crate::page_cache::PageCacheProfile;
-use crate::rig::{Device, Rig};
 use crate::speed::{Corrections, Measured, printed_kib_s};
-use crate::vfs::{Flash, Vfs};
+use floatgate_config::Config;
 use floatgate_device::Span;
 use floatgate_device::host::HostProfile;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd};
+use floatgate_sim::cpu::Cpu;
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::{self, Layers, failed};
+use floatgate_sim::page_cache::PageCacheProfile;
+use floatgate_sim::rig::{Device, Rig};
+use floatgate_sim::vfs::{Flash, Vfs};
 use floatgate_stack::fs::Result as FsResult;
 use serde::Serialize;
 

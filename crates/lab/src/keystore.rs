@@ -5,8 +5,7 @@
 //! delay of one tick after every HAL call, and one of ten ticks between status polls; a delay ends on a tick. Without
 //! them the same bytes go back to back.
 
-use crate::config::Config;
-use crate::error::Error;
+use floatgate_config::Config;
 use floatgate_device::Violation;
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
@@ -14,6 +13,7 @@ use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Instant, Nanos};
+use floatgate_sim::error::Error;
 use floatgate_sim::firmware::Firmware;
 use serde::Serialize;
 

@@ -1,20 +1,18 @@
-//! The laboratory: setups wired into rigs, what is measured on them, and how it is shown.
+//! The laboratory: what is measured on the devices that `floatgate-sim` makes of the setups of `floatgate-config`, and how it is shown.
 //!
 //! - [`advise`]: what to do with a card or a chip: partition, filesystem, options, ECC, scrub period, each with the numbers behind it.
-//! - [`config`]: TOML texts with origins, merged, overridden, and turned into typed specifications.
 //! - [`speed_run`]: `speed` on a named setup, with advice on what would be faster.
 //! - [`speed`]: `flash_speed`'s tests in virtual time.
 //! - [`endurance`]: how long blocks live, and how their times change on the way.
 //! - [`age`]: a filesystem over years.
 //! - [`card`]: SD cards and eMMC, and how fast they are.
-//! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`trace`]: one operation, recorded.
 //! - [`catalogue`]: the built-in setups and parts as rows.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
-//! - [`corner`]: a chip at its guaranteed maximum times; [`certainty`]: the least certain value behind an answer.
+//! - [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
 //! - [`fit`]: costs of a board, fitted to what was measured on it.
-//! - [`fs_compare`]: filesystems and bare flash side by side; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: what stands between them and a program.
+//! - [`fs_compare`]: filesystems and bare flash side by side.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
@@ -25,8 +23,8 @@
 //! # Example
 //!
 //! ```
-//! use floatgate_lab::config::{Library, Override};
-//! use floatgate_lab::rig::RigOptions;
+//! use floatgate_config::{Library, Override};
+//! use floatgate_sim::rig::RigOptions;
 //! use floatgate_lab::speed_run::measure;
 //! use floatgate_lab::speed::SpeedOptions;
 //!
@@ -65,6 +63,4 @@ pub mod speed_run;
 pub mod sweep;
 pub mod trace;
 
-pub use floatgate_config as config;
-pub use floatgate_config::corner;
-pub use floatgate_sim::{Error, cpu, error, machine, mtdblock, page_cache, partition, rig, vfs};
+pub use floatgate_sim::Error;

@@ -3,18 +3,18 @@
 //! `advise`, its scrub period and `age` take both from here, so that a board has one life.
 
 use crate::advise::ecc::{self, Chip, Use};
-use crate::config::Config;
-use crate::config::Library;
-use crate::error::Error;
-use crate::machine::{self, FileCompression, Filesystem, FilesystemKind};
-use crate::page_cache::PAGE;
-use crate::rig::{self, RigOptions};
 use crate::speed::pattern;
+use floatgate_config::Config;
+use floatgate_config::Library;
 use floatgate_device::cells::CellsProfile;
 use floatgate_image::words::measure;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::Geometry;
 use floatgate_mtd::size::text as size;
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::{self, FileCompression, Filesystem, FilesystemKind};
+use floatgate_sim::page_cache::PAGE;
+use floatgate_sim::rig::{self, RigOptions};
 use floatgate_stack::fs::{NewFile, NewKind};
 use serde::Serialize;
 

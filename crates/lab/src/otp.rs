@@ -4,13 +4,13 @@
 //! fresh chip before each command, so that bits stay written, locks stay locked, and programs of a page are counted as on the part.
 
 use crate::Error;
-use crate::config::{Config, Library};
-use crate::rig::{self, Rig, RigOptions};
+use floatgate_config::{Config, Library};
 pub use floatgate_device::OtpArea;
 use floatgate_device::{Otp, OtpRegion};
 use floatgate_mtd::ErrorKind;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, set};
+use floatgate_sim::rig::{self, Rig, RigOptions};
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;

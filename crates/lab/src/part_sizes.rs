@@ -8,8 +8,8 @@ use floatgate_device::spec::ChipSpec;
 use floatgate_image::build::{FlashShape, FlashSize};
 use floatgate_image::ecc::{Marker, PageGeometry};
 
-use crate::config::{Kind, Library};
-use crate::rig::{self, RigOptions};
+use floatgate_config::{Kind, Library};
+use floatgate_sim::rig::{self, RigOptions};
 
 /// The sizes of a NAND part: a name of the catalogue, or the path of a TOML file. Sub-pages are those that Linux has with the
 /// chip's own ECC requirement on a controller that can program parts of a page; [`shape_of_setup`] knows the controller.

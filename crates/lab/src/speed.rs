@@ -5,11 +5,11 @@
 //! blocks, and prints KiB * 1000 / ms with both the KiB of a unit and the milliseconds rounded down.
 
 use crate::fs_speed::FilesystemReport;
-use crate::machine::FilesystemKind;
 pub use floatgate_device::timeline::Corrections;
 use floatgate_device::wire::{Device, read_while_write};
 use floatgate_image::words::count;
 use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
+use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 use std::sync::RwLock;
 

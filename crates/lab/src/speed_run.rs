@@ -1,18 +1,18 @@
 //! `speed` on a named setup: wire, measure, and say what would be faster.
 
 use crate::certainty::{self, Certainty};
-use crate::config::{Combination, Config, Library, Override, Problem, Setup};
-use crate::corner::Corner;
-use crate::error::Error;
 use crate::fs_speed::{self, Tested};
-use crate::machine::FilesystemKind;
 use crate::plot;
-use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
+use floatgate_config::corner::Corner;
+use floatgate_config::{Combination, Config, Library, Override, Problem, Setup};
 use floatgate_device::spi::SpiProfile;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::CommandOption::{Blocks, FirstBlock, SecondBlock, Skip};
 use floatgate_mtd::{Geometry, Phase};
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::rig::{self, Link, Rig, RigOptions};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -1,14 +1,14 @@
 //! One operation, recorded: what `floatgate trace` draws.
 
-use crate::config::{Config, Library};
-use crate::error::Error;
 use crate::fs_speed::{self, FileOperation};
-use crate::machine::Filesystem;
-use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed;
+use floatgate_config::{Config, Library};
 use floatgate_device::wire::read_while_write;
 use floatgate_device::{Resource, Span};
 use floatgate_mtd::{Breakdown, Done, Error as FlashError, Instant, Mtd};
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::Filesystem;
+use floatgate_sim::rig::{self, Link, Rig, RigOptions};
 use serde::Serialize;
 
 /// An operation to trace.

@@ -5,9 +5,9 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+use floatgate_config::{Library, Override};
 use floatgate_lab::age::{Options, Report, run};
-use floatgate_lab::config::{Library, Override};
-use floatgate_lab::machine::FilesystemKind;
+use floatgate_sim::machine::FilesystemKind;
 
 const OPTIONS: Options = Options {
     kind: FilesystemKind::Ubifs,

@@ -8,12 +8,12 @@
 )]
 
 use floatgate_card::{BusMode, FatKind, Mapping};
+use floatgate_config::{About, Kind, Library, Override, Part};
 use floatgate_lab::card::compare::{NamedCard, compare};
 use floatgate_lab::card::powercut::{self, CutOptions};
 use floatgate_lab::card::shipped::traces;
 use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardState, measure};
 use floatgate_lab::card::{LoadedCard, load, load_on_host};
-use floatgate_lab::config::{About, Kind, Library, Override, Part};
 use std::path::Path;
 
 fn names(library: &Library) -> Vec<String> {

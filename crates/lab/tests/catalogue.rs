@@ -9,14 +9,14 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+use floatgate_config::{Config, Kind, Library, Override, Part, Source};
 use floatgate_device::parallel_nor::Interface;
 use floatgate_device::raw_nand::RawNandSpec;
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi_nand::SpiNandSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
-use floatgate_lab::config::{Config, Kind, Library, Override, Part, Source};
-use floatgate_lab::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
+use floatgate_sim::rig::{Rig, RigOptions, chip_interfaces, chip_modes, wire};
 
 /// Ids that begin like another part's, and why that is as it should be. The driver takes the longest that matches.
 const SHARED_IDS: [(&str, &str, &str); 1] = [(

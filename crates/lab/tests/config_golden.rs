@@ -7,12 +7,12 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
+use floatgate_config::{Config, ConfigError, Kind, Library, Override, Source};
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
 use floatgate_device::spi::SpiBus;
 use floatgate_device::spi::{SpiProfile, Variant};
 use floatgate_device::units::TypMaxUs;
-use floatgate_lab::config::{Config, ConfigError, Kind, Library, Override, Source};
 use serde::Deserialize;
 use std::fs;
 use std::path::{Path, PathBuf};

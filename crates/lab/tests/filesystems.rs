@@ -7,8 +7,8 @@
 )]
 
 use crate::common::{bytes, names, rig};
-use floatgate_lab::rig::Device;
 use floatgate_mtd::{FlashKind, Instant, Mtd, Partition};
+use floatgate_sim::rig::Device;
 use floatgate_stack::fs::{NewFile, NewKind};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions as UbiFormat, NewVolume, Ubi, UbiError, UbiVolume};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};

@@ -1,11 +1,11 @@
 //! Hidden costs of simulated boards, found again from five rounded figures.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use floatgate_lab::config::{Library, Override};
+use floatgate_config::{Library, Override};
 use floatgate_lab::fit::{self, FitReport};
-use floatgate_lab::rig::RigOptions;
 use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
+use floatgate_sim::rig::RigOptions;
 use floatgate_testing::few_or_all;
 use rayon::prelude::*;
 

@@ -6,13 +6,13 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Library, Override};
+use floatgate_config::{Library, Override};
 use floatgate_lab::fs_compare::{
     BySize, FsComparison, Options, Row, SizeRow, Subject, Test, by_size, compare, figures,
 };
-use floatgate_lab::partition;
 use floatgate_lab::progress::Progress;
-use floatgate_lab::rig::RigOptions;
+use floatgate_sim::partition;
+use floatgate_sim::rig::RigOptions;
 use std::sync::Mutex;
 
 const BOARD: &str = "arm926-nand01gw3b";

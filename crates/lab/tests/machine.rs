@@ -6,12 +6,12 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Library, Override, Source};
-use floatgate_lab::machine::FilesystemKind;
-use floatgate_lab::rig::{self, RigOptions};
+use floatgate_config::{Library, Override, Source};
 use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
 use floatgate_lab::trace::{self, Operation};
+use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::rig::{self, RigOptions};
 use std::collections::BTreeMap;
 
 const SETUP: &str = "imx6-mx30lf2g18ac";

@@ -6,14 +6,14 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Kind, Library, Override};
-use floatgate_lab::machine::FilesystemKind;
+use floatgate_config::{Kind, Library, Override};
 use floatgate_lab::powercut::{
     CutKind, Flash, FlashId, Mode, Options, Powered, Report, SecondCut, SetupFlash, Stage, WorkloadError,
     explore, explore_on, on_threads, replay, replay_on,
 };
 use floatgate_mtd::account::Breakdown;
 use floatgate_mtd::{Done, Error, Geometry, Instant, Mtd, OobMode, PowerCut, RamFlash, Tear};
+use floatgate_sim::machine::FilesystemKind;
 use floatgate_testing::few_or_all;
 
 /// A megabyte and more of each kind of flash: every page size, with sub-pages and without, and NOR.

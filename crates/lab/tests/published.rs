@@ -6,7 +6,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Kind, Library, Source};
+use floatgate_config::{Kind, Library, Source};
 use floatgate_lab::keystore::{self, Driver};
 use floatgate_lab::papers::{self, Paper, Report, ReportRow, Row, RowKind, Table};
 use std::collections::{BTreeMap, BTreeSet};

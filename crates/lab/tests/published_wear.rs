@@ -5,7 +5,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Kind, Library};
+use floatgate_config::{Kind, Library};
 use floatgate_lab::papers::{self, Paper, ReportRow};
 
 fn p3() -> Vec<Paper> {

@@ -7,14 +7,14 @@
 )]
 
 use crate::common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use floatgate_config::Kind;
+use floatgate_config::corner::Corner;
 use floatgate_device::OtpArea;
 use floatgate_device::{Resource, Span};
-use floatgate_lab::config::Kind;
-use floatgate_lab::corner::Corner;
 use floatgate_lab::papers;
-use floatgate_lab::rig::{Rig, RigOptions};
 use floatgate_lab::trace::{Operation, Traced, trace};
 use floatgate_mtd::{FlashKind, Mtd, Phase};
+use floatgate_sim::rig::{Rig, RigOptions};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -344,7 +344,7 @@ fn ecc_engines_cost_what_they_are() {
         assert!(slow > engine("external", &["ecc.strength=8"]));
     }
     let refused = |sets: &[&str]| {
-        let problem = floatgate_lab::rig::wire(library(), &config("am62a-w35n01jw", sets), TIMING_ONLY).err();
+        let problem = floatgate_sim::rig::wire(library(), &config("am62a-w35n01jw", sets), TIMING_ONLY).err();
         problem.map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(refused(&["ecc.engine=software", "host.instruction_ps=0"]).contains("how fast"));
@@ -380,7 +380,7 @@ fn software_bch_on_a_slow_armv7_is_slower_than_an_external_engine() {
 #[test]
 fn clocks_and_modes_are_what_was_asked_for() {
     let wired =
-        |name: &str, sets: &[&str]| floatgate_lab::rig::wire(library(), &config(name, sets), TIMING_ONLY);
+        |name: &str, sets: &[&str]| floatgate_sim::rig::wire(library(), &config(name, sets), TIMING_ONLY);
     let notes = |name: &str, sets: &[&str]| wired(name, sets).unwrap().device.link().not_given.join("; ");
     assert!(notes("ma35d1-w25n02jw", &["bus.clock_hz=80e6"]).contains("gets 60 MHz: 180 MHz / 3"));
     let above = notes("ma35d1-w25n02jw", &["bus.clock_hz=200e6"]);
@@ -453,7 +453,7 @@ fn values_without_sense_are_refused() {
         ("stm32-n25q128a", "firmware.tick_us=0", "between 1 us and 1 s"),
         ("am62a-w35n01jw", "controller.max_hz=0", "no clock of a flash memory"),
     ] {
-        let refused = floatgate_lab::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err().unwrap();
+        let refused = floatgate_sim::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err().unwrap();
         assert!(refused.to_string().contains(says), "{name} {set}: {refused}");
     }
     let whole = rig_of(&config("imx6-mx30lf2g18ac", &["cells.cycles=1e4"]), TIMING_ONLY);
@@ -508,7 +508,7 @@ fn setups_have_cells() {
         assert!(worn.0 < new.0 && worn.1 > new.1, "{name}: {worn:?}, new {new:?}");
     }
     let refused = |name: &str, set: &str| {
-        let problem = floatgate_lab::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err();
+        let problem = floatgate_sim::rig::wire(library(), &config(name, &[set]), TIMING_ONLY).err();
         problem.map(|error| error.to_string()).unwrap_or_default()
     };
     assert!(refused("imx6-mx30lf2g18ac", "cells.temperature_c=1000").contains("-55 to 150"));

@@ -9,8 +9,8 @@
 
 use crate::common::{TIMING_ONLY, bytes, config, names, rig_of};
 use floatgate_device::{Resource, Span};
-use floatgate_lab::rig::{Device, Rig, RigOptions};
 use floatgate_mtd::{Error, FlashKind, Instant, Nanos};
+use floatgate_sim::rig::{Device, Rig, RigOptions};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -7,6 +7,7 @@
 )]
 
 use crate::common::{TIMING_ONLY, bytes, config, library, names, rig, rig_of};
+use floatgate_config::Config;
 use floatgate_device::Host;
 use floatgate_device::ecc_engine::EccProfile;
 use floatgate_device::host::HostProfile;
@@ -18,11 +19,10 @@ use floatgate_device::spi::{Data, PhyState, SpiController, SpiMem, SpiOp, SpiPro
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandDriver, SpiNandSpec};
 use floatgate_device::wire::read_while_write;
 use floatgate_device::{Otp, OtpArea};
-use floatgate_lab::config::Config;
-use floatgate_lab::rig::{Device, RigOptions, wire};
 use floatgate_lab::speed::{self, SpeedOptions, Test};
 use floatgate_lab::speed_run;
 use floatgate_mtd::{ErrorKind, Instant, Mtd, Partition};
+use floatgate_sim::rig::{Device, RigOptions, wire};
 use std::sync::Arc;
 
 /// One rig for each way in which chips keep OTP.

@@ -8,7 +8,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::{Kind, Library, Node, Value, keys};
+use floatgate_config::{Kind, Library, Node, Value, keys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

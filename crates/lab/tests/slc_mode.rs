@@ -7,11 +7,12 @@
 )]
 
 use crate::common::{TIMING_ONLY, bytes, config, library, rig_of};
-use floatgate_lab::config::{Kind, Override, Source};
-use floatgate_lab::rig::{Rig, RigOptions, wire};
-use floatgate_lab::{part_sizes, partition};
+use floatgate_config::{Kind, Override, Source};
+use floatgate_lab::part_sizes;
 use floatgate_media::ubi;
 use floatgate_mtd::{FlashKind, Mtd};
+use floatgate_sim::partition;
+use floatgate_sim::rig::{Rig, RigOptions, wire};
 
 const BOARD: &str = "chip-h27ucg8t2etr-bc";
 const SLC: &str = "partition.slc=true";

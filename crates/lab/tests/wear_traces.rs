@@ -5,7 +5,7 @@
     reason = "a test may fail by panic; Clippy's exception covers only #[test] functions"
 )]
 
-use floatgate_lab::config::Library;
+use floatgate_config::Library;
 use floatgate_lab::endurance::predict::{Sample, parse, predict};
 use floatgate_lab::endurance::{Experiment, Subject, run};
 use proptest::prelude::*;

@@ -5,9 +5,9 @@ use crate::common::{self, Outcome, grouped, size};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_card::IoFunctionSpec;
+use floatgate_config::{Library, Override};
 use floatgate_lab::card::info::{CardInfo, Identity, MmcStatement, SdStatement, info};
 use floatgate_lab::card::load;
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 

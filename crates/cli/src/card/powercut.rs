@@ -3,9 +3,9 @@
 use super::speed::time;
 use crate::common::{Failure, Outcome, grouped, grouped_count, size};
 use crate::output::{self, ReportFormat};
+use floatgate_config::{Library, Override};
 use floatgate_lab::card::powercut::{CutId, CutOptions, CutReport, cut, replay};
 use floatgate_lab::card::{LoadedCard, load};
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::powercut::on_threads;
 use floatgate_lab::report::ResultKind;
 use indicatif::{ProgressBar, ProgressStyle};

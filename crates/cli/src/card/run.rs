@@ -7,11 +7,11 @@ use crate::common::{Failure, Outcome, grouped};
 use crate::output::ReportFormat;
 use crate::signals::Endings;
 use crate::table::Table;
+use floatgate_config::{Library, Override};
 use floatgate_lab::card::run::{
     CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -22,8 +22,8 @@ use std::time::Duration;
 use std::{env, fs, io};
 
 /// Judge of the tests: it makes QEMU's guest and boots it.
-const JUDGE: &str = include_str!("../../../../tests/kernel/judge");
-const INIT: &str = include_str!("../../../../tests/kernel/init");
+const JUDGE: &str = include_str!("../../guest/judge");
+const INIT: &str = include_str!("../../guest/init");
 
 /// Modules of QEMU's guest besides those of the judge. Not every kernel has each as a module.
 const MODULES: &str =

@@ -4,10 +4,10 @@ use crate::common::{self, Failure, Outcome};
 use crate::help::Help;
 use crate::output::ReportFormat;
 use crate::table::Table;
+use floatgate_config::{Library, Override};
 use floatgate_image::ecc::{Code, EccError};
 use floatgate_image::words;
 use floatgate_lab::advise::ecc::{self as advise, Advice, Chip, Point, Series, Use};
-use floatgate_lab::config::{Library, Override};
 use floatgate_lab::report::ResultKind;
 use std::path::PathBuf;
 

@@ -3,8 +3,8 @@
 use super::files::{self, Input};
 use crate::common::Failure;
 use crate::help::Help;
+use floatgate_config::Library;
 use floatgate_image::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
-use floatgate_lab::config::Library;
 use floatgate_lab::part_sizes;
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,9 @@
 
 use crate::common::Failure;
 use crate::help::Help;
+use floatgate_config::Library;
 use floatgate_image::TargetFlash;
 use floatgate_image::build::FlashShape;
-use floatgate_lab::config::Library;
 use floatgate_lab::part_sizes;
 use std::path::PathBuf;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use floatgate_lab::machine::FilesystemKind;
 use floatgate_lab::powercut::{self, Failure, FlashId, Mode, Options, Report, RunId};
 use floatgate_mtd::Geometry;
+use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 
 use super::Args;

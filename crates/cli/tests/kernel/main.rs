@@ -1,6 +1,6 @@
 //! Linux as the judge: its kernel reads what floatgate writes, and floatgate what the kernel writes.
 //!
-//! Ignored unless asked for, because they boot a kernel: `./test` prepares it (`tests/kernel/judge --prepare`) and runs
+//! Ignored unless asked for, because they boot a kernel: `./test` prepares it (`guest/judge --prepare`) and runs
 //! them, `cargo test --test kernel -- --ignored` does it by hand.
 
 #![allow(

@@ -5,8 +5,8 @@ use super::size;
 use crate::Error;
 use crate::card::speed::in_order_mb_s;
 use crate::card::{LoadedCard, load};
-use crate::config::{Kind, Library};
 use floatgate_card::{BusMode, CardSpec};
+use floatgate_config::{Kind, Library};
 use floatgate_mtd::Nanos;
 
 /// Rounds in which the times of the array approach the measured speeds: bus and array overlap, so that one does not reach them.

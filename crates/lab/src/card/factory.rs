@@ -248,7 +248,7 @@ impl ExfatLayout {
 mod tests {
     use super::*;
     use crate::card::load;
-    use crate::config::Library;
+    use floatgate_config::Library;
 
     fn content(card: &str) -> (LoadedCard, Vec<Content>) {
         let card = load(&Library::built_in(), card, &[]).unwrap();

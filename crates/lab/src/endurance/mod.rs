@@ -22,9 +22,9 @@ pub use promise::{EraseTime, Promise};
 pub use report::{Bin, BlockCycles, Life, Point, Report, Trace, run, run_all};
 pub use subject::{Evidence, PAPER_CHIPS, Subject};
 
-use crate::error::Error;
 use floatgate_device::cells::stress;
 use floatgate_image::words::count;
+use floatgate_sim::error::Error;
 use serde::Serialize;
 use std::ops::RangeInclusive;
 

@@ -1,10 +1,10 @@
 //! Promises of the data sheet of a NOR. Lives of its blocks are not published, so there is nothing to simulate.
 
-use crate::config::{Library, Override};
-use crate::error::Error;
+use floatgate_config::{Library, Override};
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_device::spi_nor::spec::EraseType;
+use floatgate_sim::error::Error;
 use serde::Serialize;
 
 /// Promises of a NOR.

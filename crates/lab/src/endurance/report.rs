@@ -4,8 +4,8 @@ use super::latency::{Latency, total_ns};
 use super::life::{Stretch, cycles, life};
 use super::subject::{Evidence, Subject};
 use super::{Experiment, Pages};
-use crate::error::Error;
 use floatgate_device::cells::random::{hash, mix};
+use floatgate_sim::error::Error;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -285,8 +285,8 @@ fn notes(subject: &Subject, experiment: &Experiment) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Library;
     use crate::endurance::PAPER_CHIPS;
+    use floatgate_config::Library;
 
     fn subject(part: &str) -> Subject {
         Subject::new(&Library::built_in(), part, &[]).unwrap()

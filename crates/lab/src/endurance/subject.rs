@@ -1,14 +1,14 @@
 //! A chip as the endurance experiment needs it.
 
-use crate::config::{Config, Library, Override, Part};
-use crate::corner::Corner;
-use crate::error::Error;
+use floatgate_config::corner::Corner;
+use floatgate_config::{Config, Library, Override, Part};
 use floatgate_device::cells::Wear;
 use floatgate_device::nand::NandFacts;
 use floatgate_device::spec::ChipKind;
 use floatgate_device::units::TypMaxUs;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, set};
+use floatgate_sim::error::Error;
 
 /// The chips of Desnoyers, HotStorage 2009, table 1, in its order.
 pub const PAPER_CHIPS: [&str; 8] = [

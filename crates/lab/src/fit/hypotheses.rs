@@ -5,10 +5,10 @@
 use super::model::Model;
 use super::parameters::{self, Parameter};
 use super::{Block, PRIOR, size, solve};
-use crate::config::{Config, Library, Override, Setup};
-use crate::rig;
+use floatgate_config::{Config, Library, Override, Setup};
 use floatgate_device::spec::ChipKind;
 use floatgate_device::spi::SpiProfile;
+use floatgate_sim::rig;
 use rayon::prelude::*;
 use serde::Serialize;
 

@@ -21,10 +21,10 @@ pub use results::{
     Block, FIGURES_MAX, Figure, Measure, Measurement, RESULTS_MAX_BYTES, Results, Unknown, parse,
 };
 
-use crate::config::{Library, Override, Setup};
-use crate::error::Error;
 use crate::progress::{Listener, Progress};
 use crate::speed_run;
+use floatgate_config::{Library, Override, Setup};
+use floatgate_sim::error::Error;
 use least_squares::{Bounds, Effort, minimise, squares};
 use model::{Contradiction, Model};
 use rayon::prelude::*;

@@ -3,12 +3,12 @@
 use super::least_squares::Bounds;
 use super::parameters::{self, Parameter};
 use super::{Block, Figure, FittedRow, Measure, Measurement, Prediction, Unknown};
-use crate::config::{Config, Library, Override, Prepared, Setup};
-use crate::error::Error;
-use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
 use crate::speed_run::for_times;
+use floatgate_config::{Config, Library, Override, Prepared, Setup};
 use floatgate_mtd::Geometry;
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::{self, RigOptions};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

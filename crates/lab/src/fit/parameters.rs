@@ -1,8 +1,8 @@
 //! The costs of host and controller that a kind of setup has.
 
-use crate::config::Config;
-use crate::error::Error;
+use floatgate_config::Config;
 use floatgate_device::spec::ChipKind;
+use floatgate_sim::error::Error;
 
 /// A number of a setup that is fitted.
 #[derive(Clone, Debug, PartialEq)]

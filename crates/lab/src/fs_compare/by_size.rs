@@ -2,11 +2,11 @@
 
 use super::advice::{self, FREE, FULL};
 use super::{FsComparison, Options, Refused, Subject, Test, compare};
-use crate::config::{Config, Library};
-use crate::error::Error;
 use crate::plot::{Curve, Panel, panels};
 use crate::progress::{Listener, Progress};
-use crate::rig::{Link, RigOptions};
+use floatgate_config::{Config, Library};
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::{Link, RigOptions};
 use rayon::prelude::*;
 use serde::Serialize;
 

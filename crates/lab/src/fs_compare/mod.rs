@@ -2,7 +2,7 @@
 //! reading, mounting, space, and what synchronising costs.
 //!
 //! Each test begins on a chip of its own, and each case of it on a copy of the empty filesystem. Programs see the filesystem through
-//! [`crate::vfs`]: page cache, write-back, and the CPU's time for compression, checksums and copies.
+//! [`floatgate_sim::vfs`]: page cache, write-back, and the CPU's time for compression, checksums and copies.
 
 mod advice;
 mod by_size;
@@ -16,17 +16,17 @@ pub(crate) use by_size::comparisons;
 pub use by_size::{BySize, SizeRow, by_size};
 pub(crate) use mounted::{file_bytes, read_file, write_file};
 
-use crate::config::{Config, Library};
-use crate::cpu::Cpu;
-use crate::error::Error;
-use crate::machine::Filesystem;
-use crate::page_cache::PageCacheProfile;
 use crate::progress::{Listener, Progress};
-use crate::rig::{self, Link, Rig, RigOptions};
 use crate::speed_run;
-use crate::vfs::Moment;
+use floatgate_config::{Config, Library};
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _};
+use floatgate_sim::cpu::Cpu;
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::Filesystem;
+use floatgate_sim::page_cache::PageCacheProfile;
+use floatgate_sim::rig::{self, Link, Rig, RigOptions};
+use floatgate_sim::vfs::Moment;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -325,7 +325,7 @@ impl Bench<'_> {
         let half = u64::from(geometry.blocks() / 2) * u64::from(geometry.erase_bytes);
         let offset = if second { half } else { 0 };
         let half = floatgate_mtd::Partition::new(device, offset, half)
-            .map_err(|why| Error::asked(why.to_string(), crate::machine::other_flash()))?;
+            .map_err(|why| Error::asked(why.to_string(), floatgate_sim::machine::other_flash()))?;
         Ok((Counted::new(Box::new(half)), now))
     }
 

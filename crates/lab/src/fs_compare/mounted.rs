@@ -2,12 +2,12 @@
 
 use super::own::Own;
 use super::{Bench, DATA, PIECES, RANDOM, Row, Subject, Test, Timed, Tree, data, size};
-use crate::error::Error;
-use crate::machine::{self, FilesystemKind, Layers};
-use crate::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_media::ubifs::MIN_LEB_BYTES;
 use floatgate_mtd::advice::Advice;
 use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::{self, FilesystemKind, Layers};
+use floatgate_sim::vfs::{Flash, Moment, Mounted, Vfs};
 use floatgate_stack::fs::{Error as FsError, Result as FsResult};
 
 /// A filesystem and how it is mounted.

@@ -1,11 +1,11 @@
 //! The bare flash, through mtdblock with the page cache of a block device, and through mtdchar.
 
 use super::{Bench, DATA, PIECES, Row, Subject, Test, Timed, data};
-use crate::error::Error;
-use crate::mtdblock::MtdBlock;
-use crate::page_cache::PAGE;
-use crate::vfs::{Flash, Moment, spend};
 use floatgate_mtd::{Instant, Mtd as _, Nanos};
+use floatgate_sim::error::Error;
+use floatgate_sim::mtdblock::MtdBlock;
+use floatgate_sim::page_cache::PAGE;
+use floatgate_sim::vfs::{Flash, Moment, spend};
 
 /// The flash with its clock.
 struct Raw {

@@ -9,13 +9,13 @@ use crate::card::shipped::{AU_BYTES, find, traces};
 use crate::card::speed::{AlignmentRow, alignments};
 use crate::card::state::CardState;
 use crate::card::{CardOptions, LoadedCard, load};
-use crate::config::{Library, Override};
-use crate::error::Error;
 use floatgate_card::{CardSpec, Fake};
+use floatgate_config::{Library, Override};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use floatgate_probe::{Answers, Probe, ProbeOptions, Simulated, conclude};
+use floatgate_sim::error::Error;
 
 /// Prefix of the measures of this module.
 pub(super) const PREFIX: &str = "card ";

@@ -3,12 +3,12 @@
 //! Most are ratios, as the document speaks of factors. Those on reads and on blocks written in turn are taken from a simulated chip
 //! with its driver; a setup stands there as usual.
 
-use crate::config::{Library, Override};
 use crate::endurance::{self, Experiment, Latency, Pages, Pattern, Subject, cycles};
-use crate::error::Error;
-use crate::rig::{self, Rig, RigOptions};
+use floatgate_config::{Library, Override};
 use floatgate_device::cells::random::{Stream, hash};
 use floatgate_mtd::Nanos;
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::{self, Rig, RigOptions};
 
 /// Prefix of the measures of this module.
 pub(super) const PREFIX: &str = "endurance: ";

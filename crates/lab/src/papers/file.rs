@@ -2,8 +2,8 @@
 
 use super::PAPERS;
 use super::job::sets_text;
-use crate::config::{ConfigError, Node, Source};
-use crate::error::Error;
+use floatgate_config::{ConfigError, Node, Source};
+use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -2,15 +2,15 @@
 
 use super::file::{Prediction, Row, Table, ten};
 use super::{card, claim};
-use crate::config::{Config, Library, Override};
-use crate::error::Error;
 use crate::fs_compare;
 use crate::keystore::{self, Driver};
-use crate::rig::{self, RigOptions};
 use crate::speed::{self, SpeedOptions, Test};
+use floatgate_config::{Config, Library, Override};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Breakdown, OobMode, Phase};
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::{self, RigOptions};
 
 /// Run of a setup; rows that need the same run share it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

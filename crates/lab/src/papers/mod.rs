@@ -26,9 +26,9 @@ pub use picture::picture;
 pub use refit::{Refit, RefittedParameter, RefittedRow, refit};
 pub use report::{Report, ReportPrediction, ReportRow, Summary};
 
-use crate::config::{Library, did_you_mean};
-use crate::error::Error;
 use file::{beyond, rows};
+use floatgate_config::{Library, did_you_mean};
+use floatgate_sim::error::Error;
 use include_dir::{Dir, include_dir};
 use job::{Job, Outcome, job, prediction_job, run, setup_text};
 use rayon::prelude::*;
@@ -228,7 +228,7 @@ fn report_prediction(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Source;
+    use floatgate_config::Source;
 
     fn paper(kind: &str, fit: &str) -> Paper {
         let text = format!(

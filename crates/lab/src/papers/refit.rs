@@ -5,8 +5,8 @@
 
 use super::file::{Fit, Paper, Row, RowKind, Table, beyond, rows};
 use super::job::{Job, job, run};
-use crate::config::Library;
 use crate::fit::least_squares::{Bounds, Effort, minimise};
+use floatgate_config::Library;
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Nanos, Partition, PowerCut, Stag
 
 use super::flash::Flash;
 use super::random::Random;
-use crate::config::{Config, Library};
-use crate::rig::{self, RigOptions};
+use floatgate_config::{Config, Library};
+use floatgate_sim::rig::{self, RigOptions};
 
 /// A device whose power goes away at a flash operation that is ordered. Copies are cheap: there is one for each step of a workload
 /// and one for each run.

@@ -11,8 +11,8 @@ use super::id::{CutAt, End};
 use super::random::Random;
 use super::record::{Moment, Recording};
 use super::workload;
-use crate::machine::FilesystemKind;
 use floatgate_image::words::count;
+use floatgate_sim::machine::FilesystemKind;
 
 /// State that a recovery has brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 use super::chip::Powered;
 use super::flash::MAX_BAD_PER_1024;
 use super::random::Random;
-use crate::machine::{FilesystemKind, Layers, OnDevice, UbifsLayers};
+use floatgate_sim::machine::{FilesystemKind, Layers, OnDevice, UbifsLayers};
 
 pub(super) type Device = Box<dyn Powered>;
 pub(super) type Fs = Box<dyn OnDevice<Device>>;

@@ -14,10 +14,10 @@ use floatgate_mtd::{FaultPlan, Faults, FlashKind, Geometry, Mtd, Pairing, PowerC
 use super::chip::{Powered, wired};
 use super::id::FlashId;
 use crate::Error;
-use crate::config::{Config, Library, Override};
-use crate::machine::FilesystemKind;
-use crate::rig::{self, RigOptions};
+use floatgate_config::{Config, Library, Override};
 use floatgate_image::words::count;
+use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::rig::{self, RigOptions};
 
 /// Flash in memory that can be copied at any moment. Copies have to be cheap: there is one for each step of a workload and
 /// one for each run.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::machine::FilesystemKind;
 use floatgate_mtd::power_cut::{CutKind, Stage};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
+use floatgate_sim::machine::FilesystemKind;
 
 /// A loss of power.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,9 +1,9 @@
 //! Options of an exploration.
 
 use super::id::FlashId;
-use crate::machine::FilesystemKind;
 use floatgate_mtd::Geometry;
 use floatgate_mtd::power_cut::CutKind;
+use floatgate_sim::machine::FilesystemKind;
 
 /// Selection of the operations that are cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::expected::{FileNow, FileStates, Tree};
 use super::filesystem::{Device, Fs, Recipe, Variant, operations};
 use super::workload::{self, Durable, KnownFiles, Step};
-use crate::machine::FilesystemKind;
+use floatgate_sim::machine::FilesystemKind;
 use floatgate_stack::fs::Rename;
 
 /// Reason why a workload cannot be explored.

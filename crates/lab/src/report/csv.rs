@@ -2,7 +2,7 @@
 
 use super::model::{Cell, Row, Section, Table, plain};
 use crate::csv::records;
-use crate::error::Error;
+use floatgate_sim::error::Error;
 
 /// Help for a CSV that cannot be shown.
 const HELP: &str = "give a CSV file as floatgate prints it: a header line, and rows with as many fields";

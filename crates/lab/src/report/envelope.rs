@@ -4,7 +4,7 @@
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
-use crate::error::Error;
+use floatgate_sim::error::Error;
 use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -15,10 +15,10 @@ mod model;
 mod read;
 mod setup;
 
-use crate::config::{Library, Override, Setup};
-use crate::error::Error;
-use crate::rig::RigOptions;
 pub use envelope::{Envelope, EnvelopeError, Origin, ResultKind, Rows, kind_of};
+use floatgate_config::{Library, Override, Setup};
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::RigOptions;
 use model::Section;
 
 /// Largest report, in bytes.

@@ -2,8 +2,8 @@
 
 use super::envelope::{ResultKind, kind_of};
 use super::model::{Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, plain, time};
-use crate::error::Error;
 use floatgate_mtd::Phase;
+use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
 
 /// Help for JSON that cannot be shown.

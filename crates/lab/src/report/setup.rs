@@ -4,12 +4,12 @@ use super::envelope::ResultKind;
 use super::model::{Cell, Section, Table, plain};
 use super::read;
 use crate::certainty;
-use crate::config::{Config, Library, Override, Setup};
-use crate::error::Error;
-use crate::rig::RigOptions;
 use crate::speed::SpeedOptions;
 use crate::speed_run;
 use crate::trace::{self, Operation};
+use floatgate_config::{Config, Library, Override, Setup};
+use floatgate_sim::error::Error;
+use floatgate_sim::rig::RigOptions;
 use serde_json::{Value, json};
 
 /// Operations whose waterfalls are drawn.

@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::evaluator::SCREENED;
 use super::space::{KeyType, Space};
 use super::spec::Spec;
-use crate::error::Error;
+use floatgate_sim::error::Error;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

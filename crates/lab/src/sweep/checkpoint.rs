@@ -3,7 +3,7 @@
 
 use super::batch::Batch;
 use super::waves::Wave;
-use crate::error::Error;
+use floatgate_sim::error::Error;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use std::fs::{File, OpenOptions, TryLockError};

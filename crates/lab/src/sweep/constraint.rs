@@ -1,6 +1,6 @@
 //! `column < number`.
 
-use crate::error::Error;
+use floatgate_sim::error::Error;
 use serde::de;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

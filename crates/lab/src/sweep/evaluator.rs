@@ -6,8 +6,8 @@ use super::population;
 use super::space::{Space, Work};
 use super::spec::{Population, Spec, help_on};
 use super::waves::Waves;
-use crate::config::{Config, Library, Override, Prepared, Problem};
-use crate::error::Error;
+use floatgate_config::{Config, Library, Override, Prepared, Problem};
+use floatgate_sim::error::Error;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -85,7 +85,10 @@ impl Evaluator {
     pub(super) fn basis(&self) -> Result<String, Error> {
         let setup = match self.spec.measure {
             MeasureKind::Endurance => {
-                format!("{:?}", self.library.load(crate::config::Kind::Part, &self.spec.setup)?.table.value)
+                format!(
+                    "{:?}",
+                    self.library.load(floatgate_config::Kind::Part, &self.spec.setup)?.table.value
+                )
             }
             MeasureKind::Card => self.library.card(&self.spec.setup, &self.base)?.to_toml(),
             _ => self.library.resolve(&self.library.setup(&self.spec.setup)?, &self.base)?.to_toml(),
@@ -244,9 +247,9 @@ impl Evaluator {
         design
     }
 
-    fn config(&self, of: &Subjected<'_>, corner: crate::corner::Corner) -> Result<Config, Error> {
+    fn config(&self, of: &Subjected<'_>, corner: floatgate_config::corner::Corner) -> Result<Config, Error> {
         let library = of.library;
-        if corner == crate::corner::Corner::Typical {
+        if corner == floatgate_config::corner::Corner::Typical {
             return Ok(self.prepared(of.setup, of.sets)?.with(of.sets)?);
         }
         let setup = library.setup(of.setup)?;

@@ -36,7 +36,7 @@ pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
 pub use waves::Waves;
 pub use write::{Format, WriteError};
 
-use crate::error::Error;
+use floatgate_sim::error::Error;
 
 /// Designs that are measured on all cores of this machine before they go to the checkpoint.
 pub fn designs_at_once(measure: MeasureKind) -> usize {

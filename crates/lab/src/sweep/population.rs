@@ -4,8 +4,8 @@ use super::batch::Record;
 use super::constraint::Constraint;
 use super::measure::{Figure, Found};
 use super::spec::{Population, Stop};
-use crate::error::Error;
 use crate::interval::{bootstrap, wilson};
+use floatgate_sim::error::Error;
 use rayon::prelude::*;
 
 /// Column with the number of members that were measured.

@@ -7,8 +7,8 @@ use super::evaluator::Evaluator;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
 use super::waves::Waves;
-use crate::error::Error;
 use floatgate_image::words::count;
+use floatgate_sim::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 

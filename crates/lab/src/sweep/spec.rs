@@ -3,10 +3,10 @@
 use super::constraint::Constraint;
 use super::measure::{Measure, MeasureKind};
 use super::space::{Axes, Design, Space};
-use crate::config::{ConfigError, Node, Problem, Source};
-use crate::error::Error;
 use crate::speed::Test;
+use floatgate_config::{ConfigError, Node, Problem, Source};
 use floatgate_mtd::advice::Advice;
+use floatgate_sim::error::Error;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;

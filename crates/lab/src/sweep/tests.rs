@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::Library;
+use floatgate_config::Library;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
-use floatgate_lab::config::{Config, Kind, Library, Override, Source};
-use floatgate_lab::rig::{Rig, RigOptions, wire};
+use floatgate_config::{Config, Kind, Library, Override, Source};
+use floatgate_sim::rig::{Rig, RigOptions, wire};
 use std::sync::OnceLock;
 
 /// A host whose every cost shows.

@@ -9,9 +9,9 @@ mod raw_nand;
 mod spi_nand;
 mod spi_nor;
 
+use floatgate_config::{Kind, Library};
 use floatgate_device::spi::{Data, SpiChip, SpiOp};
 use floatgate_device::violation::Violation;
-use floatgate_lab::config::{Kind, Library};
 use floatgate_mtd::Instant;
 
 /// Names of all parts of a kind.

@@ -1,8 +1,8 @@
 //! Raw NAND: `nand_detect`, `nand_setup_interface`, what the makers' `init` writes, then a program, a read and an erase.
 
 use super::parts;
+use floatgate_config::{Kind, Library};
 use floatgate_device::raw_nand::{ChipOptions, DataInterface, NandChip, RawNand, RawNandSpec};
-use floatgate_lab::config::{Kind, Library};
 use floatgate_mtd::{Instant, Nanos};
 
 /// Longer than any time between two cycles that a data sheet asks for.

@@ -1,9 +1,9 @@
 //! SPI NAND: `spinand_init`, then each read and program that Linux may choose.
 
 use super::{Bench, parts};
+use floatgate_config::{Kind, Library};
 use floatgate_device::spi::{Data, Mode, SpiOp};
 use floatgate_device::spi_nand::{ChipOptions, SpiNand, SpiNandSpec};
-use floatgate_lab::config::{Kind, Library};
 use std::sync::Arc;
 
 /// A read from cache as Linux writes it: mode, opcode, dummy bytes, clock limit in MHz (0: none).

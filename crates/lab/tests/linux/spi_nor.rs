@@ -1,10 +1,10 @@
 //! SPI NOR: `spi_nor_init` (quad enable, 4-byte addresses, octal DTR), then each read and program that Linux may choose.
 
 use super::{Bench, parts};
+use floatgate_config::{Kind, Library, Source};
 use floatgate_device::spi::{CmdExt, Data, Mode, SpiOp};
 use floatgate_device::spi_nor::sfdp::{area, learn};
 use floatgate_device::spi_nor::{SpiNor, SpiNorSpec};
-use floatgate_lab::config::{Kind, Library, Source};
 
 /// How Linux sets the quad enable bit.
 #[derive(Clone, Copy, PartialEq)]

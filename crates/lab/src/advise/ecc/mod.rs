@@ -9,14 +9,14 @@ mod table;
 pub use picture::picture;
 pub use table::{Point, Series};
 
-use crate::config::{Config, ConfigError, Library, Override, Provenance};
-use crate::error::Error;
+use floatgate_config::{Config, ConfigError, Library, Override, Provenance};
 use floatgate_device::cells::{Conditions, ErrorSpec, Promise, tail};
 use floatgate_device::nand::NandFacts;
 use floatgate_ecc::Code;
 use floatgate_mtd::Geometry;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
+use floatgate_sim::error::Error;
 use serde::Serialize;
 
 /// Use of a chip: years, temperature and reads before the data are read.

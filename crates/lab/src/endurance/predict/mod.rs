@@ -13,8 +13,8 @@ pub use input::{Place, Problem, Sample, TraceError, parse};
 
 use super::subject::{Evidence, Subject};
 use super::{Experiment, Stretch};
-use crate::error::Error;
 use floatgate_device::cells::Wear;
+use floatgate_sim::error::Error;
 use grid::{Aged, Counted};
 use serde::Serialize;
 use steps::{Steps, readings};
@@ -174,7 +174,7 @@ fn log_life(wear: &Wear) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Library, Override};
+    use floatgate_config::{Library, Override};
     use floatgate_device::cells::random::{Stream, hash};
     use rayon::prelude::*;
 

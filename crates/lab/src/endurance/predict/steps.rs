@@ -2,8 +2,8 @@
 
 use super::super::subject::Subject;
 use super::input::{Place, Sample};
-use crate::error::Error;
 use floatgate_device::cells::{CYCLE, Pulses, Wear};
+use floatgate_sim::error::Error;
 
 /// Factor by which a reading is less likely for each pulse of deviation.
 const OFF: f64 = 0.01;

@@ -10,9 +10,9 @@ mod serve;
 pub use protocol::{Entry, FlashSizes, Room};
 pub use serve::{OwnFilesystem, Refusal, RemoteFlash, serve, serve_on};
 
-use crate::machine::OnDevice;
-use crate::vfs::Flash;
 use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_sim::machine::OnDevice;
+use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{
     AttributeChanges, Attributes, BLOCK_BYTES, Compression, DirEntry, Error, FileFlags, FileSystem, FileType,
     NewFile, NewKind, Result, Space, Timestamp,

@@ -3,8 +3,8 @@
 use super::protocol::{
     Answer, FlashOp, FlashResult, FlashSizes, Message, Request, Room, VERSION, receive, send,
 };
-use crate::vfs::Flash;
 use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{Error, Result};
 use std::io::{self, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

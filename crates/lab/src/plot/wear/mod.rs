@@ -108,8 +108,8 @@ fn treatment(reports: &[Report]) -> String {
 mod tests {
     use super::super::canvas::tests::{assert_shapes_inside, assert_texts_inside, assert_well_formed};
     use super::*;
-    use crate::config::{Library, Override};
     use crate::endurance::{Experiment, PAPER_CHIPS, Subject, run};
+    use floatgate_config::{Library, Override};
 
     fn reports(change: impl Fn(&mut Experiment), sets: &[&str], parts: &[&str]) -> Vec<Report> {
         let mut e = Experiment::default();
