@@ -14,7 +14,7 @@ use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
-use floatgate_lab::report::{ResultKind, kind_of};
+use floatgate_lab::report::{EnvelopeError, ResultKind, kind_of};
 use floatgate_probe::flashbench;
 use std::fs::File;
 use std::io::Read as _;
@@ -216,6 +216,9 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     if head.starts_with(floatgate_probe::HEAD.as_bytes()) {
         return Ok(Some(Saved::Samples));
     }
+    if is_list(head) {
+        return Err(EnvelopeError::Missing.of_file(&path.display().to_string()).into());
+    }
     if head.trim_ascii_start().first() != Some(&b'{') {
         require_no_log(path)?;
         return Ok(None);
@@ -227,6 +230,12 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
         ResultKind::Probe => Ok(Some(Saved::Report(text))),
         kind => Err(no_target(path, &format!("a result of the kind `{kind}`"))),
     }
+}
+
+/// True for the beginning of a JSON list, which some results were before they had an envelope.
+fn is_list(head: &[u8]) -> bool {
+    let list = head.trim_ascii_start().strip_prefix(b"[").map(<[u8]>::trim_ascii_start);
+    list.is_some_and(|rest| rest.starts_with(b"{") || rest.starts_with(b"]"))
 }
 
 /// Refuses a log of a benchmark, which a device or an image does not look like.

@@ -204,7 +204,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 
 /// Messages of the standard library about numbers, and what they mean to a user.
 const NUMBERS: [(&str, &str); 3] = [
-    ("invalid digit found in string", "it is no whole number"),
+    ("invalid digit found in string", "it is no whole number from 0 on"),
     ("number too large to fit in target type", "it is too large a number"),
     ("invalid float literal", "it is no number"),
 ];

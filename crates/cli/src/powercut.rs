@@ -212,7 +212,7 @@ impl Args {
             (
                 "--cuts",
                 self.cuts.is_some() && !counted,
-                "cuts where it cuts, however many: leave it out, or add --mode random",
+                "chooses its cuts itself: leave it out, or take --mode linear or random",
             ),
             (
                 "--kind",

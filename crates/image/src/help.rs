@@ -377,6 +377,9 @@ impl Help for BuildError {
             Self::Parameter { field: "fanout", .. } => {
                 advice! { Fanout, " takes 3 and more, as many children as a LEB holds" }
             }
+            Self::Parameter { field: "LEB size", .. } => {
+                advice! { "UBIFS takes LEBs of 15360 bytes and more: a NOR needs larger eraseblocks, as Linux takes them without CONFIG_MTD_SPI_NOR_USE_4K_SECTORS (", PebSize, " 64KiB)" }
+            }
             Self::Parameter { .. } => {
                 advice! { "leave it to its default, or give the filesystem more LEBs with ", VolumeSize, " or ", MaxLebs }
             }

@@ -66,6 +66,8 @@ pub struct Known {
     pub unsafe_because: Option<String>,
     /// Life used that the card states, at most, %.
     pub life_used_percent: Option<Evidence>,
+    /// True when nothing but the device says how large it is: reads do not show a fake.
+    pub is_size_unproven: bool,
 }
 
 /// A partition of the device.
@@ -99,6 +101,8 @@ const SDHC_MAX: u64 = 32 << 30;
 /// Page and open allocation units where nothing is known.
 const USUAL_PAGE: u64 = 16 << 10;
 const USUAL_OPEN_AUS: u64 = 5;
+/// Confidence of a size that only the device states.
+const UNPROVEN: f64 = 0.5;
 /// Confidence of a number that is only usual.
 const ASSUMED: f64 = 0.3;
 /// Allocation units, pages and numbers of open units that are believed. A phase is below its allocation unit.
@@ -107,6 +111,8 @@ const PAGES: RangeInclusive<u64> = 512..=4 << 20;
 const OPEN_AUS: RangeInclusive<u64> = 0..=1024;
 const PHASES: RangeInclusive<u64> = 0..=1 << 30;
 const PERCENT: RangeInclusive<u64> = 0..=100;
+/// Speeds that are believed, MB/s.
+const SPEEDS: RangeInclusive<f64> = 0.001..=100_000.0;
 /// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
 const CARD_MB_S_MAX: f64 = 400.0;
 
@@ -138,6 +144,7 @@ impl Known {
             findings: Vec::new(),
             unsafe_because: unsound(card),
             life_used_percent: None,
+            is_size_unproven: false,
         }
     }
 
@@ -191,6 +198,7 @@ impl Known {
                 .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured: only `probe --write` can; usual")),
             is_card_visible,
             mb_s,
+            is_size_unproven: real.as_ref().is_some_and(|real| real.confidence <= UNPROVEN),
             unsafe_because: answers.untrue().or_else(|| answers.worn_out()),
             life_used_percent: count("life_used", &answers.life_used, &PERCENT)?,
             au_bytes,
@@ -330,9 +338,9 @@ impl Answer<f64> {
     /// A speed above 0, MB/s.
     fn speed(&self, target: &str, name: &str) -> Result<Option<f64>, Error> {
         match self.value {
-            Some(mb_s) if mb_s < 0.0 => {
-                let allowed = "a speed in MB/s that is not negative";
-                Err(unfit(target, &format!("answers.{name}.value"), mb_s, allowed))
+            Some(mb_s) if !(mb_s == 0.0 || SPEEDS.contains(&mb_s)) => {
+                let allowed = format!("a speed in MB/s from {} to {}", SPEEDS.start(), SPEEDS.end());
+                Err(unfit(target, &format!("answers.{name}.value"), mb_s, &allowed))
             }
             mb_s => Ok(mb_s.filter(|mb_s| *mb_s > 0.0)),
         }
@@ -531,6 +539,10 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
     }
     if au.confidence < 0.5 {
         point = point.unless("the allocation unit is another: `floatgate probe` measures it");
+    }
+    if known.is_size_unproven {
+        point = point
+            .unless("the device is smaller than it says, which only writes show: `floatgate probe --write`");
     }
     point
 }
@@ -785,6 +797,18 @@ mod tests {
     }
 
     #[test]
+    fn a_size_that_only_the_device_states_is_unproven() {
+        let warning = |confidence: f64| {
+            let answers = json!({ "read_speed": { "value": 20.0 }, "capacity": { "value": 8_u64 << 30, "confidence": confidence } });
+            let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers });
+            let known = Known::of_probe("x", &json.to_string()).unwrap();
+            let point = partition_point(&known, BlockFs::Ext4, 0, &known.place().1);
+            point.would_change.iter().any(|finding| finding.contains("smaller than it says"))
+        };
+        assert!(warning(0.5) && !warning(0.97));
+    }
+
+    #[test]
     fn partitions_begin_and_end_on_borders() {
         for (au, phase) in
             [(4 << 20, 0), (4 << 20, 1 << 20), (6 << 20, 2 << 20), (512 << 10, 0), (128 << 20, 5 << 20)]
@@ -870,7 +894,8 @@ mod tests {
             ("page", json!(7), 0.9, "page.value", "from 512 to 4194304"),
             ("open_aus_linear", json!(1_000_000_000), 0.9, "open_aus_linear.value", "from 0 to 1024"),
             ("phase", json!(1_u64 << 40), 0.9, "phase.value", "from 0 to"),
-            ("read_speed", json!(-1.5), 0.9, "read_speed.value", "not negative"),
+            ("read_speed", json!(-1.5), 0.9, "read_speed.value", "from 0.001 to 100000"),
+            ("write_speed", json!(1e9), 0.9, "write_speed.value", "from 0.001 to 100000"),
             ("capacity", json!(0), 0.9, "capacity.value", "from 1 to"),
         ] {
             let error = of(name, value, confidence).unwrap_err();

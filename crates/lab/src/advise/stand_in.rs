@@ -10,7 +10,7 @@ use floatgate_config::{Kind, Library};
 use floatgate_mtd::Nanos;
 
 /// Rounds in which the times of the array approach the measured speeds: bus and array overlap, so that one does not reach them.
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 20;
 /// Largest change of a time in one round.
 const CHANGE_MAX: f64 = 16.0;
 /// Share by which a speed may miss the measured one.
@@ -123,7 +123,9 @@ mod tests {
     /// An eMMC is not advised by a slow SD card with the same allocation unit, nor a slow card by a fast one.
     #[test]
     fn the_card_is_as_fast_as_the_device() {
-        for measured in [[180.0, 90.0], [22.0, 9.5], [90.0, 4.0], [11.0, 11.0]] {
+        for measured in
+            [[180.0, 90.0], [22.0, 9.5], [90.0, 4.0], [11.0, 11.0], [12.0, 24.0], [60.0, 10.0], [2.0, 0.3]]
+        {
             let answers = json!({
                 "erase_block": {"value": 4 << 20, "confidence": 0.9},
                 "read_speed": {"value": measured[0]},

@@ -203,12 +203,16 @@ pub fn measure(
     let steps: u64 = states
         .map(|state| state.steps(card.spec.capacity_bytes / SECTOR_BYTES as u64, card.spec.mapping))
         .sum();
-    progress(Progress::Steps(steps + (CardState::ALL.len() * TESTS_OF_SIZE * options.sizes.len()) as u64));
+    // All tests take about as long as all states.
+    let tests = (CardState::ALL.len() * TESTS_OF_SIZE * options.sizes.len()) as u64;
+    let steps_of_test = (steps / tests.max(1)).max(1);
+    progress(Progress::Steps(steps + tests * steps_of_test));
     let done = |steps: u64| progress(Progress::Done(steps));
+    let tested = || progress(Progress::Done(steps_of_test));
     let (mut tests, mut last) = (Vec::new(), None);
     for state in CardState::ALL {
         let mut bench = Bench::new(&card.spec, state, options, &done)?;
-        bench.run_all(&mut tests, &done).map_err(failed)?;
+        bench.run_all(&mut tests, &tested).map_err(failed)?;
         last = Some(bench);
     }
     let (mut open_au_rows, mut alignment_rows, mut power_on_us) = (Vec::new(), Vec::new(), 0.0);
@@ -390,12 +394,12 @@ impl Bench {
         }
     }
 
-    fn run_all(&mut self, tests: &mut Vec<CardTest>, done: &dyn Fn(u64)) -> Result<(), BlockError> {
+    fn run_all(&mut self, tests: &mut Vec<CardTest>, tested: &dyn Fn()) -> Result<(), BlockError> {
         for is_write in [false, true] {
             for is_random in [false, true] {
                 for bytes in self.options.sizes.clone() {
                     tests.push(self.run(Pattern { is_write, is_random, bytes })?);
-                    done(1);
+                    tested();
                 }
             }
         }

@@ -399,9 +399,12 @@ fn bar(row: &Map<String, Value>, result: &Map<String, Value>) -> Option<Bar> {
     })
 }
 
+/// Longest time that a result has, in ns: integers fit into 53 bits.
+const NS_MAX: u64 = 1 << 53;
+
 fn breakdown(value: &Value) -> Option<Vec<(Phase, u64)>> {
     let times = value.as_object()?;
-    let of = |phase: Phase| Some((phase, times.get(phase.name())?.as_u64()?));
+    let of = |phase: Phase| Some((phase, times.get(phase.name())?.as_u64()?)).filter(|(_, ns)| *ns <= NS_MAX);
     let parts: Vec<(Phase, u64)> = Phase::ALL.into_iter().filter_map(of).filter(|(_, ns)| *ns > 0).collect();
     (!parts.is_empty()).then_some(parts)
 }

@@ -47,6 +47,18 @@ fn shares_are_those_of_the_terminal() {
     assert!(page.contains("title=\"ecc &lt; 0.05 %\""));
 }
 
+/// Times that no result has are left out, whatever they add up to.
+#[test]
+fn huge_times_are_no_bar() {
+    let trace = json!({
+        "title": "x", "chip": "x", "operation": "read-page", "ns": 3000, "bytes": 1, "spans": [],
+        "breakdown_ns": { "array": u64::MAX, "data": u64::MAX, "cpu": 999 },
+    });
+    let mut report = Report::new("", "");
+    report.add_json("trace.json", &marked(ResultKind::Trace, &trace)).unwrap();
+    assert!(report.html().unwrap().contains("cpu 100.0 %"));
+}
+
 #[test]
 fn a_page_loads_nothing_and_is_the_same_every_time() {
     let (first, second) = (of_setup().html().unwrap(), of_setup().html().unwrap());
