@@ -215,7 +215,7 @@ pub fn set(key: impl Into<Cow<'static, str>>, value: impl Into<Cow<'static, str>
     Piece::Set { key: key.into(), value: value.into() }
 }
 
-/// As the command line says it.
+/// Prints a piece with the names of the command line.
 impl Display for Piece {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -14,7 +14,7 @@ use crate::walk::{Directory, Walk};
 pub(crate) struct Paths(BTreeSet<Vec<Vec<u8>>>);
 
 impl Paths {
-    /// Those of a filesystem whose recovery may give files up, as it is read; none of another one.
+    /// Paths before the recovery of a filesystem that may give files up in it; none of any other filesystem.
     ///
     /// # Errors
     /// The file cannot be read.

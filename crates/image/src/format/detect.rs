@@ -28,7 +28,7 @@ pub fn detect(store: &mut dyn Store) -> Result<Vec<Found>, ImageError> {
     detect_sized(store, &FlashSizes::default())
 }
 
-/// As [`detect`], of flash of which sizes were stated.
+/// As [`detect`], where the user states sizes of the flash.
 ///
 /// # Errors
 /// As [`detect`]; an image of another size.
@@ -185,7 +185,7 @@ const fn is_possible(superblock: &Superblock) -> bool {
     leb >= MIN_LEB_BYTES && leb <= MAX_LEB_BYTES && unit.is_power_of_two() && unit >= 8 && unit <= leb
 }
 
-/// Whether a byte is in the data of a filesystem without UBI: a node begins the LEB that it is in. A superblock can speak of more LEBs
+/// True for a byte in the data of a filesystem without UBI: a node begins the LEB that it is in. A superblock can speak of more LEBs
 /// than there are.
 fn is_data(store: &mut dyn Store, bare: &Found, at: u64) -> Result<bool, ImageError> {
     let Content::Ubifs(UbifsShape { leb_bytes, .. }) = bare.content else { return Ok(false) };
