@@ -76,7 +76,7 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     pub fn serve(self) -> Result<(D, Punctuality), MountError> {
         let Self { session, served, directory } = self;
         let failed = |error| MountError::Host { directory: directory.clone(), error };
-        session.run().map_err(failed)?;
+        super::run(session).map_err(failed)?;
         let bug = || failed(io::Error::other("a request has failed in the middle"));
         let served = Arc::into_inner(served).ok_or_else(bug)?.into_inner().map_err(|_| bug())?;
         Ok((served.device, served.punctuality))

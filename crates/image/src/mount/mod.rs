@@ -139,9 +139,18 @@ impl Mounted {
     /// The connection to the kernel failed; the filesystem could not be written.
     pub fn serve(self) -> Result<(), MountError> {
         let Self { session, worker, directory, .. } = self;
-        let served = session.run();
+        let served = run(session);
         worker.end()?;
         served.map_err(|error| MountError::Host { directory, error })
+    }
+}
+
+/// Answers the kernel until the mount ends. Linux also says ECONNABORTED instead of ENODEV when its connection ends while it hands
+/// out a request (`fuse_dev_do_read`), as the last of them when a lazily unmounted folder loses its last user.
+fn run<F: fuser::Filesystem>(session: Session<F>) -> std::io::Result<()> {
+    match session.run() {
+        Err(error) if error.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => Ok(()),
+        ended => ended,
     }
 }
 
