@@ -5,8 +5,8 @@
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use floatgate_card::{Card, CardOptions, CardSpec};
-use floatgate_device::cells::random::Stream;
 use floatgate_mtd::BlockDevice;
+use floatgate_mtd::random::Random;
 
 fn main() {
     divan::main();
@@ -25,7 +25,7 @@ fn card() -> Card {
 }
 
 /// Random writes of 4 KiB.
-fn write(card: &mut Card, chance: &mut Stream, requests: u64) {
+fn write(card: &mut Card, chance: &mut Random, requests: u64) {
     let units = card.capacity() / 8;
     for _ in 0..requests {
         let unit = chance.bits() % units;
@@ -36,7 +36,7 @@ fn write(card: &mut Card, chance: &mut Stream, requests: u64) {
 /// To a new card.
 #[divan::bench]
 fn random_writes_fresh(bencher: Bencher<'_, '_>) {
-    let mut chance = Stream::new(1);
+    let mut chance = Random::new(1);
     bencher.counter(ItemsCount::new(REQUESTS)).with_inputs(card).bench_local_values(|mut card| {
         write(&mut card, &mut chance, REQUESTS);
         black_box(card)
@@ -46,7 +46,7 @@ fn random_writes_fresh(bencher: Bencher<'_, '_>) {
 /// To a card in its steady state, with garbage collection.
 #[divan::bench]
 fn random_writes_preconditioned(bencher: Bencher<'_, '_>) {
-    let (mut card, mut chance) = (card(), Stream::new(1));
+    let (mut card, mut chance) = (card(), Random::new(1));
     let data = vec![0; 1 << 20];
     for mib in 0..1024 {
         card.write(card.now(), mib * 2048, &data).unwrap();

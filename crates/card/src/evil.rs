@@ -1,14 +1,14 @@
 //! Firmware that gives back other content than was written (Chubb 2015: what a card says the second time may be something else).
 
 use crate::spec::EvilSpec;
-use floatgate_device::cells::random::hash;
 use floatgate_mtd::SECTOR_BYTES;
+use floatgate_mtd::random::hash;
 use std::collections::BTreeSet;
 
 /// Most sectors of which the firmware remembers that they were read: its RAM is small.
 const REMEMBERED_MAX: usize = 1 << 16;
 
-/// Stream of the hash that chooses sectors.
+/// Random of the hash that chooses sectors.
 const CHOICE: u64 = 0x65_76_69_6C;
 
 /// The sectors that are answered otherwise.

@@ -9,9 +9,9 @@ use crate::spare::{BlockSpares, Spares};
 use crate::spec::{CardSpec, SlcSpec, TimingSpec, WearSpec};
 use floatgate_device::Timeline;
 use floatgate_device::array::Array;
-use floatgate_device::cells::random::{Stream, hash, unit};
 use floatgate_device::cells::rber::Conditions;
 use floatgate_device::cells::{ErrorSpec, tail};
+use floatgate_mtd::random::{Random, hash, unit};
 use floatgate_mtd::{Instant, Nanos};
 use std::ops::Range;
 
@@ -207,7 +207,7 @@ impl Nand {
 
     fn new_block(&self, block: u64) -> Block {
         let spread = self.wear.life_spread;
-        let deviation = Stream::new(hash(self.seed, block, 1)).normal() * spread - spread * spread / 2.0;
+        let deviation = Random::new(hash(self.seed, block, 1)).normal() * spread - spread * spread / 2.0;
         let mean = f64::from(self.wear.endurance_cycles) * self.wear.life_factor;
         let life = mean * libm::exp(deviation);
         Block {
@@ -228,7 +228,7 @@ impl Nand {
     }
 
     fn mark_factory_bad(&mut self, count: u32) {
-        let mut chance = Stream::new(hash(self.seed, 0, 2));
+        let mut chance = Random::new(hash(self.seed, 0, 2));
         let mut left = count;
         while left > 0 {
             let place = (chance.bits() % self.blocks.len() as u64) as usize;

@@ -6,7 +6,7 @@
 
 use crate::card::{Card, CardOptions};
 use crate::spec::{BadSpec, CardSpec};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos, SECTOR_BYTES};
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct Witness {
     /// Sectors that were ever written or discarded.
     sectors: BTreeMap<u64, Sector>,
     writes: u32,
-    chance: Stream,
+    chance: Random,
     now: Instant,
     /// Latest end of a write that no flush covers yet.
     unflushed: Instant,
@@ -65,7 +65,7 @@ pub struct Witness {
 fn contents(lba: u64, number: u32) -> [u8; SECTOR_BYTES] {
     let mut bytes = [0; SECTOR_BYTES];
     if number > 0 {
-        let mut chance = Stream::new(lba << 32 | u64::from(number));
+        let mut chance = Random::new(lba << 32 | u64::from(number));
         bytes.chunks_exact_mut(8).for_each(|chunk| chunk.copy_from_slice(&chance.bits().to_le_bytes()));
     }
     bytes
@@ -86,7 +86,7 @@ impl Witness {
             ready_max: Nanos::ZERO,
             sectors: BTreeMap::new(),
             writes: 0,
-            chance: Stream::new(seed),
+            chance: Random::new(seed),
             now: Instant::ZERO,
             unflushed: Instant::ZERO,
             last: 0,

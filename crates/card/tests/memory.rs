@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a failure is the test's")]
 
 use floatgate_card::{Card, CardOptions, CardSpec};
-use floatgate_device::cells::random::Stream;
 use floatgate_mtd::BlockDevice;
+use floatgate_mtd::random::Random;
 use peak_alloc::PeakAlloc;
 use std::sync::{Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ fn peak_per_4_kib(mapping: &str, capacity_mib: u64, random_writes: u64) -> f64 {
     for mib in 0..capacity_mib {
         card.write(card.now(), mib * (MIB / 512), &data).unwrap();
     }
-    let mut chance = Stream::new(1);
+    let mut chance = Random::new(1);
     for _ in 0..random_writes {
         let place = chance.bits() % (capacity_mib * MIB / 4096);
         card.write(card.now(), place * 8, &data[..4096]).unwrap();

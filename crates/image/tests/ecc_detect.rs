@@ -5,17 +5,15 @@ use floatgate_image::ecc::{
     DecodeOptions, Detection, Dump, EccError, Form, LayoutName, PageGeometry, Scheme, decode_regions, detect,
     encode, sample,
 };
+use floatgate_mtd::random::Random;
 use proptest::prelude::*;
 
-/// Bytes that look random (splitmix64, Steele et al. 2014).
+/// Bytes that look random.
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let word = |at: u64| {
-        let mut z = seed.wrapping_add((at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    };
-    (0..len as u64).map(|at| (word(at / 8) >> (8 * (at % 8))) as u8).collect()
+    let mut random = Random::new(seed);
+    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
 }
 
 fn geometry(page: u32, oob: u32) -> PageGeometry {

@@ -1,6 +1,6 @@
 //! Intervals in which a mean or a probability lies, from samples, at a confidence of 95 %.
 
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 
 /// Quantile of the normal distribution at 97.5 %.
 const Z: f64 = 1.96;
@@ -24,7 +24,7 @@ pub(crate) fn bootstrap(samples: &[f64]) -> Option<[f64; 2]> {
     if samples.len() < 2 {
         return None;
     }
-    let mut chance = Stream::new(samples.len() as u64);
+    let mut chance = Random::new(samples.len() as u64);
     let mut mean = || {
         let drawn = (0..samples.len())
             .map(|_| samples[(chance.unit() * samples.len() as f64) as usize % samples.len()]);

@@ -5,6 +5,7 @@ use floatgate_config::{Library, Override};
 use floatgate_lab::fit::{self, FitReport};
 use floatgate_lab::speed::{Measured, SpeedOptions};
 use floatgate_lab::speed_run::measure;
+use floatgate_mtd::random::Random;
 use floatgate_sim::rig::RigOptions;
 use floatgate_testing::few_or_all;
 use rayon::prelude::*;
@@ -33,15 +34,6 @@ const BOARDS: [(&str, [&str; 4]); 4] = [
     ),
 ];
 
-/// SplitMix64.
-fn random(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) as f64 / u64::MAX as f64
-}
-
 fn run(setup: &str, sets: &[Override]) -> Vec<Measured> {
     let library = Library::built_in();
     let config = library.resolve(&library.setup(setup).unwrap(), sets).unwrap();
@@ -50,7 +42,7 @@ fn run(setup: &str, sets: &[Override]) -> Vec<Measured> {
 
 /// Worst error of the figures that the fit did not see, and whether each hidden cost is in its interval.
 fn blind(board: u64, seed: u64) -> (String, f64, Vec<(String, bool)>) {
-    let mut state = seed.wrapping_add(board.wrapping_mul(0x1234_5678_9ABC_DEF1));
+    let mut random = Random::numbered(seed, board);
     let (setup, paths) = BOARDS[board as usize % BOARDS.len()];
     let library = Library::built_in();
     let base = library.setup(setup).unwrap();
@@ -59,7 +51,7 @@ fn blind(board: u64, seed: u64) -> (String, f64, Vec<(String, bool)>) {
         .iter()
         .map(|path| {
             let value = stated.extract::<f64>(path).unwrap();
-            ((*path).to_owned(), value * 3f64.powf(2.0 * random(&mut state) - 1.0))
+            ((*path).to_owned(), value * 3f64.powf(2.0 * random.unit() - 1.0))
         })
         .collect();
     let sets: Vec<String> = hidden.iter().map(|(path, value)| format!("{path}={value}")).collect();
@@ -199,9 +191,9 @@ fn intervals_hold_what_is_hidden_and_what_is_stated() {
     ];
     let known =
         known.map(|(setup, sets)| (setup, sets.iter().map(|set| (*set).to_owned()).collect::<Vec<_>>()));
-    let mut state = 7;
+    let mut random = Random::new(7);
     let mut hidden =
-        |path: &str, usual: f64| format!("{path}={:.4}", usual * 3f64.powf(2.0 * random(&mut state) - 1.0));
+        |path: &str, usual: f64| format!("{path}={:.4}", usual * 3f64.powf(2.0 * random.unit() - 1.0));
     let drawn = OWN.map(|setup| (setup, vec![hidden("host.call_us", 20.0), hidden("host.page_us", 10.0)]));
     let boards: Vec<_> = known.into_iter().chain(drawn).take(few_or_all(3, OWN.len() + 2)).collect();
     let all: Vec<String> = boards.par_iter().flat_map_iter(|(setup, sets)| excluded(setup, sets)).collect();

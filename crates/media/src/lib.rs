@@ -1,4 +1,4 @@
-//! Structures on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS and JFFS2.
+//! Structures on flash, as bytes and as types: what a chip says of itself, UBI, UBIFS, JFFS2, and the first sectors of cards.
 //!
 //! Every module turns one on-media format into a plain struct and back:
 //!
@@ -9,6 +9,7 @@
 //! | [`sfdp`] | Serial Flash Discoverable Parameters | JESD216F |
 //! | [`cfi`] | Common Flash Interface query | JESD68.01, JEP137 |
 //! | [`nand_id`] | raw NAND READ ID bytes | vendors' data sheets |
+//! | [`disk`] | partition tables, FAT, exFAT, signatures of swap, RAID and LVM | UEFI 2.10, fatgen103, exFAT |
 //! | [`sd`] | registers of SD cards and eMMC | SD Physical Layer, JESD84-B51 |
 //! | [`ubi`] | UBI headers, volume table, fastmap | `docs/spec/ubi.md` |
 //! | [`file`](mod@file) | types, times, device numbers, flags of files | POSIX, Linux |
@@ -37,6 +38,7 @@ pub mod acl;
 mod bits;
 pub mod cfi;
 pub mod crc;
+pub mod disk;
 pub mod error;
 pub mod file;
 mod flags;

@@ -3,6 +3,7 @@
 
 mod cfi;
 mod common;
+mod disk;
 mod golden;
 mod jedec;
 mod lpt;

@@ -91,7 +91,7 @@ impl<D: Mtd> Faults<D> {
     /// Those of marking a block bad.
     pub fn new(mut inner: D, plan: FaultPlan) -> Result<Self, Error> {
         let geometry = inner.geometry().clone();
-        let mut random = Random::new(plan.seed, 0);
+        let mut random = Random::numbered(plan.seed, 0);
         let wanted = plan.factory_bad.min(geometry.blocks().saturating_sub(1)) as usize;
         let mut bad = BTreeSet::new();
         while bad.len() < wanted {

@@ -47,7 +47,7 @@ pub mod pairing;
 pub mod partition;
 pub mod power_cut;
 pub mod ram;
-mod random;
+pub mod random;
 pub mod size;
 pub mod slc_mode;
 pub mod time;

@@ -1,22 +1,11 @@
-//! Signatures of swap, RAID and LVM. What holds one is used as soon as the system starts, or assembles its disks: writes would reach that.
-//!
-//! Places: swap at the end of the first page (mkswap(8)); superblocks of Linux's RAID as md(4) describes their versions; the label of LVM2 in one of
-//! the first four sectors.
+//! Signatures of swap, RAID and LVM on a device or a partition. What has one is in use as soon as the system starts or assembles its disks: a probe's writes would reach that.
 
-use crate::partition::{Layout, bytes_at, le};
+use crate::partition::{Layout, bytes_at};
 use crate::target::{Target, TargetError};
-
-/// Sizes of pages of Linux's architectures, B.
-const PAGES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
-const SWAP: [&[u8]; 2] = [b"SWAPSPACE2", b"SWAP-SPACE"];
-/// Number at the beginning of a superblock of Linux's RAID. Version 0.90 has it in the byte order of the machine.
-const RAID: u64 = 0xA92B_4EFC;
-/// Version 0.90 is in the last 64 KiB that begin at a multiple of 64 KiB.
-const RAID_090: u64 = 64 << 10;
-/// Version 1.0 is at least 8 KiB before the end, at a multiple of 4 KiB.
-const RAID_10: (u64, u64) = (8 << 10, 4 << 10);
-/// Label of LVM2, its type, and the place of the type.
-const LVM: (&[u8], &[u8], usize) = (b"LABELONE", b"LVM2 001", 24);
+use floatgate_media::disk::member::{
+    LVM_SECTORS, RAID_0_90, RAID_1_0, RAID_1_0_UNIT, RAID_1_1_AND_1_2, SWAP_PAGES, ends_as_swap,
+    is_lvm_label, is_raid_0_90, is_raid_1,
+};
 
 /// Sets of which a device or one of its partitions is a member, in words.
 ///
@@ -38,9 +27,9 @@ pub fn members(target: &mut impl Target, layout: Option<&Layout>) -> Result<Vec<
 }
 
 fn swap(target: &mut impl Target, start: u64) -> Result<Option<&'static str>, TargetError> {
-    for page in PAGES {
+    for page in SWAP_PAGES {
         let end = bytes_at(target, start.saturating_add(page - 512), 512)?;
-        if end.is_some_and(|end| SWAP.iter().any(|name| end.ends_with(name))) {
+        if end.is_some_and(|end| ends_as_swap(&end)) {
             return Ok(Some("made for swap"));
         }
     }
@@ -49,13 +38,12 @@ fn swap(target: &mut impl Target, start: u64) -> Result<Option<&'static str>, Ta
 
 fn raid(target: &mut impl Target, start: u64, bytes: u64) -> Result<Option<&'static str>, TargetError> {
     let last = |room: u64, unit: u64| bytes.checked_sub(room).map(|at| at / unit * unit);
-    let places = [Some(0), Some(4096), last(RAID_10.0, RAID_10.1), last(RAID_090, RAID_090)];
-    for (number, place) in places.into_iter().enumerate() {
-        let Some(place) = place else { continue };
-        let Some(block) = bytes_at(target, start.saturating_add(place), 512)? else { continue };
-        let (magic, version) = (le(&block, 0, 4), le(&block, 4, 4));
-        let is_old = number == 3 && [RAID, u64::from((RAID as u32).swap_bytes())].contains(&magic);
-        if is_old || (number < 3 && magic == RAID && version == 1) {
+    let newer = RAID_1_1_AND_1_2.into_iter().chain(last(RAID_1_0, RAID_1_0_UNIT));
+    let older = last(RAID_0_90, RAID_0_90).into_iter();
+    let places = newer.map(|at| (at, is_raid_1 as fn(&[u8]) -> bool));
+    for (place, is_superblock) in places.chain(older.map(|at| (at, is_raid_0_90 as fn(&[u8]) -> bool))) {
+        let block = bytes_at(target, start.saturating_add(place), 512)?;
+        if block.is_some_and(|block| is_superblock(&block)) {
             return Ok(Some("a member of a RAID of Linux"));
         }
     }
@@ -63,10 +51,9 @@ fn raid(target: &mut impl Target, start: u64, bytes: u64) -> Result<Option<&'sta
 }
 
 fn lvm(target: &mut impl Target, start: u64) -> Result<Option<&'static str>, TargetError> {
-    for sector in 0..4 {
+    for sector in 0..LVM_SECTORS {
         let label = bytes_at(target, start.saturating_add(sector * 512), 512)?;
-        let is_label = |label: &Vec<u8>| label.starts_with(LVM.0) && label[LVM.2..].starts_with(LVM.1);
-        if label.as_ref().is_some_and(is_label) {
+        if label.is_some_and(|label| is_lvm_label(&label)) {
             return Ok(Some("a physical volume of LVM"));
         }
     }
@@ -93,7 +80,7 @@ mod tests {
 
     #[test]
     fn signatures_are_found_where_linux_looks_for_them() {
-        let raid = |version: u32| [RAID.to_le_bytes()[..4].to_vec(), version.to_le_bytes().to_vec()].concat();
+        let raid = |version: u32| [0xA92B_4EFC_u32, version].map(u32::to_le_bytes).concat();
         let sectors = 64 * MIB / 512 + 1;
         for (disk, kind) in [
             (with(7, 502, b"SWAPSPACE2"), "made for swap"),

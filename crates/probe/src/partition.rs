@@ -4,13 +4,16 @@
 //! begin with the boot sector of a FAT or exFAT. [`Layout::judge`] compares places with the allocation unit. Nothing that a device holds is
 //! trusted: each number is checked against the capacity, chains are bounded, and faults become findings.
 //!
-//! Layouts: UEFI Specification 2.10 (chapter 5), Microsoft's FAT specification (fatgen103) and exFAT specification. Tables count in logical sectors: of a device those
-//! that it has, of an image those at whose second one the header of a GPT is.
+//! Tables count in logical sectors: of a device those that it has, of an image those at whose second one the header of a GPT is.
 
 use crate::answer::{Answers, size};
 use crate::registers::Status;
 use crate::target::{Target, TargetError};
-use serde::Serialize;
+use floatgate_media::disk::exfat::ExfatBoot;
+use floatgate_media::disk::fat::{FatBoot, FatType};
+use floatgate_media::disk::gpt::{self, GptEntry, GptHeader};
+use floatgate_media::disk::mbr::{self, Mbr};
+use serde::{Serialize, Serializer};
 
 /// Smallest sector, and length of all that is decoded of a sector, B.
 const SECTOR_MIN: u64 = 512;
@@ -29,39 +32,11 @@ pub enum Table {
     None,
 }
 
-/// Kind of a file system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum FatType {
-    /// FAT with entries of 12 bits.
-    #[serde(rename = "FAT12")]
-    Fat12,
-    /// FAT with entries of 16 bits.
-    #[serde(rename = "FAT16")]
-    Fat16,
-    /// FAT with entries of 32 bits.
-    #[serde(rename = "FAT32")]
-    Fat32,
-    /// The file system of SDXC cards.
-    #[serde(rename = "exFAT")]
-    ExFat,
-}
-
-impl FatType {
-    /// Name of the file system.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fat12 => "FAT12",
-            Self::Fat16 => "FAT16",
-            Self::Fat32 => "FAT32",
-            Self::ExFat => "exFAT",
-        }
-    }
-}
-
 /// A FAT or exFAT file system. Positions count from the beginning of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Filesystem {
     /// Kind of the file system.
+    #[serde(serialize_with = "as_name")]
     pub kind: FatType,
     /// Unit in which files get room, B.
     pub cluster_bytes: u64,
@@ -124,16 +99,8 @@ struct Entry {
     sectors: u64,
 }
 
-/// Type of the only partition of an MBR that protects a GPT.
-const PROTECTIVE: u8 = 0xEE;
-/// Types of partitions with FAT.
-const FAT_TYPES: [u8; 6] = [0x01, 0x04, 0x06, 0x0B, 0x0C, 0x0E];
-/// Types of partitions that hold others.
-const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
 /// Most partitions that are looked at.
 const PARTITIONS_MAX: usize = 128;
-/// Longest array of entries of a GPT, B: 16 KiB are usual.
-const ARRAY_MAX: u64 = 256 << 10;
 
 impl Layout {
     /// Reads the table of a device, and the boot sectors of its partitions. `None` when the first sector has neither.
@@ -157,7 +124,7 @@ impl Layout {
         let Some(primary) = entries(&first) else { return Ok(None) };
         let mut layout =
             Self { table: Table::Mbr, sector_bytes, partitions: Vec::new(), findings: Vec::new() };
-        let all = if primary.iter().any(|entry| entry.kind == PROTECTIVE) {
+        let all = if primary.iter().any(|entry| entry.kind == mbr::kind::PROTECTIVE) {
             layout.table = Table::Gpt;
             layout.gpt(target)?
         } else {
@@ -173,7 +140,7 @@ impl Layout {
     /// The primary partitions that hold no others, and the logical ones.
     fn logical(&mut self, target: &mut impl Target, primary: &[Entry]) -> Result<Vec<Entry>, TargetError> {
         let (extended, mut all): (Vec<Entry>, Vec<Entry>) =
-            primary.iter().partition(|entry| EXTENDED.contains(&entry.kind));
+            primary.iter().partition(|entry| mbr::kind::EXTENDED.contains(&entry.kind));
         let Some(base) = extended.first().map(|entry| entry.start) else { return Ok(all) };
         let mut at = base;
         for number in 5..5 + PARTITIONS_MAX as u64 {
@@ -183,7 +150,7 @@ impl Layout {
                 return Ok(all);
             };
             let (next, own): (Vec<Entry>, Vec<Entry>) =
-                chained.into_iter().partition(|entry| EXTENDED.contains(&entry.kind));
+                chained.into_iter().partition(|entry| mbr::kind::EXTENDED.contains(&entry.kind));
             all.extend(own.first().map(|entry| Entry { number, start: at + entry.start, ..*entry }));
             let Some(next) = next.first().map(|entry| base + entry.start) else { return Ok(all) };
             if next <= at {
@@ -216,7 +183,9 @@ impl Layout {
         let own = self.sector_bytes;
         for sector in [own, SECTOR_MIN, SECTOR_MAX] {
             let header = bytes_at(target, sector, SECTOR_MIN)?;
-            let Some(header) = header.filter(|header| header.starts_with(GPT_SIGNATURE)) else { continue };
+            let Some(header) = header.filter(|header| header.starts_with(gpt::SIGNATURE.as_bytes())) else {
+                continue;
+            };
             if sector != own {
                 self.sector_bytes = sector;
                 self.findings.push(format!("the GPT counts in sectors of {sector} B: a device with sectors of {own} B shows no partitions"));
@@ -241,7 +210,7 @@ impl Layout {
         }
         let boot = bytes_at(target, start_bytes, SECTOR_MIN)?;
         partition.filesystem = boot.and_then(|boot| Filesystem::parse(&boot, start_bytes, bytes));
-        if partition.filesystem.is_none() && FAT_TYPES.contains(&entry.kind) {
+        if partition.filesystem.is_none() && mbr::kind::FAT.contains(&entry.kind) {
             self.findings.push(format!("{name} is stated to be a FAT, but has no valid boot sector"));
         }
         self.partitions.push(partition);
@@ -369,29 +338,16 @@ pub(crate) fn bytes_at(
     Ok(Some(contents))
 }
 
-/// Little-endian number of `count` bytes, at most 8; bytes behind the end are 0.
-pub(crate) fn le(bytes: &[u8], at: usize, count: usize) -> u64 {
-    let field = bytes.get(at..).unwrap_or_default().iter().take(count);
-    field.rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
-}
-
 /// Entries of an MBR that are in use, `None` when the sector is none.
 fn entries(sector: &[u8]) -> Option<Vec<Entry>> {
-    if le(sector, 510, 2) != 0xAA55 {
-        return None;
-    }
-    let table = sector.get(446..510)?;
-    // Boot code of a file system that is unknown here has anything in its place.
-    if table.chunks(16).any(|entry| entry.first().is_none_or(|flag| flag & 0x7F != 0)) {
-        return None;
-    }
-    let entry = |(number, entry): (u64, &[u8])| Entry {
+    let used = (1..).zip(Mbr::parse(sector).ok()?.entries).filter(|(_, entry)| entry.is_used());
+    let entry = |(number, entry): (u64, mbr::MbrEntry)| Entry {
         number,
-        kind: le(entry, 4, 1) as u8,
-        start: le(entry, 8, 4),
-        sectors: le(entry, 12, 4),
+        kind: entry.kind,
+        start: u64::from(entry.first),
+        sectors: u64::from(entry.sectors),
     };
-    Some((1..).zip(table.chunks(16)).map(entry).filter(|entry| entry.kind != 0).collect())
+    Some(used.map(entry).collect())
 }
 
 /// Entries of a GPT that are in use, or what is wrong with it.
@@ -400,136 +356,46 @@ fn gpt_entries(
     header: &[u8],
     sector: u64,
 ) -> Result<Result<Vec<Entry>, String>, TargetError> {
-    let array = match GptArray::parse(header) {
-        Ok(array) => array,
-        Err(problem) => return Ok(Err(problem)),
+    let header = match GptHeader::parse(header) {
+        Ok(header) => header,
+        Err(error) => return Ok(Err(format!("its header: {error}"))),
     };
-    let (start, bytes) = (array.lba.saturating_mul(sector), array.count * array.entry_bytes);
-    let Some(contents) = bytes_at(target, start, bytes.next_multiple_of(SECTOR_MIN))? else {
-        return Ok(Err(format!("its entries at sector {} are not on the device", array.lba)));
+    let (start, bytes) = (header.entries_sector.saturating_mul(sector), header.array_bytes());
+    let Some(mut array) = bytes_at(target, start, bytes.next_multiple_of(SECTOR_MIN))? else {
+        return Ok(Err(format!("its entries at sector {} are not on the device", header.entries_sector)));
     };
-    let Some(contents) = contents.get(..bytes as usize) else { return Ok(Ok(Vec::new())) };
-    if crc32fast::hash(contents) != array.crc {
-        return Ok(Err("the checksum of its entries is wrong".to_owned()));
-    }
-    Ok(array.entries(contents))
-}
-
-/// First bytes of the header of a GPT.
-const GPT_SIGNATURE: &[u8] = b"EFI PART";
-
-/// Place of the entries of a GPT.
-struct GptArray {
-    lba: u64,
-    count: u64,
-    entry_bytes: u64,
-    crc: u32,
-}
-
-impl GptArray {
-    fn parse(header: &[u8]) -> Result<Self, String> {
-        let length = le(header, 12, 4);
-        let Some(covered) =
-            header.get(..usize::try_from(length).unwrap_or(usize::MAX)).filter(|all| all.len() >= 92)
-        else {
-            return Err(format!("its header states a length of {length} bytes"));
-        };
-        // The checksum is that of the header with 0 in its own place.
-        let mut covered = covered.to_vec();
-        covered[16..20].fill(0);
-        if u64::from(crc32fast::hash(&covered)) != le(header, 16, 4) {
-            return Err("the checksum of its header is wrong".to_owned());
-        }
-        let (lba, count, entry_bytes) = (le(header, 72, 8), le(header, 80, 4), le(header, 84, 4));
-        if !entry_bytes.is_power_of_two() || entry_bytes < 128 || count * entry_bytes > ARRAY_MAX {
-            return Err(format!("it states {count} entries of {entry_bytes} bytes"));
-        }
-        Ok(Self { lba, count, entry_bytes, crc: le(header, 88, 4) as u32 })
-    }
-
-    fn entries(&self, contents: &[u8]) -> Result<Vec<Entry>, String> {
-        let all = (1..).zip(contents.chunks(self.entry_bytes as usize));
-        let used = all.filter(|(_, entry)| entry.iter().take(16).any(|byte| *byte != 0));
-        let entry = |(number, entry): (u64, &[u8])| {
-            let (start, last) = (le(entry, 32, 8), le(entry, 40, 8));
-            let sectors = last.checked_sub(start).and_then(|sectors| sectors.checked_add(1));
-            let sectors = sectors.ok_or_else(|| {
-                format!("partition {number} begins at sector {start} and ends at sector {last}")
-            })?;
-            Ok(Entry { number, kind: 0, start, sectors })
-        };
-        used.take(PARTITIONS_MAX).map(entry).collect()
-    }
+    array.truncate(bytes as usize);
+    let used = match header.used(&array) {
+        Ok(used) => used,
+        Err(error) => return Ok(Err(format!("its header: {error}"))),
+    };
+    let entry = |(number, entry): (u64, GptEntry)| {
+        let sectors = entry.sectors().map_err(|_| {
+            format!("partition {number} begins at sector {} and ends at sector {}", entry.first, entry.last)
+        })?;
+        Ok(Entry { number, kind: 0, start: entry.first, sectors })
+    };
+    Ok(used.take(PARTITIONS_MAX).map(entry).collect())
 }
 
 impl Filesystem {
     /// Decodes a boot sector at a position of the device, of a partition of `bytes`. `None` when it is none, or makes no sense.
     fn parse(boot: &[u8], position: u64, bytes: u64) -> Option<Self> {
-        if le(boot, 510, 2) != 0xAA55 {
-            return None;
-        }
-        let found = if boot.get(3..11)? == b"EXFAT   " { Self::exfat(boot) } else { Self::fat(boot) }?;
+        let exfat = ExfatBoot::parse(boot).map(|boot| boot.layout());
+        let found = exfat.or_else(|_| FatBoot::parse(boot).map(|boot| boot.layout())).ok()?;
         let at = |offset: u64| position.saturating_add(offset);
-        (found.data_start_bytes < bytes).then_some(Self {
-            fat_start_bytes: at(found.fat_start_bytes),
-            fat_end_bytes: at(found.fat_end_bytes),
-            data_start_bytes: at(found.data_start_bytes),
-            ..found
+        (found.data_start < bytes).then_some(Self {
+            kind: found.kind,
+            cluster_bytes: found.cluster_bytes,
+            fat_start_bytes: at(found.fat_start),
+            fat_end_bytes: at(found.fat_end),
+            data_start_bytes: at(found.data_start),
         })
     }
+}
 
-    /// A FAT; positions count from the boot sector.
-    fn fat(boot: &[u8]) -> Option<Self> {
-        let sector = le(boot, 11, 2);
-        let (cluster, reserved, fats) = (le(boot, 13, 1), le(boot, 14, 2), le(boot, 16, 1));
-        let either = |short: u64, long: u64| if short == 0 { long } else { short };
-        let (total, fat) =
-            (either(le(boot, 19, 2), le(boot, 32, 4)), either(le(boot, 22, 2), le(boot, 36, 4)));
-        let is_jump = matches!(boot.first(), Some(0xEB | 0xE9));
-        if !is_jump || !sector.is_power_of_two() || !(512..=4096).contains(&sector) {
-            return None;
-        }
-        if !cluster.is_power_of_two() || reserved == 0 || !(1..=2).contains(&fats) || fat == 0 {
-            return None;
-        }
-        let end = reserved + fats * fat;
-        let data = end + (le(boot, 17, 2) * 32).div_ceil(sector);
-        // The number of clusters alone makes the type (fatgen103).
-        let kind = match total.checked_sub(data)? / cluster {
-            0 => return None,
-            1..4085 => FatType::Fat12,
-            4085..65_525 => FatType::Fat16,
-            _ => FatType::Fat32,
-        };
-        Some(Self {
-            kind,
-            cluster_bytes: cluster * sector,
-            fat_start_bytes: reserved * sector,
-            fat_end_bytes: end * sector,
-            data_start_bytes: data * sector,
-        })
-    }
-
-    /// An exFAT; positions count from the boot sector.
-    fn exfat(boot: &[u8]) -> Option<Self> {
-        let (sector_bits, cluster_bits, fats) = (le(boot, 108, 1), le(boot, 109, 1), le(boot, 110, 1));
-        if !(9..=12).contains(&sector_bits)
-            || sector_bits + cluster_bits > 25
-            || !(1..=2).contains(&fats)
-            || le(boot, 92, 4) == 0
-        {
-            return None;
-        }
-        let (fat, data) = (le(boot, 80, 4), le(boot, 88, 4));
-        let end = fat + fats * le(boot, 84, 4);
-        (0 < fat && fat < end && end <= data).then_some(Self {
-            kind: FatType::ExFat,
-            cluster_bytes: 1 << (sector_bits + cluster_bits),
-            fat_start_bytes: fat << sector_bits,
-            fat_end_bytes: end << sector_bits,
-            data_start_bytes: data << sector_bits,
-        })
-    }
+fn as_name<S: Serializer>(kind: &FatType, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(kind)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Devices that can be probed: the [`Target`] trait, and the adapter for a simulated device.
 
-use floatgate_device::cells::random::{Stream, hash};
+use floatgate_mtd::random::{Random, hash};
 use floatgate_mtd::{BlockDevice, Instant, Nanos, Phase, SECTOR_BYTES};
 
 /// A failed request to a target.
@@ -129,8 +129,8 @@ const OUTLIER_NS: f64 = 3e6;
 impl Noise {
     /// Time in ns that a request takes instead of `ns`, of which the bus has `clocked`: that is as exact as its clock.
     fn of(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
-        let mut chance = Stream::new(hash(self.seed, request, 1));
-        let mut place = Stream::new(hash(self.seed, position, 2));
+        let mut chance = Random::new(hash(self.seed, request, 1));
+        let mut place = Random::new(hash(self.seed, position, 2));
         let time = ns as f64;
         let share = JITTER * self.scale * (chance.normal() + place.normal());
         let is_outlier = chance.unit() < OUTLIERS * self.scale;

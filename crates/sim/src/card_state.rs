@@ -1,7 +1,7 @@
 //! Histories that a card may have before it is measured.
 
 use floatgate_card::{Card, Fake, Mapping};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, SECTOR_BYTES};
 use serde::Serialize;
 
@@ -67,7 +67,7 @@ impl CardState {
         self,
         card: &mut Fake<Card>,
         mapping: Mapping,
-        chance: &mut Stream,
+        chance: &mut Random,
         progress: &dyn Fn(u64),
     ) -> Result<(), BlockError> {
         let sectors = self.filled(card.capacity());

@@ -83,7 +83,7 @@ fn remount(fs: Fs, options: &MountOptions) -> Fs {
 fn what_is_written_is_there_after_every_mount() {
     for (name, geometry, options) in shapes() {
         for seed in 0..6 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let mut fs = fresh(&geometry, &options);
             for step in 0..1200 {
                 if let Err(error) = change(&mut fs, &mut random) {

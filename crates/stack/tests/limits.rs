@@ -8,19 +8,23 @@
 )]
 
 use floatgate_media::file::FileType;
+use floatgate_mtd::random;
 use floatgate_stack::fs::{AttributeChanges, Name, NewFile, NewKind, Rename, SetXattr};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits, MountOptions, Ubifs};
 use floatgate_stack::{RamVolume, VolumeGeometry};
 
 type Fs = Ubifs<RamVolume>;
 
-/// Pseudorandom numbers (Knuth's MMIX).
-struct Random(u64);
+/// Random indices and bytes.
+struct Random(random::Random);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
+    const fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed))
+    }
+
+    const fn below(&mut self, end: usize) -> usize {
+        self.0.index(end)
     }
 
     fn bytes(&mut self, most: usize) -> Vec<u8> {
@@ -83,7 +87,7 @@ enum Operation {
 
 impl Workload {
     fn new(seed: u64) -> Self {
-        Self { random: Random(seed), directories: vec![1], files: vec![1], open: Vec::new() }
+        Self { random: Random::new(seed), directories: vec![1], files: vec![1], open: Vec::new() }
     }
 
     fn directory(&mut self) -> u32 {

@@ -1,7 +1,7 @@
 //! Directions that hold for real cards.
 use crate::support::spec;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake, FakeKind};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockErrorKind, Instant, Nanos};
 
 fn timing_only(spec: &CardSpec) -> Card {
@@ -131,7 +131,7 @@ fn a_log_helps_a_few_scattered_writes() {
 /// Mean time of random writes of 4 KiB to the first `share` of the card.
 fn random_writes(card: &mut Card, share: f64, count: u32) -> f64 {
     let places = (card.capacity() as f64 * share) as u64 / 8;
-    let (data, start, mut chance) = ([0; 4096], card.now(), Stream::new(5));
+    let (data, start, mut chance) = ([0; 4096], card.now(), Random::new(5));
     for _ in 0..count {
         card.write(card.now(), chance.bits() % places * 8, &data).unwrap();
     }

@@ -262,7 +262,7 @@ fn requests_in_the_card_are_their_rate_times_their_response() {
     for (name, spec) in policies() {
         let mut card = floatgate_card::Card::new(&spec, floatgate_card::CardOptions::default()).unwrap();
         let (mut events, mut response, mut arrival) = (Vec::new(), 0, Instant::ZERO);
-        let mut chance = floatgate_device::cells::random::Stream::new(5);
+        let mut chance = floatgate_mtd::random::Random::new(5);
         for request in 0..600_u64 {
             arrival += Nanos::from_us(chance.bits() % 3000);
             let lba = chance.bits() % (card.capacity() - 8);

@@ -9,9 +9,9 @@
 //! page's hazard are read either way, differently each time.
 
 use super::errors::{Damage, DamagedCells, Sampler};
-use super::random::{hash, mix};
 use super::rber::{Conditions, ErrorSpec, Rber};
 use super::wear::{BlockLife, CYCLE, Wear, stress};
+use floatgate_mtd::random::{hash, mix};
 use floatgate_mtd::{Instant, Nanos, Pairing};
 use serde::Deserialize;
 use std::collections::BTreeMap;

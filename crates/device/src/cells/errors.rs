@@ -1,6 +1,6 @@
 //! Which bits of a page are wrong: drawn once, for good, and the same however the page is looked at.
 
-use super::random::{Stream, hash, unit};
+use floatgate_mtd::random::{Random, hash, unit};
 
 /// Share of a page's hazard around which bits are read either way.
 pub(super) const UNSTABLE: f64 = 0.05;
@@ -40,7 +40,7 @@ impl Sampler {
     pub(super) fn errors(self, rate: f64, page: u64, read: u32, out: &mut Vec<u32>) {
         let (hazard, bits) = (hazard(rate), f64::from(self.bits));
         let last = hazard * (1.0 + UNSTABLE) * self.cap();
-        let mut points = Stream::new(page);
+        let mut points = Random::new(page);
         let mut at = -libm::log1p(-unit(page)) / bits;
         while at < last {
             let bit = (points.unit() * bits) as u32;
@@ -57,7 +57,7 @@ impl Sampler {
 
     /// The rate of a bit's codeword over the mean.
     fn weight(self, page: u64, bit: u32) -> f64 {
-        let draw = |shape| Stream::new(hash(page, u64::from(bit / SECTOR_BITS), 1)).gamma(shape);
+        let draw = |shape| Random::new(hash(page, u64::from(bit / SECTOR_BITS), 1)).gamma(shape);
         self.dispersion.map_or(1.0, |shape| draw(shape).min(DISPERSION_CAP))
     }
 }

@@ -4,11 +4,10 @@
 //! - [`rber`]: the raw bit error rate of a page, from wear, retention, disturb, and the thresholds it is read with;
 //! - [`tail`]: how likely that is more than a code corrects;
 //! - `block`: [`Cells`], what each block of a chip went through, and which bits of a page are wrong now;
-//! - [`random`] makes every chip, block and bit different, and every run the same.
+//! - [`floatgate_mtd::random`] makes every chip, block and bit different, and every run the same.
 
 mod block;
 mod errors;
-pub mod random;
 pub mod rber;
 pub mod tail;
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn their_number_is_what_the_rate_says() {
 fn dispersion_keeps_the_mean_and_widens_the_spread() {
     let count = |dispersion, page: u64| {
         let mut out = Vec::new();
-        Sampler { bits: 4224, dispersion }.errors(2e-3, super::random::hash(page, 1, 1), 0, &mut out);
+        Sampler { bits: 4224, dispersion }.errors(2e-3, floatgate_mtd::random::hash(page, 1, 1), 0, &mut out);
         out.len() as f64
     };
     let moments = |dispersion| {

@@ -11,9 +11,9 @@
 //! Wear is counted in thousandths of an ordinary cycle, as an integer: any number of cycles can be added at once, and the
 //! result is the same as one by one.
 
-use super::random::{Stream, hash};
 use crate::units::{self, TypMaxUs};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::random::{Random, hash};
 use serde::Deserialize;
 
 /// Wear of one ordinary cycle.
@@ -207,7 +207,7 @@ impl Wear {
 
     /// Draws what is special about block `block` of the chip with this seed.
     pub fn block(&self, seed: u64, block: u32) -> BlockLife {
-        let mut random = Stream::new(hash(seed, u64::from(block), WEAR));
+        let mut random = Random::new(hash(seed, u64::from(block), WEAR));
         let s = self.spec.life_spread;
         // The mean of a log-normal is exp(mu + s^2 / 2).
         let end = self.life * libm::exp(s * random.normal() - s * s / 2.0);

@@ -1,9 +1,9 @@
 //! Facts of a NAND's specification that do not depend on its bus, and the cells that follow from them.
 
-use crate::cells::random::hash;
 use crate::cells::{Cells, CellsGeometry, CellsProfile, ErrorSpec, Promise, Wear, WearSpec};
 use crate::ecc_engine::EccRequirement;
 use crate::units::TypMaxUs;
+use floatgate_mtd::random::hash;
 
 /// Position of the maker's bad block markers.
 #[derive(Clone, Debug, PartialEq, Eq)]

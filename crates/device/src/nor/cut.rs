@@ -6,8 +6,8 @@
 //! little and read one way today and another tomorrow are left out.
 
 use crate::array::{Array, BlockContent};
-use crate::cells::random;
 use floatgate_mtd::Nanos;
+use floatgate_mtd::random;
 use std::borrow::Cow;
 
 /// Share of an erase in which all cells are programmed. Assumed.

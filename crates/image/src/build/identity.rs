@@ -1,6 +1,7 @@
 //! An identity that follows from the contents, so that the same input gives the same bytes.
 
 use floatgate_media::crc;
+use floatgate_mtd::random::{GOLDEN, mix};
 
 /// A running digest of all that goes into an image; not against people who try to make two images with one identity.
 #[derive(Clone, Debug)]
@@ -8,16 +9,9 @@ pub(crate) struct Identity {
     lanes: [u64; 2],
 }
 
-/// The output function of splitmix64 (Steele, Lea, Flood 2014).
-const fn mix(mut bits: u64) -> u64 {
-    bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    bits ^ bits >> 31
-}
-
 impl Identity {
     pub(crate) const fn new() -> Self {
-        Self { lanes: [0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03] }
+        Self { lanes: [GOLDEN, 0xD1B5_4A32_D192_ED03] }
     }
 
     pub(crate) fn number(&mut self, number: u64) {

@@ -10,10 +10,11 @@ use floatgate_media::ubifs::{Frame, Node as Body};
 use floatgate_stack::fs::{CompressedBlock, Compression, FileFlags, FilledFile, NewFile, NewKind, Timestamp};
 use floatgate_stack::ubifs::probe;
 
-use super::tree::{Kept, Random};
+use super::tree::Kept;
 use super::*;
 use crate::ImageError;
 use crate::repair::{Method, RepairReport, Repaired, repair};
+use floatgate_mtd::random::Random;
 
 /// Bytes of a PEB, and of UBI's headers in it.
 const PEB: usize = 16 << 10;
@@ -58,7 +59,7 @@ fn put(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>
 
 /// So many files in directories of directories, with links, attributes and contents of some blocks.
 fn populate(fs: &mut Ubifs<dyn Volume>, files: u32) -> BTreeMap<u32, Vec<String>> {
-    let mut random = Random(u64::from(files));
+    let mut random = Random::new(u64::from(files));
     let mut paths = BTreeMap::from([(fs.root(), vec!["/".to_owned()])]);
     let mut directories = vec![(fs.root(), String::new())];
     for number in 0..files {
@@ -72,7 +73,7 @@ fn populate(fs: &mut Ubifs<dyn Volume>, files: u32) -> BTreeMap<u32, Vec<String>
         let (directory, path) = directories[random.below(directories.len() as u64) as usize].clone();
         let name = format!("f{number}");
         let most = if files > 1000 { 300 } else { 9000 };
-        let data: Vec<u8> = (0..random.below(most)).map(|_| random.next() as u8).collect();
+        let data: Vec<u8> = (0..random.below(most)).map(|_| random.bits() as u8).collect();
         let inode = match number % 11 {
             9 => put(fs, directory, &name, NewKind::Symlink(b"where it leads"), &[]),
             10 => put(fs, directory, &name, NewKind::Fifo, &[]),
@@ -296,7 +297,7 @@ impl Outcomes {
         let folder = tempfile::tempdir().unwrap();
         let [from, to] = ["image", "repaired"].map(|name| folder.path().join(name));
         for seed in 0..damages {
-            let mut random = Random(seed << 8 | u64::from(dense) << 1 | u64::from(ubi));
+            let mut random = Random::new(seed << 8 | u64::from(dense) << 1 | u64::from(ubi));
             let (bytes, hits, what) = damage(&sample, &mut random);
             let mut wrong_is = |why: String| {
                 self.wrong

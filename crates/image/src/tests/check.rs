@@ -1,5 +1,6 @@
 //! Checks and repairs of images that are damaged in known ways.
 
+use floatgate_mtd::random::Random;
 use std::path::PathBuf;
 
 use floatgate_media::ubi::{LAYOUT_VOLUME, VolumeType};
@@ -583,12 +584,12 @@ fn a_program_of_256_bytes_that_was_torn_on_nor_is_recoverable() {
 #[test]
 fn wrong_bytes_anywhere_never_panic() {
     let whole = bare(400);
-    let mut random = tree::Random(9);
+    let mut random = Random::new(9);
     for _ in 0..60 {
         let mut bytes = whole.clone();
         for _ in 0..8 {
-            let at = usize::try_from(random.next() % bytes.len() as u64).unwrap();
-            bytes[at] = random.next() as u8;
+            let at = usize::try_from(random.bits() % bytes.len() as u64).unwrap();
+            bytes[at] = random.bits() as u8;
         }
         let Ok(image) = Image::over(file(&bytes), Access::Read) else { continue };
         check(&image, &any()).unwrap();

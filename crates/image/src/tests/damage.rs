@@ -1,6 +1,7 @@
 //! Damage: what is not hit is restored, and the rest is listed.
 
 use floatgate_media::ubifs::Frame;
+use floatgate_mtd::random::Random;
 
 use super::tree::Kept;
 use super::*;
@@ -80,7 +81,7 @@ fn each_node(node_type: u8, every: usize, most_lost: usize) {
     let all: Vec<Node> =
         nodes(&image, &geometry).into_iter().filter(|node| node.node_type == node_type).collect();
     assert!(!all.is_empty());
-    let mut random = tree::Random(3);
+    let mut random = Random::new(3);
     for node in all.iter().step_by(every) {
         let mut bytes = image.clone();
         let bit = random.below(node.len as u64 * 8) as usize;
@@ -147,7 +148,7 @@ fn headers_with_a_wrong_bit_cost_nothing() {
     let geometry = small();
     let image = usual(&geometry);
     let peb = geometry.erase_bytes as usize;
-    let mut random = tree::Random(4);
+    let mut random = Random::new(4);
     let mut bytes = image.clone();
     for start in (0..bytes.len()).step_by(peb) {
         if vid_header(&image[start..start + peb]).is_none() {
@@ -209,7 +210,7 @@ fn shuffled_and_older_pebs_cost_nothing() {
             pebs[used + number] = old;
         }
     }
-    let mut random = tree::Random(8);
+    let mut random = Random::new(8);
     for at in (1..pebs.len()).rev() {
         pebs.swap(at, random.below(at as u64 + 1) as usize);
     }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::detect::{Content, Found};
 use crate::info::info;
+use floatgate_mtd::random::Random;
 
 fn small() -> Geometry {
     Geometry::nand_512(220)
@@ -10,8 +11,8 @@ fn small() -> Geometry {
 
 /// The same with room for a boot loader before and between.
 fn noise(len: usize) -> Vec<u8> {
-    let mut random = tree::Random(5);
-    (0..len).map(|_| random.next() as u8).collect()
+    let mut random = Random::new(5);
+    (0..len).map(|_| random.bits() as u8).collect()
 }
 
 fn ubi_regions(bytes: &[u8]) -> Vec<(u64, u64)> {

@@ -1,5 +1,6 @@
 //! Images that nobody vouches for: mutated ones, names that lead elsewhere, sizes that are not there.
 
+use floatgate_mtd::random::Random;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -51,7 +52,7 @@ fn sealed(bytes: &[u8]) -> Vec<Sealed> {
 }
 
 /// Changes some bytes of some structures; half of them get a good CRC again.
-fn mutate(image: &[u8], all: &[Sealed], random: &mut tree::Random) -> Vec<u8> {
+fn mutate(image: &[u8], all: &[Sealed], random: &mut Random) -> Vec<u8> {
     let mut bytes = image.to_vec();
     for _ in 0..=random.below(3) {
         let one = &all[random.below(all.len() as u64) as usize];
@@ -61,7 +62,7 @@ fn mutate(image: &[u8], all: &[Sealed], random: &mut tree::Random) -> Vec<u8> {
         let at = one.covered.start + random.below(room) as usize;
         match random.below(6) {
             0 => bytes[at] ^= 1 << random.below(8),
-            1 => bytes[at] = random.next() as u8,
+            1 => bytes[at] = random.bits() as u8,
             2 => bytes[at] = 0xFF,
             3 => bytes[at..(at + 4).min(one.covered.end)].fill([0, 0xFF, 0x7F][random.below(3) as usize]),
             4 => {
@@ -113,7 +114,7 @@ fn little_tree(fs: &mut Ubifs<dyn Volume>) {
 fn mutations(image: &[u8], seed: u64, cases: u32, what: fn(&[u8])) {
     let all = sealed(image);
     assert!(all.len() > 50);
-    let mut random = tree::Random(seed);
+    let mut random = Random::new(seed);
     for _ in 0..cases {
         what(&mutate(image, &all, &mut random));
     }
@@ -148,14 +149,14 @@ fn mutated_jffs2_images_are_read_without_a_panic() {
         include_bytes!("../../tests/golden/jffs2/big-summary.jffs2"),
         include_bytes!("../../tests/golden/jffs2/lzo.jffs2"),
     ];
-    let mut random = tree::Random(6);
+    let mut random = Random::new(6);
     for case in 0..150 {
         let mut bytes = fixtures[case % fixtures.len()].to_vec();
         // Most of an image is free.
         let used = 1 + bytes.iter().rposition(|&byte| byte != 0xFF).unwrap();
         for _ in 0..=random.below(6) {
             let at = random.below(used as u64) as usize;
-            bytes[at] = [random.next() as u8, 0xFF, 0, bytes[at] ^ 1][random.below(4) as usize];
+            bytes[at] = [random.bits() as u8, 0xFF, 0, bytes[at] ^ 1][random.below(4) as usize];
         }
         fuzzing::jffs2(&bytes);
     }

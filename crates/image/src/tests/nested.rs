@@ -4,10 +4,10 @@ use floatgate_media::ubi::VolumeType;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_stack::fs::{Compression, NewFile, NewKind};
 
-use super::tree::Random;
 use super::*;
 use crate::check::{Outcome, check};
 use crate::detect::Content;
+use floatgate_mtd::random::Random;
 
 /// Chips of all kinds, the largest PEBs last.
 fn geometries() -> [Geometry; 7] {
@@ -86,12 +86,12 @@ fn outer(geometry: &Geometry, images: &[Vec<u8>]) -> Vec<u8> {
 /// An image whose first EC header and some others are damaged: by a wrong byte, or noise. Not the last one: nothing else tells that its
 /// PEB belongs to the device.
 fn with_damaged_headers(bytes: &[u8], geometry: &Geometry) -> Vec<u8> {
-    let (mut damaged, mut random) = (bytes.to_vec(), Random(7));
+    let (mut damaged, mut random) = (bytes.to_vec(), Random::new(7));
     let (peb_bytes, last) = (geometry.erase_bytes as usize, bytes.len() - geometry.erase_bytes as usize);
     for (number, peb) in damaged[..last].chunks_mut(peb_bytes).enumerate() {
         match number % 9 {
             0 => peb[11] ^= 1,
-            5 => peb[..64].fill_with(|| random.next() as u8),
+            5 => peb[..64].fill_with(|| random.bits() as u8),
             _ => {}
         }
     }

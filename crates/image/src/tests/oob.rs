@@ -1,5 +1,6 @@
 //! Checks and repairs of dumps with OOB.
 
+use floatgate_mtd::random::Random;
 use std::path::PathBuf;
 
 use floatgate_stack::fs::Rename;
@@ -95,7 +96,7 @@ fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
     let mut dump = with_oob(image);
     let free: Vec<usize> = (0..PEBS).filter(|pnum| image[pnum * PEB + VID..][..4] == [0xFF; 4]).collect();
     let bad = [free[1], free[free.len() - 2]];
-    let mut random = tree::Random(5);
+    let mut random = Random::new(5);
     for page in (0..PEBS * 64).step_by(7) {
         for flip in 0..flips {
             // One in each step, in data or in their ECC.
@@ -109,7 +110,7 @@ fn worn(image: &[u8], flips: usize) -> (Vec<u8>, Vec<usize>) {
         let block = &mut dump[pnum * BLOCK..(pnum + 1) * BLOCK];
         // One is marked only, the other full of noise.
         if index > 0 {
-            block.iter_mut().for_each(|byte| *byte = random.next() as u8);
+            block.iter_mut().for_each(|byte| *byte = random.bits() as u8);
         }
         block[PAGE] = 0;
     }
@@ -229,8 +230,8 @@ fn a_volume_larger_than_a_dump_with_bad_blocks_is_clean() {
 #[test]
 fn a_dump_that_no_code_fits_is_refused() {
     let mut dump = with_oob(&image(false));
-    let mut random = tree::Random(6);
-    dump.chunks_mut(FULL).for_each(|page| page[PAGE + 1..].fill_with(|| random.next() as u8));
+    let mut random = Random::new(6);
+    dump.chunks_mut(FULL).for_each(|page| page[PAGE + 1..].fill_with(|| random.bits() as u8));
     let outcome = repaired(&dump);
     assert!(matches!(outcome, Err(ImageError::OobReadOnly)), "{:?}", outcome.map(|(done, _)| done));
 }

@@ -1,5 +1,6 @@
 //! Sizes of the pages of dumps with OOB: found in what they hold, or stated.
 
+use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{NewFile, NewKind};
 
 use super::*;
@@ -92,10 +93,10 @@ fn image(sizes: Sizes, sub_page: u32) -> Vec<u8> {
     let peb = sizes.0 * sizes.2;
     let is_large = !(16 << 10..=LARGE).contains(&peb);
     let geometry = flash_of(sizes, sub_page, if is_large { 10 } else { 64 });
-    let mut random = tree::Random(peb.into());
+    let mut random = Random::new(peb.into());
     let bytes = device(&geometry, 7, |ubi| {
         let id = ubi.create_volume(&NewVolume::dynamic("root", if is_large { 2 } else { 40 })).unwrap();
-        let data: Vec<u8> = (0..4000).map(|_| random.next() as u8).collect();
+        let data: Vec<u8> = (0..4000).map(|_| random.bits() as u8).collect();
         let whole = data.len() / sizes.0 as usize * sizes.0 as usize;
         if is_large && whole > 0 {
             ubi.write_leb(id, 1, 0, &data[..whole]).unwrap();
@@ -196,8 +197,8 @@ fn stated_pages_are_taken() {
     assert_eq!(shape_of(&one), shape(sizes));
     // What has no OOB is read as it is.
     assert!(opened(&plain, (4096, 224, None)).unwrap().corrected.is_none());
-    let mut random = tree::Random(1);
-    let noise: Vec<u8> = (0..block).map(|_| random.next() as u8).collect();
+    let mut random = Random::new(1);
+    let noise: Vec<u8> = (0..block).map(|_| random.bits() as u8).collect();
     let error = opened(&noise, (2048, 64, Some(64))).map(|_| ()).unwrap_err();
     assert!(matches!(error, ImageError::NothingInPages(PageShape { page_bytes: 2048, .. })), "{error}");
     let impossible = opened(&dump, (4096, u32::MAX, None)).map(|_| ()).unwrap_err();

@@ -5,6 +5,7 @@ use crate::RegionOutcome;
 use crate::check::{Outcome, check};
 use crate::ecc::{self, LayoutName, PageGeometry, Scheme};
 use crate::info::info;
+use floatgate_mtd::random::Random;
 
 const PAGE: usize = 2048;
 const OOB: usize = 64;
@@ -90,9 +91,9 @@ fn oob_without_ecc_corrects_nothing() {
 #[test]
 fn oob_that_no_code_explains_is_told_by_all_and_corrects_nothing() {
     let plain = image();
-    let mut random = tree::Random(3);
+    let mut random = Random::new(3);
     let noise: Vec<Vec<u8>> =
-        (0..plain.len() / PAGE).map(|_| (2..OOB).map(|_| random.next() as u8).collect()).collect();
+        (0..plain.len() / PAGE).map(|_| (2..OOB).map(|_| random.bits() as u8).collect()).collect();
     let oobs: [(&str, &Oob<'_>); 2] = [
         ("another code", &|page| [vec![0xFF; 2], noise[page].clone()].concat()),
         ("numbers", &|page| [vec![0xFF; 2], (page as u32).to_le_bytes().repeat(15), vec![0; 2]].concat()),
@@ -119,11 +120,11 @@ fn ecc_between_the_data_of_a_page_is_not_taken_for_another_code() {
     let scheme = Scheme::new(geometry, "bch8/512".parse().unwrap(), LayoutName::Macronix);
     assert!(scheme.is_err(), "there is no layout for this");
     // Ten bytes, then four times data and noise in the place of ECC bytes.
-    let mut random = tree::Random(4);
+    let mut random = Random::new(4);
     let page = |page: &[u8]| {
         let steps = page.chunks(512).flat_map(|step| {
             let ecc: Vec<u8> = (0..13)
-                .map(|_| if page.iter().all(|b| *b == 0xFF) { 0xFF } else { random.next() as u8 })
+                .map(|_| if page.iter().all(|b| *b == 0xFF) { 0xFF } else { random.bits() as u8 })
                 .collect();
             [step.to_vec(), ecc].concat()
         });
@@ -142,7 +143,7 @@ fn each_part_of_a_dump_is_corrected_by_its_own_code() {
     let mut boot = encoded(&plain[0], "hamming/256");
     let erased = vec![0xFF; 5 * BLOCK];
     let mut system = encoded(&plain[1], "bch4/512");
-    let mut random = tree::Random(9);
+    let mut random = Random::new(9);
     let unprotected = with_oob(&plain[2], |_| vec![0x5A; OOB]);
     // A wrong bit here and there, which only the right code corrects.
     for (part, pages) in [(&mut boot, 3), (&mut system, 2)] {
@@ -186,9 +187,9 @@ fn damaged_blocks_belong_to_the_region_around() {
     let plain = [image(), image()].concat();
     let mut dump = encoded(&plain, "bch4/512");
     let blocks = dump.len() / BLOCK;
-    let mut random = tree::Random(2);
+    let mut random = Random::new(2);
     let worn = blocks / 2;
-    dump[worn * BLOCK..(worn + 1) * BLOCK].fill_with(|| random.next() as u8);
+    dump[worn * BLOCK..(worn + 1) * BLOCK].fill_with(|| random.bits() as u8);
     dump[worn * BLOCK + PAGE] = 0xFF;
     let opened = open(&dump);
     let [RegionOutcome::Code(report)] = &outcomes(&opened)[..] else { panic!("{:#?}", outcomes(&opened)) };

@@ -1,5 +1,6 @@
 //! The tree that test images hold, and a target that keeps what is extracted.
 
+use floatgate_mtd::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -97,7 +98,7 @@ impl Target for Memory {
 pub(crate) fn populate(fs: &mut Ubifs<dyn Volume>, seed: u64) {
     fs.set_time(Timestamp { seconds: 1_700_000_000, nanoseconds: 123_456_789 });
     let root = fs.root();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for number in 0..6 {
         let directory = make(fs, root, &format!("dir-{number}"), NewKind::Directory);
         fill(fs, directory, &mut random);
@@ -119,7 +120,8 @@ fn fill(fs: &mut Ubifs<dyn Volume>, directory: u32, random: &mut Random) {
             AttributeChanges { compression: Some(Compression::Zlib), uid: Some(1000), ..Default::default() };
         fs.set_attributes(file, &changes).unwrap();
         // Half of it compresses.
-        let data: Vec<u8> = (0..size).map(|at| if at % 2 == 0 { random.byte() } else { b'.' }).collect();
+        let data: Vec<u8> =
+            (0..size).map(|at| if at % 2 == 0 { random.bits() as u8 } else { b'.' }).collect();
         fs.write(file, 0, &data).unwrap();
         fs.set_xattr(file, b"user.size", size.to_string().as_bytes(), SetXattr::Any).unwrap();
     }
@@ -129,24 +131,4 @@ fn fill(fs: &mut Ubifs<dyn Volume>, directory: u32, random: &mut Random) {
 fn make(fs: &mut Ubifs<dyn Volume>, directory: u32, name: &str, kind: NewKind<'_>) -> u32 {
     let file = NewFile { kind, permissions: 0o751, uid: 1, gid: 2 };
     fs.create(directory, name.as_bytes(), &file).unwrap()
-}
-
-/// Pseudorandom numbers: splitmix64.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next() as u8
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
 }

@@ -11,7 +11,7 @@ use floatgate_media::ubi::VolumeType;
 use floatgate_mtd::Geometry;
 use floatgate_stack::ubi::{AttachOptions, NewVolume, Ubi};
 
-use super::tree::{Kept, Random};
+use super::tree::Kept;
 use super::{Memory, device, flash, format, in_order, open, populate};
 use crate::check::check;
 use crate::extract::{ExtractLimits, Extracted, Extractions};
@@ -19,6 +19,7 @@ use crate::info::info;
 use crate::repair::{RepairReport, repair};
 use crate::status::Status;
 use crate::{Access, Image, ImageError, Selection};
+use floatgate_mtd::random::Random;
 
 /// An image with known contents.
 struct Sample {
@@ -71,8 +72,8 @@ impl Sample {
             if has_static {
                 let fixed = NewVolume { volume_type: VolumeType::Static, ..NewVolume::dynamic("kern", 8) };
                 let id = ubi.create_volume(&fixed).unwrap();
-                let mut random = Random(5);
-                let data: Vec<u8> = (0..70_000).map(|_| random.next() as u8).collect();
+                let mut random = Random::new(5);
+                let data: Vec<u8> = (0..70_000).map(|_| random.bits() as u8).collect();
                 let mut update = ubi.update_volume(id, data.len() as u64).unwrap();
                 update.write(&data).unwrap();
                 update.finish().unwrap();
@@ -339,7 +340,7 @@ fn campaign(samples: &[Sample], seeds: Range<u64>) -> Figures {
     let mut figures = Figures::default();
     for seed in seeds {
         for (number, sample) in (0..).zip(samples) {
-            let mut random = Random(seed << 8 | number);
+            let mut random = Random::new(seed << 8 | number);
             let kind = KINDS[((seed + number) % KINDS.len() as u64) as usize];
             let (bytes, damage) = sample.damage(kind, &mut random);
             figures.judge(

@@ -4,6 +4,7 @@ use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, FlashShape, Overrides, Source, build,
 };
 use floatgate_image::{Access, Image, ImageFs, Selection};
+use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{Compression, DeviceNumber, FileFlags, Timestamp};
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 use std::collections::BTreeMap;
@@ -148,13 +149,10 @@ fn seen(fs: &mut ImageFs, inode: u32) -> Seen {
 
 /// Bytes of a kind: nothing repeats, or much does.
 pub(crate) fn bytes(len: usize, seed: u64, repeats: bool) -> Vec<u8> {
-    let mut state = seed;
+    let mut random = Random::new(seed);
     let mut out = Vec::with_capacity(len + 8);
     while out.len() < len {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let word = (bits ^ bits >> 31).to_le_bytes();
+        let word = random.bits().to_le_bytes();
         if repeats {
             out.extend_from_slice([&b"root:x:0:"[..], b"/usr/bin/", b"\0\0\0\0"][usize::from(word[0] % 3)]);
         } else {

@@ -54,7 +54,7 @@ pub(crate) fn geometry(is_nand: bool, blocks: usize, erase_bytes: usize) -> Geom
 }
 
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     std::iter::repeat_with(|| u8::try_from(random.below(256)).unwrap()).take(len).collect()
 }
 
@@ -282,7 +282,7 @@ fn a_full_image_stays_as_it_was() {
 fn a_full_image_never_refuses_a_removal() {
     for kind in KINDS.into_iter().rev().take(few_or_all(1, KINDS.len())) {
         let (_folder, file) = folder(&image(kind));
-        let (mut random, mut files) = (Random(5), Vec::new());
+        let (mut random, mut files) = (Random::new(5), Vec::new());
         for number in 0..300 {
             let changed = match random.below(4) {
                 0 if !files.is_empty() => {
@@ -646,7 +646,7 @@ fn changes_do_not_hide_the_size_of_eraseblocks() {
 /// Whatever is damaged: nothing panics, and an image that is not changed stays as it was.
 #[test]
 fn damaged_images_are_changed_or_left_alone() {
-    let mut random = Random(0x00C0_FFEE);
+    let mut random = Random::new(0x00C0_FFEE);
     for kind in KINDS {
         let whole = image(kind);
         for round in 0..25 {

@@ -15,6 +15,7 @@ mod old;
 mod repaired;
 mod shifted;
 
+use floatgate_mtd::random::Random;
 use std::fs::File;
 use std::io::Write;
 
@@ -233,18 +234,6 @@ fn other_contents_and_swapped_bytes_are_told() {
     assert!(message.contains("OpenWrt's mark") && help.contains("no JFFS2 yet"), "{message}: {help}");
 }
 
-/// A generator of numbers for damage (Marsaglia's xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % end as u64).unwrap()
-    }
-}
-
 /// Whatever is damaged: nothing panics, and what differs from the whole image is told.
 /// Linux reads the whole eraseblock where its summary is damaged: no node is missing.
 #[test]
@@ -270,15 +259,15 @@ fn a_damaged_summary_costs_nothing() {
 
 #[test]
 fn damage_is_told() {
-    let mut random = Random(0x1985_1985);
+    let mut random = Random::new(0x1985_1985);
     for (name, whole) in IMAGES {
         let before = listing(&mut *mounted(whole));
         for round in 0..60 {
             let mut bytes = whole.to_vec();
-            for _ in 0..=random.below(3) {
-                let at = random.below(bytes.len());
-                match random.below(3) {
-                    0 => bytes[at] ^= 1 << random.below(8),
+            for _ in 0..=random.index(3) {
+                let at = random.index(bytes.len());
+                match random.index(3) {
+                    0 => bytes[at] ^= 1 << random.index(8),
                     1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
                     _ => bytes.truncate(at.max(100)),
                 }

@@ -71,7 +71,7 @@ fn a_clean_image_is_copied() {
 /// For all damage: the new image is clean and not shorter, holds what could be read, and what is missing is listed.
 #[test]
 fn damaged_images_become_clean() {
-    let mut random = Random(0x0DD_BA11);
+    let mut random = Random::new(0x0DD_BA11);
     let made = KINDS.map(image);
     let wholes = IMAGES.iter().map(|&(name, bytes)| (name, bytes.to_vec()));
     let wholes = wholes.chain(made.into_iter().map(|bytes| ("made", bytes)));

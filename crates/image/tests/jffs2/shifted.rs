@@ -121,7 +121,7 @@ fn assert_survives(
 
 #[test]
 fn what_follows_missing_bytes_is_read_and_repaired() {
-    let mut random = Random(0x0517_F7ED);
+    let mut random = Random::new(0x0517_F7ED);
     let (mut told, mut all_cuts) = (0, 0);
     for (endian, summaries, markers) in [
         (Endian::Little, false, true),

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, Collector, Mapping, TimingSpec, WearSpec};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -158,7 +158,7 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
 /// Write amplification of the card in its steady state.
 fn steady(mut card: Card, seed: u64) -> Result<f64, BlockError> {
     let units = card.capacity() * 512 / UNIT_BYTES;
-    let (data, mut chance) = ([0; UNIT_BYTES as usize], Stream::new(seed));
+    let (data, mut chance) = ([0; UNIT_BYTES as usize], Random::new(seed));
     let sectors = UNIT_BYTES / 512;
     for unit in 0..units {
         card.write(card.now(), unit * sectors, &data)?;

@@ -3,6 +3,11 @@
 
 use super::LoadedCard;
 use crate::Error;
+use floatgate_media::disk::exfat::{
+    self, BOOT_REGION_SECTORS, END_OF_CHAIN, ExfatBoot, ExfatEntry, FAT_MEDIUM,
+};
+use floatgate_media::disk::fat::{FAT32_CLUSTERS_MIN, FatBoot, FatInformation};
+use floatgate_media::disk::mbr::{self, Mbr, MbrEntry};
 use floatgate_mtd::SECTOR_BYTES;
 
 /// Sectors from an address on; all others of a new card are zeros.
@@ -15,14 +20,15 @@ const SECTOR: u64 = SECTOR_BYTES as u64;
 
 /// Largest SDHC card.
 const FAT32_BYTES_MAX: u64 = 32 << 30;
-/// Fewest clusters of a FAT32; with fewer it would be a FAT16.
-const FAT32_CLUSTERS_MIN: u64 = 65_525;
 /// Cluster of SDHC cards: 64 KiB (Chubb 2015). Smaller cards have smaller ones.
 const FAT32_CLUSTER_SECTORS: u64 = 128;
 /// Cluster of SDXC cards: 128 KiB.
 const EXFAT_CLUSTER_SECTORS: u64 = 256;
-/// Sectors before the first FAT: boot sector, information, and their backups.
+/// Sectors before the first FAT: boot sector, information, and their backups; of exFAT two boot regions.
 const RESERVED_SECTORS_MIN: u64 = 32;
+const _: () = assert!(RESERVED_SECTORS_MIN as usize >= 2 * BOOT_REGION_SECTORS);
+/// Sector of the copy of the boot sector of a FAT32.
+const FAT32_BACKUP_SECTOR: u64 = 6;
 /// The field has 16 bits.
 const RESERVED_SECTORS_MAX: u64 = 65_535;
 /// Serial number of the volume: any.
@@ -55,7 +61,7 @@ pub(super) fn format(card: &LoadedCard) -> Result<Vec<Content>, Error> {
 pub(super) fn one_partition(sectors: u64, au_bytes: u64) -> Result<Content, Error> {
     let start = au_bytes / SECTOR;
     let length = sectors.checked_sub(start).filter(|length| *length > 0);
-    length.and_then(|length| partition_table(0x83, start, length)).ok_or_else(|| {
+    length.and_then(|length| partition_table(mbr::kind::LINUX, start, length)).ok_or_else(|| {
         Error::asked(
             format!("a card of {sectors} sectors with allocation units of {au_bytes} bytes has no room for a partition"),
             "choose another card, or override `card.capacity_bytes`",
@@ -63,20 +69,10 @@ pub(super) fn one_partition(sectors: u64, au_bytes: u64) -> Result<Content, Erro
     })
 }
 
-/// The partition table: one partition, of which only the address in sectors counts.
+/// A table of one partition.
 fn partition_table(kind: u8, start: u64, sectors: u64) -> Option<Content> {
-    let mut bytes = vec![0; SECTOR_BYTES];
-    put(&mut bytes, 440, &SERIAL.to_le_bytes());
-    // Cylinder, head and sector are beyond what the fields can say.
-    put(&mut bytes, 446, &[0, 0xFE, 0xFF, 0xFF, kind, 0xFE, 0xFF, 0xFF]);
-    put(&mut bytes, 454, &u32::try_from(start).ok()?.to_le_bytes());
-    put(&mut bytes, 458, &u32::try_from(sectors).ok()?.to_le_bytes());
-    put(&mut bytes, 510, &[0x55, 0xAA]);
-    Some(Content { lba: 0, bytes })
-}
-
-fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
-    bytes[at..at + field.len()].copy_from_slice(field);
+    let partition = MbrEntry::new(kind, u32::try_from(start).ok()?, u32::try_from(sectors).ok()?);
+    Some(Content { lba: 0, bytes: Mbr::new(SERIAL, &[partition]).emit().to_vec() })
 }
 
 /// Bytes of the first entries of a FAT, in whole sectors.
@@ -103,46 +99,42 @@ fn fat32(sectors: u64, au: u64) -> Option<Vec<Content>> {
     if clusters < FAT32_CLUSTERS_MIN {
         return None;
     }
-    let mut boot = vec![0; SECTOR_BYTES];
-    put(&mut boot, 0, &[0xEB, 0x58, 0x90]);
-    put(&mut boot, 3, b"MSDOS5.0");
-    put(&mut boot, 11, &(SECTOR_BYTES as u16).to_le_bytes());
-    put(&mut boot, 13, &[cluster as u8]);
-    put(&mut boot, 14, &(reserved as u16).to_le_bytes());
-    // Two FATs; a fixed medium; a geometry of 63 sectors and 255 heads.
-    put(&mut boot, 16, &[2]);
-    put(&mut boot, 21, &[0xF8]);
-    put(&mut boot, 24, &[63, 0, 255, 0]);
-    put(&mut boot, 28, &u32::try_from(start).ok()?.to_le_bytes());
-    put(&mut boot, 32, &u32::try_from(length).ok()?.to_le_bytes());
-    put(&mut boot, 36, &u32::try_from(fat_sectors).ok()?.to_le_bytes());
-    // Root directory in cluster 2, information in sector 1, backup in sector 6.
-    put(&mut boot, 44, &2_u32.to_le_bytes());
-    put(&mut boot, 48, &[1, 0, 6, 0]);
-    put(&mut boot, 64, &[0x80, 0, 0x29]);
-    put(&mut boot, 67, &SERIAL.to_le_bytes());
-    put(&mut boot, 71, b"NO NAME    FAT32   ");
-    put(&mut boot, 510, &[0x55, 0xAA]);
-    let mut information = vec![0; SECTOR_BYTES];
-    put(&mut information, 0, b"RRaA");
-    put(&mut information, 484, b"rrAa");
-    put(&mut information, 488, &(clusters as u32 - 1).to_le_bytes());
-    put(&mut information, 492, &3_u32.to_le_bytes());
-    put(&mut information, 510, &[0x55, 0xAA]);
-    let head: Vec<u8> = boot.into_iter().chain(information).collect();
+    let boot = FatBoot {
+        jump: [0xEB, 0x58, 0x90],
+        oem: *b"MSDOS5.0",
+        sector_bytes: SECTOR_BYTES as u16,
+        cluster_sectors: cluster as u8,
+        reserved_sectors: reserved as u16,
+        fats: 2,
+        medium: 0xF8,
+        track_sectors: 63,
+        heads: 255,
+        hidden_sectors: u32::try_from(start).ok()?,
+        sectors_32: u32::try_from(length).ok()?,
+        fat_sectors_32: u32::try_from(fat_sectors).ok()?,
+        root_cluster: 2,
+        information_sector: 1,
+        backup_sector: FAT32_BACKUP_SECTOR as u16,
+        drive: 0x80,
+        extended_signature: 0x29,
+        serial: SERIAL,
+        label: *b"NO NAME    ",
+        type_name: *b"FAT32   ",
+        ..FatBoot::default()
+    };
+    let information =
+        FatInformation { free_clusters: clusters as u32 - 1, next_free: 3, ..FatInformation::default() };
+    let head = [boot.emit(), information.emit()].concat();
     let table = fat(&[0x0FFF_FFF8, 0x0FFF_FFFF, 0x0FFF_FFFF]);
     let first_fat = start + reserved;
     Some(vec![
-        partition_table(0x0C, start, length)?,
+        partition_table(mbr::kind::FAT32, start, length)?,
         Content { lba: start, bytes: head.clone() },
-        Content { lba: start + 6, bytes: head },
+        Content { lba: start + FAT32_BACKUP_SECTOR, bytes: head },
         Content { lba: first_fat, bytes: table.clone() },
         Content { lba: first_fat + fat_sectors, bytes: table },
     ])
 }
-
-/// End of a chain in exFAT.
-const LAST: u32 = 0xFFFF_FFFF;
 
 /// exFAT as in Microsoft's specification of 2019. `None` for a card that is too small.
 fn exfat(sectors: u64, au: u64) -> Option<Vec<Content>> {
@@ -156,45 +148,53 @@ fn exfat(sectors: u64, au: u64) -> Option<Vec<Content>> {
     let bitmap_clusters = bitmap_bytes.div_ceil(cluster * SECTOR);
     let (capitals, root) = (2 + bitmap_clusters, 3 + bitmap_clusters);
     let used = bitmap_clusters + 2;
-    let layout = ExfatLayout { start: au, length, fat_sectors, heap, clusters, root };
-    let regions = layout.boot_region()?;
-    let chain = (3..2 + bitmap_clusters as u32).chain([LAST; 3]);
-    let table: Vec<u32> = [0xFFFF_FFF8, LAST].into_iter().chain(chain).collect();
+    let boot = ExfatBoot {
+        jump: [0xEB, 0x76, 0x90],
+        partition_start: au,
+        sectors: length,
+        fat_start: RESERVED_SECTORS_MIN as u32,
+        fat_sectors: u32::try_from(fat_sectors).ok()?,
+        heap_start: u32::try_from(heap).ok()?,
+        clusters: u32::try_from(clusters).ok()?,
+        root_cluster: u32::try_from(root).ok()?,
+        serial: SERIAL,
+        revision: 0x100,
+        sector_shift: SECTOR_BYTES.trailing_zeros() as u8,
+        cluster_shift: cluster.trailing_zeros() as u8,
+        fats: 1,
+        drive: 0x80,
+        percent_in_use: 0xFF,
+        ..ExfatBoot::default()
+    };
+    let region = boot.emit_region();
+    let chain = (3..2 + bitmap_clusters as u32).chain([END_OF_CHAIN; 3]);
+    let table: Vec<u32> = [FAT_MEDIUM, END_OF_CHAIN].into_iter().chain(chain).collect();
     let mut bitmap = vec![0; (used.div_ceil(8) as usize).next_multiple_of(SECTOR_BYTES)];
     (0..used as usize).for_each(|cluster| bitmap[cluster / 8] |= 1 << (cluster % 8));
-    let letters = capital_letters();
+    let mut letters = capital_letters();
     let mut directory = vec![0; SECTOR_BYTES];
     // A label without letters comes first.
-    put(&mut directory, 0, &[0x83]);
-    put(&mut directory, 32, &entry(0x81, [0; 4], 2, bitmap_bytes));
-    let sum = checksum(letters.iter().copied()).to_le_bytes();
-    put(&mut directory, 64, &entry(0x82, sum, capitals as u32, letters.len() as u64));
-    let mut letters = letters;
+    let entries = [
+        ExfatEntry { kind: exfat::kind::LABEL, ..ExfatEntry::default() },
+        ExfatEntry { kind: exfat::kind::BITMAP, cluster: 2, bytes: bitmap_bytes, checksum: 0 },
+        ExfatEntry {
+            kind: exfat::kind::CAPITAL_LETTERS,
+            checksum: exfat::checksum(letters.iter().copied()),
+            cluster: capitals as u32,
+            bytes: letters.len() as u64,
+        },
+    ];
+    (0..).zip(entries).for_each(|(index, entry)| entry.emit(&mut directory, index));
     letters.resize(letters.len().next_multiple_of(SECTOR_BYTES), 0);
     let place = |number: u64| au + heap + (number - 2) * cluster;
     Some(vec![
-        partition_table(0x07, au, length)?,
-        Content { lba: au, bytes: [&regions[..], &regions[..]].concat() },
+        partition_table(mbr::kind::EXFAT, au, length)?,
+        Content { lba: au, bytes: region.repeat(2) },
         Content { lba: au + RESERVED_SECTORS_MIN, bytes: fat(&table) },
         Content { lba: place(2), bytes: bitmap },
         Content { lba: place(capitals), bytes: letters },
         Content { lba: place(root), bytes: directory },
     ])
-}
-
-/// An entry of the root directory that names clusters.
-fn entry(kind: u8, sum: [u8; 4], cluster: u32, bytes: u64) -> [u8; 32] {
-    let mut entry = [0; 32];
-    entry[0] = kind;
-    put(&mut entry, 4, &sum);
-    put(&mut entry, 20, &cluster.to_le_bytes());
-    put(&mut entry, 24, &bytes.to_le_bytes());
-    entry
-}
-
-/// The checksum of exFAT.
-fn checksum(bytes: impl Iterator<Item = u8>) -> u32 {
-    bytes.fold(0_u32, |sum, byte| sum.rotate_right(1).wrapping_add(u32::from(byte)))
 }
 
 /// The table of capital letters: those of ASCII, and a run of all other characters, which stay as they are.
@@ -203,45 +203,6 @@ fn capital_letters() -> Vec<u8> {
     let ascii = (0..ASCII as u8).map(|letter| u16::from(letter.to_ascii_uppercase()));
     let run = [0xFFFF, u16::MAX - ASCII + 1];
     ascii.chain(run).flat_map(u16::to_le_bytes).collect()
-}
-
-/// Sizes and places of an exFAT in sectors and clusters; `start` counts from the beginning of the card, all others from there.
-struct ExfatLayout {
-    start: u64,
-    length: u64,
-    fat_sectors: u64,
-    heap: u64,
-    clusters: u64,
-    root: u64,
-}
-
-impl ExfatLayout {
-    /// The boot region: 11 sectors and their checksum.
-    fn boot_region(&self) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; 12 * SECTOR_BYTES];
-        put(&mut bytes, 0, &[0xEB, 0x76, 0x90]);
-        put(&mut bytes, 3, b"EXFAT   ");
-        put(&mut bytes, 64, &self.start.to_le_bytes());
-        put(&mut bytes, 72, &self.length.to_le_bytes());
-        let words = [RESERVED_SECTORS_MIN, self.fat_sectors, self.heap, self.clusters, self.root];
-        for (at, word) in (80..).step_by(4).zip(words) {
-            put(&mut bytes, at, &u32::try_from(word).ok()?.to_le_bytes());
-        }
-        put(&mut bytes, 100, &SERIAL.to_le_bytes());
-        let cluster_shift = EXFAT_CLUSTER_SECTORS.trailing_zeros() as u8;
-        // Revision 1.0, no flags, sectors of 2^9 bytes, one FAT, how full it is unknown.
-        put(&mut bytes, 104, &[0, 1, 0, 0, 9, cluster_shift, 1, 0x80, 0xFF]);
-        put(&mut bytes, 510, &[0x55, 0xAA]);
-        for sector in 1..9 {
-            put(&mut bytes, sector * SECTOR_BYTES + 510, &[0x55, 0xAA]);
-        }
-        let counted = bytes[..11 * SECTOR_BYTES].iter().zip(0..);
-        // Flags and the share in use change without it.
-        let counted = counted.filter(|(_, at)| ![106, 107, 112].contains(at)).map(|(byte, _)| *byte);
-        let sum = checksum(counted).to_le_bytes();
-        bytes[11 * SECTOR_BYTES..].chunks_exact_mut(4).for_each(|word| word.copy_from_slice(&sum));
-        Some(bytes)
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::state::CardState;
 use super::trace::{Request, RequestKind};
 use crate::Error;
 use floatgate_card::{Card, CardOptions, CardStats, Fake};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
 use serde::Serialize;
 use std::fs::File;
@@ -45,7 +45,7 @@ impl NewCard {
         seed: u64,
         progress: &dyn Fn(u64),
     ) -> Result<(), Error> {
-        let chance = &mut Stream::new(seed);
+        let chance = &mut Random::new(seed);
         state.reach(&mut self.card, card.spec.mapping, chance, progress).map_err(failed)
     }
 

@@ -8,7 +8,7 @@ use crate::progress::{Listener, Progress};
 use floatgate_card::{
     BusMode, Card, CardOptions, CardSpec, CardStats, Fake, HostSpec, Mapping, RequestLimits,
 };
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, SECTOR_BYTES};
 use serde::Serialize;
 
@@ -297,7 +297,7 @@ struct Bench {
     cache_sectors: u64,
     page_bytes: u64,
     open_aus: u32,
-    chance: Stream,
+    chance: Random,
     buf: Vec<u8>,
     limits: RequestLimits,
     /// Requests that the host gave up.
@@ -345,7 +345,7 @@ impl Bench {
                 / SECTOR_BYTES as u64,
             page_bytes: spec.page_bytes,
             open_aus: spec.open_aus,
-            chance: Stream::new(options.seed),
+            chance: Random::new(options.seed),
             buf: vec![0; REQUEST_BYTES_MAX.max(spec.page_bytes) as usize],
             limits: spec.request_limits(),
             dropped: 0,

@@ -4,7 +4,7 @@ use super::latency::{Latency, total_ns};
 use super::life::{Stretch, cycles, life};
 use super::subject::{Evidence, Subject};
 use super::{Experiment, Pages};
-use floatgate_device::cells::random::{hash, mix};
+use floatgate_mtd::random::{hash, mix};
 use floatgate_sim::error::Error;
 use rayon::prelude::*;
 use serde::Serialize;

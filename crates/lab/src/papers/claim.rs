@@ -5,8 +5,8 @@
 
 use crate::endurance::{self, Experiment, Latency, Pages, Pattern, Subject, cycles};
 use floatgate_config::{Library, Override};
-use floatgate_device::cells::random::{Stream, hash};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::random::{Random, hash};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::{self, Rig, RigOptions};
 
@@ -179,7 +179,7 @@ fn read_pages(rig: &mut Rig, shuffled: Option<u64>) -> Result<Nanos, Error> {
     let (block, page) = sizes(rig);
     let mut order: Vec<u64> = (0..BLOCKS * block / page).collect();
     if let Some(seed) = shuffled {
-        let mut random = Stream::new(hash(seed, 0, 0));
+        let mut random = Random::new(hash(seed, 0, 0));
         order.sort_by_cached_key(|_| random.bits());
     }
     let mut data = vec![0; page as usize];

@@ -7,8 +7,8 @@ use floatgate_device::wire::Device;
 use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Nanos, Partition, PowerCut, Stage};
 
 use super::flash::Flash;
-use super::random::Random;
 use floatgate_config::{Config, Library};
+use floatgate_mtd::random::Random;
 use floatgate_sim::rig::{self, RigOptions};
 
 /// A device whose power goes away at a flash operation that is ordered. Copies are cheap: there is one for each step of a workload
@@ -110,7 +110,7 @@ fn share(cut: Cut) -> f64 {
         CutKind::During(Stage::Late) => 2.0,
     };
     // 53 random bits as a fraction of one.
-    let random = (Random::new(cut.seed).next() >> 11) as f64 / (1u64 << 53) as f64;
+    let random = (Random::new(cut.seed).bits() >> 11) as f64 / (1u64 << 53) as f64;
     (third + random) / 3.0
 }
 

@@ -8,10 +8,10 @@ use floatgate_stack::fs::{Error, FileSystem, Name, NewFile, NewKind, Rename};
 use super::expected::{FileNow, Tree};
 use super::filesystem::{BALLAST, Device, Fs, Recipe, operations};
 use super::id::{CutAt, End};
-use super::random::Random;
 use super::record::{Moment, Recording};
 use super::workload;
 use floatgate_image::words::count;
+use floatgate_mtd::random::Random;
 use floatgate_sim::machine::FilesystemKind;
 
 /// State that a recovery has brought back.
@@ -100,7 +100,7 @@ fn cut_recovery(recording: &Recording, mut flash: Device, cut: CutAt, number: u6
 }
 
 fn order(flash: &mut Device, cut: CutAt, seed: u64) {
-    let seed = Random::of(seed, u64::from(cut.tear)).next();
+    let seed = Random::numbered(seed, u64::from(cut.tear)).bits();
     flash.order(Some(Cut { operation: cut.operation, kind: cut.kind, seed }));
 }
 
@@ -214,8 +214,8 @@ fn use_it(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
     }
     let inode = fs.create(root, b"after the cut", &file)?;
     let mut random = Random::new(seed);
-    let data: Vec<u8> = (0..5000).map(|_| random.next() as u8).collect();
-    fs.write(inode, random.below_u64(5000), &data)?;
+    let data: Vec<u8> = (0..5000).map(|_| random.bits() as u8).collect();
+    fs.write(inode, random.below(5000), &data)?;
     fs.rename(name(b"after the cut"), name(b"still there"), Rename::Replace)?;
     fs.sync()
 }

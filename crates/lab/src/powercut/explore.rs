@@ -10,9 +10,9 @@ use super::cut_run::run;
 use super::flash::erased;
 use super::id::{CutAt, End, FlashId, RunId, kind_index};
 use super::options::{Mode, Options, SecondCut};
-use super::random::Random;
 use super::record::{Recording, WorkloadError, record};
 use super::report::{Failure, Report};
+use floatgate_mtd::random::Random;
 
 /// Runs at random of one workload before the next one begins.
 const RUNS_PER_WORKLOAD: u64 = 2000;
@@ -217,13 +217,13 @@ fn random_ends(options: &Options, recording: &Recording, numbers: Range<u64>) ->
 }
 
 fn random_end(options: &Options, recording: &Recording, number: u64) -> Option<Vec<CutAt>> {
-    let mut random = Random::of(options.seed, number);
+    let mut random = Random::numbered(options.seed, number);
     let first = random_cut(&mut random, &options.kinds, recording.operations)?;
     let mut cuts = vec![first];
     if options.second != SecondCut::Never {
         while random.once_in(2) && cuts.len() as u64 <= MAX_AGAIN {
             // Most recoveries take few operations, some hundreds.
-            let most = 2 << random.below_u64(8);
+            let most = 2 << random.below(8);
             cuts.push(random_cut(&mut random, &CutKind::ALL, most)?);
         }
     }
@@ -231,9 +231,9 @@ fn random_end(options: &Options, recording: &Recording, number: u64) -> Option<V
 }
 
 fn random_cut(random: &mut Random, kinds: &[CutKind], operations: u64) -> Option<CutAt> {
-    let kind = *kinds.get(random.below(kinds.len()))?;
-    let operation = (operations > 0).then(|| 1 + random.below_u64(operations))?;
-    Some(CutAt { operation, kind, tear: random.next() as u32 >> 16 })
+    let kind = *kinds.get(random.index(kinds.len()))?;
+    let operation = (operations > 0).then(|| 1 + random.below(operations))?;
+    Some(CutAt { operation, kind, tear: random.bits() as u32 >> 16 })
 }
 
 /// Cuts of the recovery that takes so many operations.
@@ -242,7 +242,9 @@ fn second_cuts(options: &Options, first: &[CutAt], recovery: u64) -> Vec<CutAt> 
         SecondCut::Never => Vec::new(),
         SecondCut::Sampled => {
             let number = first.first().map_or(0, |cut| cut.operation * 8 + kind_index(cut.kind) as u64);
-            random_cut(&mut Random::of(options.seed, number), &CutKind::ALL, recovery).into_iter().collect()
+            random_cut(&mut Random::numbered(options.seed, number), &CutKind::ALL, recovery)
+                .into_iter()
+                .collect()
         }
         SecondCut::Exhaustive => (1..=recovery)
             .flat_map(|operation| CutKind::ALL.map(|kind| CutAt { operation, kind, tear: 0 }))

@@ -9,7 +9,7 @@ use floatgate_stack::ubifs::{Behaviour, FormatOptions, Limits};
 
 use super::chip::Powered;
 use super::flash::MAX_BAD_PER_1024;
-use super::random::Random;
+use floatgate_mtd::random::Random;
 use floatgate_sim::machine::{FilesystemKind, Layers, OnDevice, UbifsLayers};
 
 pub(super) type Device = Box<dyn Powered>;
@@ -41,11 +41,11 @@ pub(super) struct Variant {
 
 impl Variant {
     pub(super) fn of(seed: u64) -> Self {
-        let mut random = Random::of(seed, 0x56_61_72);
+        let mut random = Random::numbered(seed, 0x56_61_72);
         let compressions = [Compression::Lzo, Compression::Zlib, Compression::Zstd, Compression::None];
         Self {
-            compression: compressions[random.below(compressions.len())],
-            limits: limits(seed, [0, 8 << 10, 32 << 10, 4 << 20][random.below(4)]),
+            compression: compressions[random.index(compressions.len())],
+            limits: limits(seed, [0, 8 << 10, 32 << 10, 4 << 20][random.index(4)]),
             sync: random.once_in(8),
             fastmap: random.once_in(3),
             double_hash: random.once_in(3),
@@ -102,7 +102,7 @@ impl Variant {
 
 /// Limits of memory and attempts: for half of the seeds as small as 1, 2, 3 or 8.
 fn limits(seed: u64, page_bytes: usize) -> Limits {
-    let few = [0, 0, 0, 0, 1, 2, 3, 8][Random::of(seed, 0x4C_69_6D).below(8)];
+    let few = [0, 0, 0, 0, 1, 2, 3, 8][Random::numbered(seed, 0x4C_69_6D).index(8)];
     let limits = if few == 0 { Limits::default() } else { Limits::all(few) };
     Limits { page_bytes, ..limits }
 }
@@ -169,7 +169,7 @@ impl Recipe {
 
     /// LEBs of the volume: all, or few.
     fn lebs(&self, seed: u64) -> u32 {
-        let few = 30 + Random::of(seed, 1).below_u64(10) as u32;
+        let few = 30 + Random::numbered(seed, 1).below(10) as u32;
         if self.variant.small { few } else { u32::MAX }
     }
 
@@ -199,14 +199,14 @@ impl Recipe {
 
 /// Fills most of the filesystem with files that do not compress, and makes holes in them, so that garbage has to be collected.
 fn fill(fs: &mut dyn FileSystem, seed: u64) -> Result<(), Error> {
-    let mut random = Random::of(seed, 2);
+    let mut random = Random::numbered(seed, 2);
     let file = NewFile { kind: NewKind::Regular, permissions: 0o600, uid: 0, gid: 0 };
     let root = fs.root();
     let inode = fs.create(root, BALLAST, &file)?;
     let mut block = [0; 4096];
     let mut at = 0;
     while at < MAX_FILL_BYTES && fs.space().available_blocks * 6 > fs.space().blocks {
-        block.fill_with(|| random.next() as u8);
+        block.fill_with(|| random.bits() as u8);
         fs.write(inode, at, &block)?;
         if random.once_in(3) {
             fs.write(inode, at / 2, &block[..100])?;

@@ -16,7 +16,6 @@ mod filesystem;
 mod flash;
 mod id;
 mod options;
-mod random;
 mod record;
 mod report;
 mod summary;

@@ -1,7 +1,7 @@
 //! The designs of a sweep. Each follows from its number and the seed alone.
 
 use super::spec::{MAX_DESIGNS, Sample};
-use floatgate_device::cells::random::{hash, unit};
+use floatgate_mtd::random::{hash, unit};
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,7 +21,7 @@ fn nor() -> PowerCut<RamFlash> {
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = crate::random::Random::new(seed, 0);
+    let mut random = crate::random::Random::numbered(seed, 0);
     (0..len).map(|_| random.bits() as u8).collect()
 }
 

@@ -83,7 +83,7 @@ impl Torn {
         let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
         let Some(found) = stretches.iter().find(weak) else { return };
         let new = overlap(&found.range, &range);
-        let seed = Random::new(found.seed, place.offset as u64).bits();
+        let seed = Random::numbered(found.seed, place.offset as u64).bits();
         // NOR may program the same bytes over and over.
         let known = |s: &Stretch| s.remains != Remains::Weak && overlap(&s.range, &new) == new;
         if !stretches.iter().any(known) {
@@ -107,7 +107,7 @@ impl Torn {
                 flips.add(count, strength, met.start);
                 if count > strength {
                     let bytes = &mut buf[met.start - read.start..end - read.start];
-                    set_bits(bytes, count, &mut Random::new(self.reads, stretch.seed));
+                    set_bits(bytes, count, &mut Random::numbered(self.reads, stretch.seed));
                 }
                 met.start = end;
             }
@@ -119,8 +119,8 @@ impl Torn {
 impl Stretch {
     /// Bit errors in the worst ECC step of a page, in a read of that number.
     fn flips(&self, page: usize, strength: u32, read: u64) -> u32 {
-        let mut of_page = Random::new(self.seed, page as u64);
-        let mut of_read = Random::new(self.seed, u64::MAX - read);
+        let mut of_page = Random::numbered(self.seed, page as u64);
+        let mut of_read = Random::numbered(self.seed, u64::MAX - read);
         let mixed = self.remains == Remains::Mixed;
         if strength == 0 {
             let holds = !mixed && of_page.below(3) == 0;
@@ -148,7 +148,7 @@ fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
 /// Turns `count` zeros into ones, as far as there are as many. Each is the first from a random place on.
 fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
     for _ in 0..count {
-        let start = random.below(bytes.len() as u64) as usize;
+        let start = random.index(bytes.len());
         let (front, back) = bytes.split_at_mut(start);
         if let Some(byte) = back.iter_mut().chain(front).find(|byte| **byte != 0xFF) {
             *byte |= 1 << byte.trailing_ones();
@@ -159,7 +159,7 @@ fn set_bits(bytes: &mut [u8], count: u32, random: &mut Random) {
 /// `data` as far as its program had come: its first part, or a random part of its bits. What is missing are ones.
 fn partly(data: &[u8], random: &mut Random) -> Vec<u8> {
     let by_bits = random.bits() & 1 == 0;
-    let (share, end) = (random.below(3), random.below(data.len() as u64 + 1) as usize);
+    let (share, end) = (random.below(3), random.index(data.len() + 1));
     let piece = |(index, byte): (usize, &u8)| match (by_bits, index < end) {
         (true, _) => byte | some_bits(share, random),
         (false, true) => *byte,
@@ -222,9 +222,9 @@ impl RamFlash {
     /// follows some byte, so that headers may outlive their data.
     fn half_erase(&mut self, block: usize, seed: u64) {
         let Some(held) = &self.blocks[block] else { return };
-        let (len, mut random) = (held.data().len(), Random::new(seed, 1));
+        let (len, mut random) = (held.data().len(), Random::numbered(seed, 1));
         let uneven = self.geometry.kind == FlashKind::Nor && random.bits() & 1 == 0;
-        let first = if uneven { random.below(len as u64) as usize } else { 0 };
+        let first = if uneven { random.index(len) } else { 0 };
         let share = random.below(3);
         let mut mask = |bytes: &mut [u8]| bytes.iter_mut().for_each(|b| *b |= some_bits(share, &mut random));
         self.block_mut(block).raise(first, &mut mask);
@@ -238,7 +238,7 @@ impl RamFlash {
         let remains = match stage {
             Stage::Early => Remains::Weak,
             Stage::Middle => {
-                let part = partly(data, &mut Random::new(seed, 0));
+                let part = partly(data, &mut Random::numbered(seed, 0));
                 self.put(place, &part);
                 // Nothing to be seen of it is no codeword either, but an erased page.
                 if is_erased(&part) { Remains::Weak } else { Remains::Mixed }
@@ -279,7 +279,7 @@ impl Tear for RamFlash {
         }
         let part = match stage {
             Stage::Early => Vec::new(),
-            Stage::Middle => partly(oob, &mut Random::new(seed, 2)),
+            Stage::Middle => partly(oob, &mut Random::numbered(seed, 2)),
             Stage::Late => oob.to_vec(),
         };
         // OOB bytes that hold something already stay as they are: the operation would have been refused.

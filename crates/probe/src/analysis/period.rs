@@ -192,13 +192,13 @@ fn weigh(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use floatgate_device::cells::random::Stream;
+    use floatgate_mtd::random::Random;
 
     const MIB: u64 = 1 << 20;
 
     /// Points at multiples of all candidates, with a jump at those of `period` from `origin` and normal noise of deviation 1.
     fn points(period: u64, origin: u64, step: f64) -> Vec<Point> {
-        let mut chance = Stream::new(period + 7);
+        let mut chance = Random::new(period + 7);
         let all =
             candidates(MIB, 64 * MIB).into_iter().flat_map(|p| [1, 11, 13, 17, 19].map(|m| origin + p * m));
         all.map(|at| {

@@ -4,7 +4,7 @@ use super::{Probe, ProbeError, REQUEST_MAX};
 use crate::analysis::capacity::{bounds, wrap};
 use crate::sample::{Kind, SECTOR, Sample, Test};
 use crate::target::Target;
-use floatgate_device::cells::random::hash;
+use floatgate_mtd::random::hash;
 
 /// Length of the end of the device that is filled with addresses, B.
 const END_BYTES: u64 = REQUEST_MAX as u64;

@@ -14,7 +14,7 @@ use crate::answer::size;
 use crate::sample::{Cost, Kind, Sample, Samples, Test};
 use crate::saved::FolderError;
 use crate::target::{Target, TargetError};
-use floatgate_device::cells::random::Stream;
+use floatgate_mtd::random::Random;
 
 pub use writes::WritePlan;
 
@@ -166,7 +166,7 @@ pub struct Probe<'a, T> {
     target: Metered<'a, T>,
     samples: Samples,
     usable: u64,
-    chance: Stream,
+    chance: Random,
     buf: Vec<u8>,
     watch: Watch<'a>,
     question: &'static str,
@@ -184,7 +184,7 @@ impl<'a, T: Target> Probe<'a, T> {
             target: Metered { target, cost: Cost::default(), writing_ns: 0 },
             samples,
             usable,
-            chance: Stream::new(options.seed),
+            chance: Random::new(options.seed),
             buf: vec![0x5A; REQUEST_MAX],
             watch: Box::new(|_| false),
             question: "",

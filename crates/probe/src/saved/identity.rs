@@ -3,7 +3,7 @@
 use super::{Disk, PIECE};
 use crate::answer::size;
 use crate::host::line;
-use floatgate_device::cells::random::hash;
+use floatgate_mtd::random::hash;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

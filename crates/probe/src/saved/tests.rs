@@ -2,7 +2,7 @@
 //! file is refused or reported.
 
 use super::*;
-use floatgate_device::cells::random::hash;
+use floatgate_mtd::random::hash;
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;

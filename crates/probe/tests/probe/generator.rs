@@ -1,7 +1,7 @@
 //! Random cards.
 
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, FatKind, FatSpec, Mapping, SlcSpec};
-use floatgate_device::cells::random::{Stream, hash};
+use floatgate_mtd::random::{Random, hash};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, Nanos};
 use floatgate_probe::{Noise, Simulated};
 
@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 
 impl Unknown {
     pub(crate) fn new(seed: u64) -> Self {
-        let mut chance = Stream::new(hash(seed, 0, 77));
+        let mut chance = Random::new(hash(seed, 0, 77));
         let mut pick = |from: &[u64]| from[(chance.bits() % from.len() as u64) as usize];
         let au_bytes = pick(&[1, 2, 4, 4, 4, 8, 8, 16, 32, 64, 128]) * MIB;
         let odd = pick(&[4, 4, 4, 4, 4, 6, 6, 5]);

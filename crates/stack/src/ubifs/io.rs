@@ -8,6 +8,7 @@ use super::error::{Error, Result, narrow};
 use super::layout::{Head, Layout, NodePos};
 use super::wbuf::WriteBuffer;
 use crate::volume::Volume;
+use floatgate_mtd::random::{GOLDEN, mix};
 
 /// A volume with a filesystem's write buffers.
 #[derive(Clone, Debug)]
@@ -119,7 +120,7 @@ impl DynIo<'_> {
     ///
     /// Linux draws it at random. Here it follows from the sequence number, so that every run is the same.
     pub(crate) fn cookie(&self) -> u32 {
-        if self.layout.double_hash() { mix(self.sqnum) as u32 } else { 0 }
+        if self.layout.double_hash() { mix(self.sqnum.wrapping_add(GOLDEN)) as u32 } else { 0 }
     }
 
     /// Appends a node to `out`, aligned to 8 bytes, and returns its length without the alignment.
@@ -280,12 +281,4 @@ pub(crate) fn frame_of(place: NodePos, expected: Option<NodeType>, bytes: &[u8])
         Some(expected) => Err(Error::WrongNode { lnum, offset, expected, found: frame.node_type }),
         None => Ok(frame),
     }
-}
-
-/// The finalizer of splitmix64: well spread numbers of consecutive ones.
-const fn mix(seed: u64) -> u64 {
-    let mut value = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    value ^ value >> 31
 }

@@ -1,5 +1,6 @@
 //! A volume for tests: stricter than UBI, and power can go away at any write.
 
+use floatgate_mtd::random::Random;
 use std::sync::Arc;
 
 use floatgate_media::ubifs::{KeyHash, Superblock, SuperblockFlags, lpt};
@@ -8,24 +9,6 @@ use floatgate_mtd::Instant;
 use super::io::Io;
 use super::layout::Layout;
 use crate::volume::{Volume, VolumeError, VolumeFault, VolumeGeometry};
-
-/// Pseudorandom numbers: splitmix64.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    /// Below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-}
 
 #[derive(Clone, Debug, Default)]
 struct Leb {
@@ -55,13 +38,13 @@ impl TestVolume {
         let geometry =
             VolumeGeometry { lebs, leb_bytes, min_io_bytes, max_write_bytes, leb_start: 0, read_only: false };
         let lebs = vec![Leb::default(); lebs as usize];
-        Self { geometry, lebs, fuel: None, operations: 0, random: Random(1), dead: false }
+        Self { geometry, lebs, fuel: None, operations: 0, random: Random::new(1), dead: false }
     }
 
     /// Power goes away in the middle of the operation after so many.
     pub(crate) fn cut_after(&mut self, operations: u64, seed: u64) {
         self.fuel = Some(operations);
-        self.random = Random(seed);
+        self.random = Random::new(seed);
     }
 
     /// Power is back. LEBs that were unmapped may be, too.

@@ -201,8 +201,9 @@ mod tests {
     use super::super::io::Io;
     use super::super::scan::{Scanned, scan_node};
     use super::super::space::Space;
-    use super::super::testing::{Random, TestVolume, blank};
+    use super::super::testing::{TestVolume, blank};
     use super::*;
+    use floatgate_mtd::random::Random;
 
     const LEB: u32 = 16 * 1024;
 
@@ -225,7 +226,7 @@ mod tests {
     fn what_is_pending_is_read_back_and_counts_as_used() {
         for (min_io, max_write) in [(512, 512), (512, 2048), (2048, 2048), (1, 64), (8, 256), (64, 4096)] {
             let (mut io, mut space, lnum) = start(min_io, max_write);
-            let mut random = Random(u64::from(min_io + max_write));
+            let mut random = Random::new(u64::from(min_io + max_write));
             let mut expected = Vec::new();
             for number in 0.. {
                 let len = usize::try_from(random.below(600) + 1).unwrap() * 8;

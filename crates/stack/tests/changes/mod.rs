@@ -1,25 +1,9 @@
 //! Random changes of a filesystem. The tests with Linux's kernel use them, too.
 
+use floatgate_mtd::random::Random;
 use floatgate_stack::fs::{
     AttributeChanges, Error, FileSystem, FileType, Name, NewFile, NewKind, Rename, SetXattr,
 };
-
-/// Numbers that look random.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
-    }
-
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 fn pick(
     fs: &mut dyn FileSystem,
@@ -53,7 +37,7 @@ pub(crate) fn change(fs: &mut dyn FileSystem, random: &mut Random) -> Result<(),
     let new = |kind| NewFile { kind, permissions: 0o640, uid: 1, gid: 2 };
     let len = [0, 1, 100, 4096, 5000, 9000][random.below(6) as usize];
     let noise = random.below(2) == 0;
-    let seed = random.next();
+    let seed = random.bits();
     let data: Vec<u8> = (0..len)
         .map(
             |at| if noise { (seed >> (at % 57)) as u8 ^ (at * 31) as u8 } else { b'a' + (at / 50 % 7) as u8 },

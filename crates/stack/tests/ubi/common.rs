@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use floatgate_mtd::ram::RamFlash;
+use floatgate_mtd::random;
 use floatgate_mtd::{Geometry, Mtd};
 use floatgate_stack::ubi::{AttachOptions, FormatOptions, Ubi};
 
@@ -49,25 +50,25 @@ pub(crate) fn bytes(flash: &RamFlash) -> Vec<u8> {
     all
 }
 
-/// A sequence of numbers that look random (splitmix64).
+/// Random numbers and bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
+pub(crate) struct Random(random::Random);
 
 impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+    pub(crate) const fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed))
+    }
+
+    pub(crate) const fn bits(&mut self) -> u64 {
+        self.0.bits()
     }
 
     /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+    pub(crate) const fn below(&mut self, end: u64) -> u64 {
+        self.0.below(end)
     }
 
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
+        (0..len).map(|_| self.bits() as u8).collect()
     }
 }

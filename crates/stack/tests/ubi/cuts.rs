@@ -53,7 +53,7 @@ struct Case {
 impl Case {
     /// A device in use, with operations to cut, and how many flash operations they take.
     fn start(&self, flash: RamFlash) -> (Model, Ubi<Flash>, Random, u64) {
-        let mut random = Random(self.seed);
+        let mut random = Random::new(self.seed);
         let mut ubi = Ubi::attach(PowerCut::new(formatted(flash)), &options(self.fastmap)).unwrap();
         let mut model = Model::new(&ubi);
         assert!(run(&mut model, &mut ubi, &mut random, 60).is_none());

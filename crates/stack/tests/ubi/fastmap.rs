@@ -23,12 +23,12 @@ fn a_fastmap_is_written_and_used() {
     assert_eq!(ubi.info().attach_kind, AttachKind::Scan);
     let id = ubi.create_volume(&NewVolume::dynamic("data", 100)).unwrap();
     let mut lebs = vec![None; 100];
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut by_fastmap = 0;
     for round in 0..60 {
         for _ in 0..20 {
             let lnum = random.below(100) as u32;
-            let byte = random.next() as u8 & 0x7F;
+            let byte = random.bits() as u8 & 0x7F;
             lebs[lnum as usize] = match random.below(4) {
                 0 => ubi.erase_leb(id, lnum).map(|()| None).unwrap(),
                 _ => ubi.change_leb(id, lnum, &[byte; 1024]).map(|()| Some(byte)).unwrap(),
@@ -80,7 +80,7 @@ fn a_damaged_fastmap_falls_back_to_a_scan() {
     let parts: Vec<u32> =
         ubi.pebs().filter(|peb| peb.state == PebState::Fastmap).map(|peb| peb.pnum).collect();
     assert_eq!(parts.len(), 2);
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for round in 0..300 {
         let mut flash = flash.clone();
         let part = parts[round % 2];

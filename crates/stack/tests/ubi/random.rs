@@ -18,7 +18,7 @@ fn step(model: &mut Model, ubi: &mut Ubi<dyn Mtd>, random: &mut Random) {
 fn operations_and_remounts_agree_with_the_model() {
     for (kind, flash) in kinds(48).into_iter().enumerate() {
         for seed in 0..10 {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let mut ubi = attach(formatted(flash.clone()));
             let mut model = Model::new(&ubi);
             for turn in 0..300 {
@@ -40,7 +40,7 @@ fn operations_and_remounts_agree_with_the_model() {
 #[test]
 fn operations_and_remounts_with_a_fastmap_agree_with_the_model() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut ubi = attach(formatted(nand(120, 512, 512)));
         let mut model = Model::new(&ubi);
         for turn in 0..300 {
@@ -63,7 +63,7 @@ fn operations_and_remounts_with_a_fastmap_agree_with_the_model() {
 #[test]
 fn nothing_is_lost_to_faults() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let flash = nand(120, 512, 512);
         let flash = Faults::new(flash, FaultPlan { seed, ..FaultPlan::harsh(seed, 120) }).unwrap();
         let mut ubi = attach(formatted(flash));
@@ -90,7 +90,7 @@ fn wear_is_levelled_under_a_volume_that_never_changes() {
     let model = Model::new(&ubi);
     let cold = ubi.create_volume(&floatgate_stack::ubi::NewVolume::fixed("cold", 30)).unwrap();
     let hot = ubi.create_volume(&floatgate_stack::ubi::NewVolume::dynamic("hot", 3)).unwrap();
-    let data = Random(1).bytes(30 * model.leb_bytes);
+    let data = Random::new(1).bytes(30 * model.leb_bytes);
     let mut update = ubi.update_volume(cold, data.len() as u64).unwrap();
     update.write(&data).unwrap();
     update.finish().unwrap();

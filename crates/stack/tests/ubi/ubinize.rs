@@ -60,7 +60,7 @@ fn images_attach_and_read_exactly() {
         (Geometry::nor(40, 131_072), Some(104)),
     ];
     for (index, (geometry, vid_header_offset)) in cases.into_iter().enumerate() {
-        let content = Random(index as u64).bytes(150_001);
+        let content = Random::new(index as u64).bytes(150_001);
         let name = format!("ubinize-{index}");
         let Some(image) = ubinize(&name, &geometry, vid_header_offset, &content) else { return };
         let flash = RamFlash::from_bytes(geometry, &image);
@@ -101,16 +101,16 @@ fn check(ubi: &mut Ubi<dyn Mtd>, content: &[u8]) {
 #[test]
 fn damaged_images_never_panic() {
     let geometry = Geometry::nor(80, 16384);
-    let content = Random(1).bytes(100_000);
+    let content = Random::new(1).bytes(100_000);
     let Some(image) = ubinize("ubinize-damaged", &geometry, None, &content) else { return };
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut attached = 0;
     for _ in 0..2000 {
         let mut image = image.clone();
         for _ in 0..1 + random.below(4) {
             let peb = random.below(image.len() as u64 / 16384) as usize * 16384;
             let at = peb + random.below(400) as usize;
-            image[at] = random.next() as u8;
+            image[at] = random.bits() as u8;
         }
         let flash = RamFlash::from_bytes(geometry.clone(), &image);
         let Ok(mut ubi) = Ubi::attach(flash, &AttachOptions::default()) else { continue };

@@ -33,7 +33,7 @@ fn what_was_written_is_read() {
     for flash in kinds(40) {
         let leb = attach(formatted(flash.clone())).info().geometry.leb_bytes() as usize;
         for len in [0, 1, leb - 1, leb, leb + 1, 5 * leb] {
-            let data = Random(len as u64).bytes(len);
+            let data = Random::new(len as u64).bytes(len);
             let mut ubi = attach(formatted(flash.clone()));
             let fixed = ubi.create_volume(&NewVolume::fixed("static", 6)).unwrap();
             let dynamic = ubi.create_volume(&NewVolume::dynamic("dynamic", 6)).unwrap();
@@ -76,7 +76,7 @@ fn an_update_that_was_cut_off_leaves_nothing_to_read() {
 fn damage_to_a_static_volume_is_found() {
     let mut ubi = attach(formatted(nand(40, 2048, 2048)));
     let id = ubi.create_volume(&NewVolume::fixed("static", 6)).unwrap();
-    let data = Random(1).bytes(60_000);
+    let data = Random::new(1).bytes(60_000);
     write(&mut ubi, id, &data);
     let pnum =
         ubi.pebs().find(|peb| peb.leb.is_some_and(|leb| leb.volume == id && leb.lnum == 1)).unwrap().pnum;
@@ -117,7 +117,7 @@ fn alignment_leaves_bytes_unused() {
     let id = ubi.create_volume(&new).unwrap();
     // A LEB of 14 pages holds four times three.
     assert_eq!(ubi.volume(id).unwrap().usable_leb_bytes, 6144);
-    let data = Random(3).bytes(20_000);
+    let data = Random::new(3).bytes(20_000);
     write(&mut ubi, id, &data);
     let mut ubi = attach(ubi.into_mtd());
     assert!(read(&mut ubi, id, 20_000) == data);

@@ -2,8 +2,8 @@
 
 use super::super::spec::RawNandSpec;
 use super::RawNand;
-use crate::cells::random::Stream;
 use crate::oracle::{self, BlockFaults};
+use floatgate_mtd::random::Random;
 
 /// Faults of one target, by block index.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ impl Faults {
     /// The factory-bad blocks of target number `target`: they neither program nor erase.
     pub(super) fn new(spec: &RawNandSpec, target: u32) -> Self {
         let g = &spec.geometry;
-        let mut random = Stream::new(spec.factory_bad.seed ^ u64::from(target) << 32);
+        let mut random = Random::new(spec.factory_bad.seed ^ u64::from(target) << 32);
         let mut factory = Vec::new();
         for lun in 0..g.luns {
             let first = lun * g.blocks_per_lun;

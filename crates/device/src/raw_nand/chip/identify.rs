@@ -2,7 +2,6 @@
 
 use super::command::Step;
 use super::{Output, RawNand};
-use crate::cells::random::Stream;
 use crate::nand::onfi_endurance;
 use crate::raw_nand::command as c;
 use crate::raw_nand::spec::{JedecSpec, OnfiSpec, RawNandSpec};
@@ -14,6 +13,7 @@ use floatgate_media::onfi::{
     self, EccInfo, OnfiCommands, OnfiExtendedPage, OnfiFeatures, OnfiPage, OnfiRevision, TimingModes,
 };
 use floatgate_media::{AddressCycles, Text};
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{Instant, Nanos};
 
 /// All copies of the parameter pages, as READ PARAMETER PAGE gives them.
@@ -233,7 +233,7 @@ fn jedec_copies(spec: &RawNandSpec, jedec: &JedecSpec) -> Result<Vec<u8>, BadSpe
 /// A unique id that follows from the chip's id bytes and its place in the package.
 pub(super) fn unique_id(spec: &RawNandSpec, target: u32) -> [u8; 16] {
     let seed = spec.id.iter().fold(u64::from(target), |hash, byte| hash.rotate_left(8) ^ u64::from(*byte));
-    let mut random = Stream::new(seed);
+    let mut random = Random::new(seed);
     let (high, low) = (random.bits(), random.bits());
     (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
 }

@@ -21,13 +21,13 @@ mod wrong;
 use super::command as c;
 use super::spec::SpiNandSpec;
 use crate::array::Array;
-use crate::cells::random::Stream;
 use crate::cells::{Cells, CellsProfile};
 use crate::oracle::{BlockFaults, Faults, Oracle, PageTruth};
 use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
 use floatgate_mtd::Instant;
+use floatgate_mtd::random::Random;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 pub use work::{ArrayTask, ArrayWork};
@@ -288,7 +288,7 @@ impl SpiChip for SpiNand {
 fn factory_bad_blocks(spec: &SpiNandSpec, options: ChipOptions) -> BTreeSet<u32> {
     let blocks = spec.geometry.blocks();
     let wanted = options.bad_blocks.min(blocks.saturating_sub(1)) as usize;
-    let mut random = Stream::new(options.seed ^ 0xBAD_B10C);
+    let mut random = Random::new(options.seed ^ 0xBAD_B10C);
     let mut bad = BTreeSet::new();
     while bad.len() < wanted {
         bad.insert(1 + (random.bits() % u64::from(blocks - 1)) as u32);

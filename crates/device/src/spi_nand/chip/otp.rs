@@ -6,12 +6,12 @@ use super::die::Loaded;
 use super::work::ArrayTask;
 use super::{Call, SpiNand};
 use crate::array::Array;
-use crate::cells::random::Stream;
 use crate::nand::onfi_endurance;
 use crate::violation::Violation;
 use floatgate_media::onfi::{self, OnfiPage};
 use floatgate_media::{AddressCycles, Text};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::random::Random;
 
 /// Copies of the unique id, each followed by its complement (ONFI 5.10.1.2).
 const UNIQUE_ID_COPIES: usize = 16;
@@ -65,7 +65,7 @@ fn parameter_page(spec: &SpiNandSpec) -> OnfiPage {
 }
 
 fn unique_id_page(seed: u64, die: u32) -> Vec<u8> {
-    let mut random = Stream::new(seed ^ u64::from(die) << 56 ^ 0x1D);
+    let mut random = Random::new(seed ^ u64::from(die) << 56 ^ 0x1D);
     let halves = [random.bits(), random.bits()];
     let id: Vec<u8> = halves.into_iter().flat_map(u64::to_be_bytes).collect();
     let pair: Vec<u8> = id.iter().copied().chain(id.iter().map(|b| !b)).collect();

@@ -8,7 +8,7 @@ use floatgate_ecc::{Code, Codec, OobLayout};
 use floatgate_mtd::{ErrorKind, Mtd, OobMode};
 
 pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (crate::cells::random::mix(seed << 32 | i) >> 20) as u8).collect()
+    (0..len as u64).map(|i| (floatgate_mtd::random::mix(seed << 32 | i) >> 20) as u8).collect()
 }
 
 pub(super) fn rig(engine: EngineKind) -> Rig {

@@ -2,6 +2,7 @@
 
 use super::sample::{PEB, put_big};
 use super::*;
+use floatgate_mtd::random::Random;
 
 /// PEBs in front: the volume table has two.
 const FIRST_PEB: usize = 2 * PEB;
@@ -157,8 +158,8 @@ pub(super) const DAMAGES: &[Damage] = &[
 ];
 
 fn noise(len: usize) -> Vec<u8> {
-    let mut random = tree::Random(5);
-    (0..len).map(|_| random.next() as u8).collect()
+    let mut random = Random::new(5);
+    (0..len).map(|_| random.bits() as u8).collect()
 }
 
 /// A device with a static volume that holds these bytes.

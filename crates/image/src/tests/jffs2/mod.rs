@@ -8,13 +8,13 @@ use floatgate_mtd::{FlashKind, Instant};
 use floatgate_stack::fs::{FileSystem, NewFile, NewKind};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
 
-use super::tree::Random;
 use super::{ExtractLimits, Extracted, Geometry, Memory, Selection, flash, open};
 use crate::extract::{Extractions, Loss};
+use floatgate_mtd::random::Random;
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut random = Random(seed);
-    std::iter::repeat_with(|| random.next() as u8).take(len).collect()
+    let mut random = Random::new(seed);
+    std::iter::repeat_with(|| random.bits() as u8).take(len).collect()
 }
 
 pub(super) fn nor(blocks: u32, erase_bytes: u32) -> Geometry {
@@ -42,7 +42,7 @@ pub(super) fn made(geometry: &Geometry, endian: Endian, summaries: bool, seed: u
     let mounted = Jffs2::mount(flash(Vec::new(), geometry), Instant::ZERO, &options);
     let mut fs = mounted.unwrap_or_else(|(error, _)| panic!("{error}"));
     let new = |kind| NewFile { kind, permissions: 0o755, uid: 1, gid: 2 };
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let names = (0..8).map(|number| format!("dir-{seed}-{number}"));
     let directories: Vec<(String, u32)> = names
         .map(|name| {

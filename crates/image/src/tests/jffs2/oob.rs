@@ -1,5 +1,6 @@
 //! Dumps of NAND with OOB: clean markers in the OOB, bad blocks, wrong bits.
 
+use floatgate_mtd::random::Random;
 use std::fs;
 
 use floatgate_stack::fs::Timestamp;
@@ -346,7 +347,7 @@ fn damaged_dumps_are_read_as_far_as_they_go() {
     let pages = ALL[0];
     let dump = pages.encode(&pages.plain(Endian::Little)[..2 * 64 * 512], Endian::Little);
     for seed in 0..12 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut damaged = dump.clone();
         for _ in 0..=random.below(200) {
             let at = random.below(damaged.len() as u64) as usize;

@@ -5,8 +5,8 @@
 //! the next cut.
 
 use crate::card::powercut::CutFailure;
-use floatgate_device::cells::random::{Stream, hash};
 use floatgate_mtd::SECTOR_BYTES;
+use floatgate_mtd::random::{Random, hash};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -176,7 +176,7 @@ impl CutDrive {
         let durable =
             events.iter().rposition(|event| matches!(event, Event::Flush)).map_or(0, |last| last + 1);
         // A discard may be forgotten, as the specifications of DISCARD allow; so its sectors are old or new at any time.
-        let mut chance = Stream::new(hash(self.seed, moment.event as u64, 5));
+        let mut chance = Random::new(hash(self.seed, moment.event as u64, 5));
         let durable = self.applied + durable;
         for event in &self.log.events[self.applied..durable] {
             let is_write = matches!(event, Event::Write { .. });
@@ -260,7 +260,7 @@ fn apply(drive: &mut BTreeMap<u64, u64>, event: Event, mut is_new: impl FnMut(u6
 fn moments(log: &WriteLog, seed: u64) -> Vec<Moment> {
     let mut moments = Vec::new();
     let (mut begin, mut flush) = (log.first, 0);
-    let mut chance = Stream::new(hash(seed, 0, 6));
+    let mut chance = Random::new(hash(seed, 0, 6));
     for (number, event) in log.events.iter().enumerate().skip(log.first) {
         if matches!(event, Event::Flush) {
             push_moments(&mut moments, begin..number, flush, &mut chance);
@@ -271,7 +271,7 @@ fn moments(log: &WriteLog, seed: u64) -> Vec<Moment> {
     moments
 }
 
-fn push_moments(moments: &mut Vec<Moment>, events: std::ops::Range<usize>, flush: u64, chance: &mut Stream) {
+fn push_moments(moments: &mut Vec<Moment>, events: std::ops::Range<usize>, flush: u64, chance: &mut Random) {
     moments.push(Moment { event: events.start, flush });
     if !events.is_empty() {
         let event = events.start + 1 + (chance.bits() % events.len() as u64) as usize;

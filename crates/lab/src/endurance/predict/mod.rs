@@ -175,7 +175,7 @@ fn log_life(wear: &Wear) -> (f64, f64) {
 mod tests {
     use super::*;
     use floatgate_config::{Library, Override};
-    use floatgate_device::cells::random::{Stream, hash};
+    use floatgate_mtd::random::{Random, hash};
     use rayon::prelude::*;
 
     fn subject(part: &str, sets: &[&str]) -> Subject {
@@ -186,7 +186,7 @@ mod tests {
     fn held(subject: &Subject, experiment: &Experiment, forget: bool) -> u32 {
         let within = |block| {
             let life = subject.block_life(experiment, 0, block);
-            let age = Stream::new(hash(experiment.seed, u64::from(block), 0)).unit();
+            let age = Random::new(hash(experiment.seed, u64::from(block), 0)).unit();
             let mut samples = measured(&life, age, 6);
             if forget {
                 samples.iter_mut().for_each(|s| s.cycle = None);

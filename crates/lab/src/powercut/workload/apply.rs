@@ -72,7 +72,7 @@ impl KnownFiles {
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     // Half of it repeats, so that compression has something to do.
-    (0..len).map(|at| if at % 64 < 32 { b'.' } else { random.next() as u8 }).collect()
+    (0..len).map(|at| if at % 64 < 32 { b'.' } else { random.bits() as u8 }).collect()
 }
 
 /// Runs a step. Steps that make no sense (a name that is not there, a directory moved below itself) do nothing.

@@ -5,7 +5,7 @@ mod apply;
 pub(super) use apply::{Durable, KnownFiles, run};
 use floatgate_stack::fs::Rename;
 
-use super::random::Random;
+use floatgate_mtd::random::Random;
 
 /// Names that files get; few, so that they meet again and again. The first ones begin alike.
 pub(super) const NAMES: [&[u8]; 9] = [
@@ -117,26 +117,26 @@ pub(super) fn steps(seed: u64, count: usize) -> Vec<Step> {
 }
 
 fn step(random: &mut Random) -> Step {
-    let (directory, name, file) = (random.below(4), random.below(NAMES.len()), random.below(16));
-    let (len, seed) = (1 + random.below(WRITE_BYTES), random.next());
-    match random.below(100) {
+    let (directory, name, file) = (random.index(4), random.index(NAMES.len()), random.index(16));
+    let (len, seed) = (1 + random.index(WRITE_BYTES), random.bits());
+    match random.index(100) {
         0..=15 => Step::Create { directory, name, kind: kind(random) },
         16 => Step::CreateUnnamed { directory },
         17..=26 => Step::Append { file, len, seed },
         27..=38 => {
-            let offset = random.below_u64(FILE_BYTES - WRITE_BYTES as u64);
+            let offset = random.below(FILE_BYTES - WRITE_BYTES as u64);
             Step::Write { file, offset, len, seed, sync: random.once_in(6) }
         }
-        39..=44 => Step::Truncate { file, size: random.below_u64(FILE_BYTES) },
+        39..=44 => Step::Truncate { file, size: random.below(FILE_BYTES) },
         45..=48 => Step::Link { file, directory, name },
         49..=57 => Step::Unlink { directory, name },
         58..=67 => Step::Rename {
             from: (directory, name),
-            to: (random.below(4), random.below(NAMES.len())),
+            to: (random.index(4), random.index(NAMES.len())),
             how: how(random),
         },
-        68..=71 => Step::SetXattr { file, name: random.below(XATTRS.len()), len: random.below(700), seed },
-        72 | 73 => Step::RemoveXattr { file, name: random.below(XATTRS.len()) },
+        68..=71 => Step::SetXattr { file, name: random.index(XATTRS.len()), len: random.index(700), seed },
+        72 | 73 => Step::RemoveXattr { file, name: random.index(XATTRS.len()) },
         74..=76 => Step::SetAttributes { file, permissions: 0o600 | seed as u32 & 0o177, uid: len as u32 },
         77 => Step::SetSync { file, directory: random.once_in(3), sync: random.once_in(2) },
         78..=80 => Step::Open { file },
@@ -160,7 +160,7 @@ fn kind(random: &mut Random) -> Kind {
         Kind::Device,
         Kind::Fifo,
     ];
-    kinds[random.below(kinds.len())]
+    kinds[random.index(kinds.len())]
 }
 
 fn how(random: &mut Random) -> Rename {
@@ -172,5 +172,5 @@ fn how(random: &mut Random) -> Rename {
         Rename::Exchange,
         Rename::Whiteout,
     ];
-    all[random.below(all.len())]
+    all[random.index(all.len())]
 }

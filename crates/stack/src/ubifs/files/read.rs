@@ -213,8 +213,9 @@ pub(super) const fn compression_of(inode: &floatgate_media::ubifs::Inode) -> Com
 mod tests {
     use crate::fs::{NewFile, NewKind};
     use crate::ubifs::files::Behaviour;
-    use crate::ubifs::testing::{Random, TestVolume};
+    use crate::ubifs::testing::TestVolume;
     use crate::ubifs::{FormatOptions, Ubifs};
+    use floatgate_mtd::random::Random;
 
     /// Writes in any order leave runs and gaps; holes and blocks that are still in memory lie between them.
     #[test]
@@ -226,10 +227,10 @@ mod tests {
         let new = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
         let root = fs.root();
         let file = fs.create(root, b"file", &new).unwrap();
-        let (mut random, size) = (Random(7), 120 * 4096_u64);
+        let (mut random, size) = (Random::new(7), 120 * 4096_u64);
         for round in 0..40 {
             let (offset, len) = (random.below(size), random.below(9 * 4096) as usize);
-            let byte = |at: usize| if round % 2 == 0 { (at / 300) as u8 } else { random.next() as u8 };
+            let byte = |at: usize| if round % 2 == 0 { (at / 300) as u8 } else { random.bits() as u8 };
             let data: Vec<u8> = (0..len.min((size - offset) as usize)).map(byte).collect();
             fs.write(file, offset, &data).unwrap();
             if round % 5 != 4 {

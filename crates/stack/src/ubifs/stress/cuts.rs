@@ -9,9 +9,9 @@ use std::rc::Rc;
 use super::super::error::{Error, Result};
 use super::super::journal::Room;
 use super::super::mount::MountOptions;
-use super::super::testing::Random;
 use super::model::{Model, State};
 use super::*;
+use floatgate_mtd::random::Random;
 
 /// A filesystem with something in it, and what that is.
 fn used(shape: Shape, seed: u64, steps: usize) -> (Core<TestVolume>, Model) {
@@ -119,7 +119,7 @@ fn assert_possible(found: &State, history: &[State], what: &str) {
 fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, steps: usize) -> bool {
     let what = format!("cut {at}, again {again:?}, seed {seed}");
     let mut core = start.0.clone();
-    let mut model = Model { random: Random(seed), state: start.1.state.clone(), ..Model::new(0) };
+    let mut model = Model { random: Random::new(seed), state: start.1.state.clone(), ..Model::new(0) };
     (model.files, model.blocks) = (start.1.files, start.1.blocks);
     core.io.volume_mut().cut_after(at, seed);
     let went = work(&mut core, &mut model, steps);
@@ -128,7 +128,7 @@ fn cut(start: &(Core<TestVolume>, Model), at: u64, again: &[u64], seed: u64, ste
     assert_consistent(&mut core, &what);
     let found = State::read(&mut core).unwrap();
     assert_possible(&found, &history, &what);
-    let mut model = Model { state: found, random: Random(!seed), ..Model::new(0) };
+    let mut model = Model { state: found, random: Random::new(!seed), ..Model::new(0) };
     (model.files, model.blocks) = (start.1.files, start.1.blocks);
     go_on(core, model, &what);
     went
@@ -168,20 +168,20 @@ fn a_cut_anywhere_leaves_a_state_there_was() {
 
 #[test]
 fn a_cut_in_recovery_changes_nothing() {
-    let mut random = Random(4);
+    let mut random = Random::new(4);
     for (number, shape) in SHAPES.into_iter().enumerate() {
         let start = used(shape, 50 + number as u64, 60);
         for round in 0..60 {
             let at = random.below(60);
             let again: Vec<u64> = (0..round % 4 + 1).map(|_| random.below(20)).collect();
-            cut(&start, at, &again, random.next(), 100);
+            cut(&start, at, &again, random.bits(), 100);
         }
     }
 }
 
 #[test]
 fn a_cut_while_space_is_short_leaves_a_state_there_was() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     for (number, shape) in SHAPES.into_iter().enumerate() {
         let mut core = fresh(shape);
         let mut model = Model::new(70 + number as u64);
@@ -196,19 +196,19 @@ fn a_cut_while_space_is_short_leaves_a_state_there_was() {
         core.commit().unwrap();
         let start = (core, model);
         for _ in 0..floatgate_testing::few_or_all(8, 30) {
-            cut(&start, random.below(200), &[], random.next(), 150);
+            cut(&start, random.below(200), &[], random.bits(), 150);
         }
     }
 }
 
 #[test]
 fn a_cut_with_small_limits_leaves_a_state_there_was() {
-    let mut random = Random(16);
+    let mut random = Random::new(16);
     for (number, (shape, count)) in SHAPES.into_iter().zip([1, 2, 3, 8, 1, 2]).enumerate() {
         let mut start = used(shape, 300 + number as u64, 200);
         start.0.set_limits(Limits::all(count));
         for _ in 0..40 {
-            cut(&start, random.below(120), &[], random.next(), 150);
+            cut(&start, random.below(120), &[], random.bits(), 150);
         }
     }
 }
@@ -217,14 +217,14 @@ fn a_cut_with_small_limits_leaves_a_state_there_was() {
 #[test]
 #[ignore = "slow: ./test --all"]
 fn slow_many_cuts_on_many_filesystems() {
-    let mut random = Random(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
+    let mut random = Random::new(std::env::var("SEED").map_or(1, |seed| seed.parse().unwrap()));
     for _ in 0..60 {
         let mut shape = SHAPES[usize::try_from(random.below(6)).unwrap()];
         shape.lebs = 30 + u32::try_from(random.below(40)).unwrap();
         shape.journal_lebs = 3 + u32::try_from(random.below(8)).unwrap();
         let steps = usize::try_from(random.below(1500)).unwrap();
         let mut core = fresh(shape);
-        let mut model = Model::new(random.next());
+        let mut model = Model::new(random.bits());
         model.files = 5 + usize::try_from(random.below(100)).unwrap();
         model.blocks = 2 + u32::try_from(random.below(100)).unwrap();
         for _ in 0..steps {
@@ -237,7 +237,7 @@ fn slow_many_cuts_on_many_filesystems() {
         let start = (core, model);
         for _ in 0..40 {
             let again: Vec<u64> = (0..random.below(3)).map(|_| random.below(40)).collect();
-            cut(&start, random.below(150), &again, random.next(), 200);
+            cut(&start, random.below(150), &again, random.bits(), 200);
         }
     }
 }

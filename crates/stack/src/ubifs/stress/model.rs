@@ -1,5 +1,6 @@
 //! The expected contents of the filesystem, and random changes of them.
 
+use floatgate_mtd::random::Random;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use super::super::error::{Error, Result};
 use super::super::journal::Change;
 use super::super::layout::Head;
 use super::super::space::BudgetRequest;
-use super::super::testing::{Random, TestVolume};
+use super::super::testing::TestVolume;
 
 pub(super) const ROOT: u32 = 1;
 
@@ -74,7 +75,7 @@ impl Model {
     pub(super) fn new(seed: u64) -> Self {
         let mut state = State::default();
         state.inodes.insert(ROOT, (directory(ROOT, 0).inode, Vec::new()));
-        Self { state, random: Random(seed), files: 60, blocks: 12, history: None }
+        Self { state, random: Random::new(seed), files: 60, blocks: 12, history: None }
     }
 
     fn pick<T: Clone>(&mut self, from: impl IntoIterator<Item = T>) -> Option<T> {
@@ -85,7 +86,7 @@ impl Model {
 
     fn bytes(&mut self, most: u64) -> Vec<u8> {
         let len = self.random.below(most) + 1;
-        (0..len).map(|_| u8::try_from(self.random.next() & 0xFF).unwrap()).collect()
+        (0..len).map(|_| u8::try_from(self.random.bits() & 0xFF).unwrap()).collect()
     }
 
     fn name(&mut self) -> Vec<u8> {
@@ -215,7 +216,7 @@ impl Model {
     fn inode(&mut self, fs: &mut Fs) -> Result<()> {
         let files = self.files();
         let Some(number) = self.pick(files) else { return Ok(()) };
-        let inode = Inode { mtime_s: self.random.next().cast_signed(), ..self.node(number) };
+        let inode = Inode { mtime_s: self.random.bits().cast_signed(), ..self.node(number) };
         let request = BudgetRequest { changed_inodes: 1, ..BudgetRequest::default() };
         let changes = [Change::Inode(InodeNode { inode, data: &[] })];
         self.apply(fs, Head::Base, &request, &changes, false)

@@ -23,7 +23,7 @@ fn device(spec: &RawNandSpec, rig: Rig, options: ChipOptions) -> Driver {
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (crate::cells::random::mix(seed << 32 | i) >> 20) as u8).collect()
+    (0..len as u64).map(|i| (floatgate_mtd::random::mix(seed << 32 | i) >> 20) as u8).collect()
 }
 
 #[derive(Clone, Debug)]

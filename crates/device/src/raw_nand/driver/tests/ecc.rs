@@ -19,7 +19,7 @@ fn with_strength(strength: u32) -> Rig {
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (crate::cells::random::mix(seed << 32 | i) >> 20) as u8).collect()
+    (0..len as u64).map(|i| (floatgate_mtd::random::mix(seed << 32 | i) >> 20) as u8).collect()
 }
 
 /// An erase that fails: the chip takes programs of what is still there.

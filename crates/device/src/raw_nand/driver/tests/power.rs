@@ -11,7 +11,7 @@ use floatgate_mtd::{Error, ErrorKind, Instant, Mtd, Nanos, PairingScheme};
 const NOW: Instant = Instant::ZERO;
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (crate::cells::random::mix(seed << 32 | i) >> 20) as u8).collect()
+    (0..len as u64).map(|i| (floatgate_mtd::random::mix(seed << 32 | i) >> 20) as u8).collect()
 }
 
 fn cut(device: &mut Driver, operation: u64, share: f64) {

@@ -3,7 +3,7 @@
 use floatgate_media::ubifs::{Frame, NodeBody, Stamp};
 
 use super::*;
-use crate::ubifs::testing::Random;
+use floatgate_mtd::random::Random;
 
 /// A filesystem with something in every area, cut off in use.
 fn sample() -> TestVolume {
@@ -40,7 +40,7 @@ fn try_all(volume: &TestVolume) {
 fn flipped_bytes() {
     let sample = sample();
     let used: Vec<u32> = (0..60).filter(|&lnum| sample.leb(lnum).is_some()).collect();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for _ in 0..400 {
         let mut volume = sample.clone();
         for _ in 0..=random.below(3) {
@@ -67,7 +67,7 @@ fn forge(bytes: &mut [u8], at: usize, value: u8) {
 #[test]
 fn forged_nodes() {
     let sample = sample();
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     let mut places: Vec<(u32, u32, usize)> = Vec::new();
     for lnum in 0..60 {
         let Some(bytes) = sample.leb(lnum) else { continue };

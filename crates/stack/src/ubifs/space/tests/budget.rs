@@ -185,7 +185,7 @@ proptest! {
     fn promises_are_never_more_than_is_there(seed in any::<u64>()) {
         let io = Shape { main_lebs: 60, ..Shape::default() }.io();
         let mut space = Space::empty(&io);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for lnum in io.layout().limits.main.clone() {
             if random.below(2) == 0 {
                 space.set(lnum, random_leb(&mut random, io.layout())).unwrap();

@@ -173,7 +173,7 @@ fn an_area_too_small_fails_before_anything_is_written() {
         let shape = Shape { main_lebs: 2500, big, tight: true, ..Shape::default() };
         let (mut io, mut space, mut master) = format(shape);
         let layout = Arc::clone(io.layout());
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         let mut failed = false;
         for _ in 0..400 {
             let (old, flash) = (Space::load(&mut io, &master).unwrap(), io.volume().lebs.clone());
@@ -197,7 +197,7 @@ fn hundreds_of_commits_never_run_out_of_room() {
     for (seed, shape) in (0..).zip(SHAPES) {
         let (mut io, mut space, mut master) = format(shape);
         let layout = Arc::clone(io.layout());
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for round in 0..400u32 {
             let times = if round % 50 == 49 { layout.limits.main_lebs() * 2 } else { 1 + random.below(20) };
             change_some(&mut space, &layout, &mut random, times);
@@ -225,7 +225,7 @@ fn power_lost_in_a_commit_leaves_the_old_tree_or_the_new_one() {
     for shape in [SHAPES[0], SHAPES[2], SHAPES[3], SHAPES[6], SHAPES[7]] {
         let (mut io, mut space, mut master) = format(shape);
         let layout = Arc::clone(io.layout());
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for _ in 0..60 {
             change_some(&mut space, &layout, &mut random, 12);
             let (old, before) = (Space::load(&mut io, &master).unwrap(), master);
@@ -245,7 +245,7 @@ fn power_lost_in_a_commit_leaves_the_old_tree_or_the_new_one() {
                 clean_head(&mut cut, &before);
                 again.unmap_empty_lpt(&mut cut).unwrap();
                 let mut master = before;
-                change_some(&mut again, &layout, &mut Random(u64::from(power)), 5);
+                change_some(&mut again, &layout, &mut Random::new(u64::from(power)), 5);
                 commit(&mut cut, &mut again, &mut master);
                 check(&mut cut, &again, &master);
             }
@@ -266,7 +266,7 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
         let shape = Shape { growth, big, main_lebs: 41, ..Shape::default() };
         let (mut io, mut space, mut master) = format(shape);
         let layout = Arc::clone(io.layout());
-        change_some(&mut space, &layout, &mut Random(1), 60);
+        change_some(&mut space, &layout, &mut Random::new(1), 60);
         commit(&mut io, &mut space, &mut master);
         let old = lebs(&space, &layout);
         let mut flash = io.into_volume().lebs;
@@ -279,7 +279,7 @@ fn a_filesystem_that_has_grown_has_empty_lebs_at_its_end() {
         let now = lebs(&space, &layout);
         assert_eq!(now[..41], old[..]);
         assert!(now[41..].iter().all(|leb| leb.free == layout.leb_bytes() && leb.dirty == 0 && !leb.index));
-        let mut random = Random(2);
+        let mut random = Random::new(2);
         for _ in 0..30 {
             change_some(&mut space, &layout, &mut random, 3);
             commit(&mut io, &mut space, &mut master);
@@ -320,7 +320,7 @@ fn a_tree_of_linux_is_read_and_continued() {
     assert_eq!([totals.free, totals.dirty, totals.used, totals.dead, totals.dark], said);
     assert_eq!((totals.empty_lebs, totals.index_lebs), (master.empty_lebs, master.index_lebs));
     let layout = Arc::clone(io.layout());
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for _ in 0..100 {
         change_some(&mut space, &layout, &mut random, 2);
         commit(&mut io, &mut space, &mut master);
@@ -343,7 +343,7 @@ proptest! {
         let shape = Shape { leb_bytes: 16_384, min_io_bytes, main_lebs, growth, big, tight };
         let (mut io, mut space, mut master) = format(shape);
         let layout = Arc::clone(io.layout());
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..40 {
             let times = 1 + random.below(main_lebs);
             change_some(&mut space, &layout, &mut random, times);

@@ -204,7 +204,7 @@ proptest! {
         let mut io = Shape::default().io();
         let layout = Arc::clone(io.layout());
         let mut space = Space::empty(&io);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for lnum in layout.limits.main.clone() {
             space.set(lnum, random_leb(&mut random, &layout)).unwrap();
         }

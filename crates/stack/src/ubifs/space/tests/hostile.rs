@@ -15,7 +15,7 @@ use crate::ubifs::io::Io;
 fn format(shape: Shape) -> (Io<Chip>, Master) {
     let mut io = shape.io();
     let layout = Arc::clone(io.layout());
-    let (mut space, mut master, mut random) = (Space::empty(&io), new_master(), Random(1));
+    let (mut space, mut master, mut random) = (Space::empty(&io), new_master(), Random::new(1));
     for lnum in layout.limits.main.clone() {
         space.set(lnum, random_leb(&mut random, &layout)).unwrap();
     }
@@ -108,7 +108,7 @@ fn many_ways_to_one_leaf_are_found_by_the_check_and_do_no_harm() {
     assert!(notes.iter().any(|note| note.to_string().contains("overlap")), "{notes:?}");
     let (mut space, mut master) = (Space::load(&mut io, &master).unwrap(), master);
     let layout = Arc::clone(io.layout());
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for _ in 0..100 {
         let lnum = layout.limits.main.start + random.below(layout.limits.main_lebs());
         space.set(lnum, random_leb(&mut random, &layout)).unwrap();
@@ -202,7 +202,7 @@ proptest! {
     ) {
         let (mut io, mut master) = format(Shape { big, growth: 100, ..Shape::default() });
         let lpt = io.layout().limits.lpt.clone();
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..flips {
             let lnum = lpt.start + random.below(u32::try_from(lpt.len()).unwrap());
             let end = if random.below(2) == 0 { 700 } else { 15_872 };

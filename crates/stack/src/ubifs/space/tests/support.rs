@@ -6,6 +6,7 @@ use floatgate_media::file::Compression;
 use floatgate_media::ubifs::lpt::{Geometry, Parameters};
 use floatgate_media::ubifs::{KeyHash, Master, Superblock, SuperblockFlags};
 use floatgate_mtd::Instant;
+use floatgate_mtd::random;
 
 use crate::ubifs::io::Io;
 use crate::ubifs::layout::Layout;
@@ -197,21 +198,21 @@ pub(super) fn over(superblock: &Superblock, lebs: Vec<Option<Vec<u8>>>) -> Io<Ch
     Io::new(Chip { geometry, lebs, power: None }, Arc::new(layout), false)
 }
 
-/// Splitmix64.
+/// Random numbers of 32 bits.
 #[derive(Clone, Debug)]
-pub(super) struct Random(pub(super) u64);
+pub(super) struct Random(random::Random);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed))
+    }
+
+    pub(super) const fn bits(&mut self) -> u64 {
+        self.0.bits()
     }
 
     pub(super) fn below(&mut self, end: u32) -> u32 {
-        u32::try_from(self.next() % u64::from(end.max(1))).unwrap()
+        u32::try_from(self.0.below(u64::from(end))).unwrap()
     }
 }
 

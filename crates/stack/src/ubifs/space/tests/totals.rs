@@ -114,7 +114,7 @@ proptest! {
         let io = Shape { big, ..Shape::default() }.io();
         let layout = std::sync::Arc::clone(io.layout());
         let mut space = Space::empty(&io);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..200 {
             let lnum = layout.limits.main.start + random.below(layout.limits.main_lebs());
             let before = space.get(lnum).unwrap();

@@ -7,7 +7,7 @@ const SMALL: Setup = Setup { fanout: 3, min_io_bytes: 64, leb_bytes: 16 * 1024, 
 /// A committed filesystem with changes that are not, and what the committed one holds.
 fn changed(setup: Setup, seed: u64, keys: u32, changes: u32) -> (Bench, NodePos, Vec<(Key, NodePos)>) {
     let mut bench = Bench::new(setup);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for inode in 0..keys {
         bench.insert(Key::inode(64 + inode * 2));
     }
@@ -57,7 +57,7 @@ fn power_lost_in_a_commit_leaves_the_old_index() {
     for (seed, keys, changes) in [(1, 20, 20), (2, 300, 10), (3, 300, 10), (4, 330, 20)] {
         let setup = Setup { real_space: seed % 2 == 0, ..SMALL };
         let (mut bench, mut root, mut leaves) = changed(setup, seed, keys, changes);
-        let mut random = Random(seed + 100);
+        let mut random = Random::new(seed + 100);
         for _ in 0..12 {
             replaced += cut_everywhere(&bench, root, &leaves);
             root = bench.commit().unwrap();
@@ -115,7 +115,7 @@ fn forged_index_nodes_do_no_harm() {
     let (bench, nodes, root) = forgeable();
     let mut outcomes = [0, 0];
     for seed in 0..3000 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut forged = bench.reopened(root);
         for _ in 0..=random.below(3) {
             let place = nodes[random.below(nodes.len() as u64) as usize];

@@ -23,6 +23,7 @@ use crate::ubifs::space::LebSpace;
 use crate::volume::Volume;
 use floatgate_media::file::{Compression, FileType};
 use floatgate_media::ubifs::{Entry, EntryNode, Group, Key, KeyHash, KeyType, Superblock};
+use floatgate_mtd::random;
 
 /// LEBs for leaves, the others of the main area are for the index.
 const LEAF_LEBS: u32 = 12;
@@ -181,20 +182,16 @@ fn entry_key(inode: u32, name: &[u8]) -> Key {
     Key::entry(inode, KeyHash::Test.hash(name).unwrap())
 }
 
-/// Splitmix64.
-struct Random(u64);
+/// Random numbers, also as keys have them.
+struct Random(random::Random);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut value = self.0;
-        value = (value ^ value >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        value = (value ^ value >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        value ^ value >> 31
+    fn new(seed: u64) -> Self {
+        Self(random::Random::new(seed))
     }
 
     fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
+        self.0.below(limit)
     }
 
     fn small(&mut self, limit: u32) -> u32 {

@@ -171,7 +171,7 @@ fn commit(
 
 /// Returns how many LEBs were replaced.
 fn run(setup: Setup, seed: u64, rounds: u32) -> usize {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut bench = Bench::new(setup);
     let mut model = Model::new();
     let mut committed = None;

@@ -33,10 +33,10 @@ fn many_names_with_one_hash_stand_in_order() {
     let mut bench = Bench::new(USUAL);
     bench.insert(Key::inode(64));
     bench.insert(Key::inode(65));
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut places = vec![NodePos::default(); names.len()];
     let mut order: Vec<_> = (0..names.len()).collect();
-    order.sort_by_cached_key(|_| random.next());
+    order.sort_by_cached_key(|_| random.bits());
     for &at in &order {
         places[at] = bench.insert_name(key, &names[at]);
     }

@@ -62,7 +62,7 @@ impl Story {
         let heads = [first, first + 1].map(|lnum| NodePos { lnum, offset: 0, len: 0 });
         let old = vec![first, first + 1];
         let (names, moved, journal, buds, written) = Default::default();
-        let random = Random(seed);
+        let random = Random::new(seed);
         let mut story = Self { bench, random, names, moved, journal, heads, buds, old, written };
         for _ in 0..story.random.below(60) {
             let head = usize::from(story.random.below(2) == 0);

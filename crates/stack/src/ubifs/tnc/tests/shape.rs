@@ -175,7 +175,7 @@ fn copies_go_their_own_ways() {
 fn a_new_index_is_packed_as_mkfs_does() {
     for keys in [1u32, 2, 7, 8, 9, 63, 64, 65, 512, 513, 1000] {
         let mut bench = Bench::new(USUAL);
-        let mut random = Random(u64::from(keys));
+        let mut random = Random::new(u64::from(keys));
         while bench.all_leaves().len() < keys as usize {
             bench.insert(Key::inode(random.small(5000)));
         }

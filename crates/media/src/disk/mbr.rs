@@ -1,0 +1,100 @@
+//! The partition table of a PC, in the first sector. Logical partitions have tables of the same kind, linked to a chain.
+
+use super::{BOOT_SIGNATURE, SECTOR_BYTES, require_boot_signature};
+use crate::error::{MediaError, require};
+use crate::wire::{Wire as _, chunk, layout};
+
+/// Types of partitions, the byte [`MbrEntry::kind`].
+pub mod kind {
+    /// exFAT or NTFS.
+    pub const EXFAT: u8 = 0x07;
+    /// FAT32, addressed by sector numbers.
+    pub const FAT32: u8 = 0x0C;
+    /// A filesystem of Linux.
+    pub const LINUX: u8 = 0x83;
+    /// The only partition of an MBR that protects a GPT.
+    pub const PROTECTIVE: u8 = 0xEE;
+    /// Types of partitions that hold logical ones.
+    pub const EXTENDED: [u8; 3] = [0x05, 0x0F, 0x85];
+    /// Types of partitions with FAT12, FAT16 or FAT32.
+    pub const FAT: [u8; 6] = [0x01, 0x04, 0x06, 0x0B, FAT32, 0x0E];
+}
+
+/// Cylinder, head and sector of what these fields cannot express.
+const CHS_BEYOND: [u8; 3] = [0xFE, 0xFF, 0xFF];
+
+layout! {
+    /// One of the four entries.
+    pub struct MbrEntry[16] {
+        /// 80h: to be booted.
+        0 => flags: u8,
+        /// Cylinder, head and sector of the start.
+        1 => first_chs: [u8; 3],
+        /// Type of the partition; 0: the entry is unused.
+        4 => kind: u8,
+        /// Cylinder, head and sector of the end.
+        5 => last_chs: [u8; 3],
+        /// First sector; of a logical partition counted from its table.
+        8 => first: u32,
+        /// Number of sectors.
+        12 => sectors: u32,
+    }
+}
+
+impl MbrEntry {
+    /// A partition whose place only sector numbers state.
+    #[must_use]
+    pub const fn new(kind: u8, first: u32, sectors: u32) -> Self {
+        Self { flags: 0, first_chs: CHS_BEYOND, kind, last_chs: CHS_BEYOND, first, sectors }
+    }
+
+    /// True if the entry describes a partition.
+    #[must_use]
+    pub const fn is_used(&self) -> bool {
+        self.kind != 0
+    }
+}
+
+layout! {
+    /// The first sector of a disk with a partition table.
+    pub struct Mbr[512] {
+        /// Number of the disk.
+        440 => disk_id: u32,
+        /// The table.
+        446 => entries: [MbrEntry; 4],
+        /// [`BOOT_SIGNATURE`].
+        510 => signature: u16,
+    }
+}
+
+impl Mbr {
+    /// A table of at most four partitions.
+    #[must_use]
+    pub fn new(disk_id: u32, partitions: &[MbrEntry]) -> Self {
+        let mut entries = [MbrEntry::default(); 4];
+        entries.iter_mut().zip(partitions).for_each(|(entry, partition)| *entry = *partition);
+        Self { disk_id, entries, signature: BOOT_SIGNATURE }
+    }
+
+    /// Reads a sector.
+    ///
+    /// # Errors
+    /// Fewer than 512 bytes, no signature, or flags that no entry has: boot code of a filesystem stands in the place of a table.
+    pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
+        let sector = chunk::<SECTOR_BYTES>(bytes, 0)?;
+        let mbr = Self::take(sector, 0);
+        require_boot_signature(mbr.signature)?;
+        for (index, entry) in mbr.entries.iter().enumerate() {
+            require(entry.flags & 0x7F == 0, 446 + MbrEntry::SIZE * index, "partition flags", entry.flags)?;
+        }
+        Ok(mbr)
+    }
+
+    /// The bytes of the sector.
+    #[must_use]
+    pub fn emit(&self) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0; SECTOR_BYTES];
+        self.put(&mut bytes, 0);
+        bytes
+    }
+}
