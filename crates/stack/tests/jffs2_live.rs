@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::changes::{Random, change, is_expected};
+use crate::changes::{change, is_expected};
+use floatgate_mtd::random::Random;
 
 use floatgate_media::jffs2::{Compressor, Endian};
 use floatgate_mtd::{Geometry, Instant, PowerCut, RamFlash};

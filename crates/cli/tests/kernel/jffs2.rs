@@ -1,6 +1,6 @@
 //! JFFS2: the kernel reads what floatgate wrote, goes on writing, and floatgate reads that.
 
-use crate::changes::{Random, change, is_expected};
+use crate::changes::{change, is_expected};
 use crate::judge::{fresh, home, judge};
 use crate::live::{geometry, image, manifest};
 use crate::manifest::{Manifest, assert_no_differences};
@@ -8,6 +8,7 @@ use crate::ubifs::{CHIPS, Chip, LARGE, floatgate};
 use crate::ubifs_edited::sources;
 use crate::witness::witness;
 use floatgate_media::jffs2::Compressor;
+use floatgate_mtd::random::Random;
 use floatgate_mtd::{Geometry, Instant, RamFlash};
 use floatgate_stack::fs::{FileSystem, NewFile, NewKind, Timestamp};
 use floatgate_stack::jffs2::{Jffs2, MountOptions};
