@@ -721,7 +721,7 @@ fn partition_text(partition: &Partition) -> String {
     let Some(found) = partition.filesystem else { return text };
     format!(
         "{text}, {} with clusters of {}, FAT from {} to {}, file data from {}",
-        found.kind.name(),
+        found.kind,
         size(found.cluster_bytes),
         size(found.fat_start_bytes),
         size(found.fat_end_bytes),

@@ -65,7 +65,7 @@ fn written(index: usize, seed: u64, folder: &Path) -> Manifest {
     };
     let flash = RamFlash::new(flash(chip(name)));
     let mut fs = Jffs2::mount(flash, Instant::ZERO, &options).map_err(|(error, _)| error).unwrap();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for step in 0..changes {
         FileSystem::set_time(
             &mut fs,
