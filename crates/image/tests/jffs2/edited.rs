@@ -55,7 +55,7 @@ pub(crate) fn geometry(is_nand: bool, blocks: usize, erase_bytes: usize) -> Geom
 
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
-    std::iter::repeat_with(|| u8::try_from(random.below(256)).unwrap()).take(len).collect()
+    std::iter::repeat_with(|| u8::try_from(random.index(256)).unwrap()).take(len).collect()
 }
 
 /// A JFFS2 with a directory, a text, and a file of 100 000 bytes.
@@ -284,20 +284,20 @@ fn a_full_image_never_refuses_a_removal() {
         let (_folder, file) = folder(&image(kind));
         let (mut random, mut files) = (Random::new(5), Vec::new());
         for number in 0..300 {
-            let changed = match random.below(4) {
+            let changed = match random.index(4) {
                 0 if !files.is_empty() => {
-                    let gone: String = files.swap_remove(random.below(files.len()));
+                    let gone: String = files.swap_remove(random.index(files.len()));
                     change(&file, &options(), |editor| editor.remove(&path(&gone), false))
                         .unwrap_or_else(|error| panic!("{kind:?} {number}: {error}"));
                     continue;
                 }
                 1 if !files.is_empty() => {
-                    let one = path(&files[random.below(files.len())]);
+                    let one = path(&files[random.index(files.len())]);
                     change(&file, &options(), |editor| editor.chmod(&one, &"0640".parse().unwrap(), false))
                 }
                 _ => {
                     let name = format!("/file{number}");
-                    let len = [100, 3000, 20_000][random.below(3)];
+                    let len = [100, 3000, 20_000][random.index(3)];
                     let changed = put(&file, &options(), &name[1..], &noise(number + 1, len));
                     files.extend(changed.is_ok().then_some(name));
                     changed
@@ -651,10 +651,10 @@ fn damaged_images_are_changed_or_left_alone() {
         let whole = image(kind);
         for round in 0..25 {
             let mut bytes = whole.clone();
-            for _ in 0..=random.below(3) {
-                let at = random.below(140_000);
-                match random.below(3) {
-                    0 => bytes[at] ^= 1 << random.below(8),
+            for _ in 0..=random.index(3) {
+                let at = random.index(140_000);
+                match random.index(3) {
+                    0 => bytes[at] ^= 1 << random.index(8),
                     1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
                     _ => bytes.truncate(at.max(100)),
                 }

@@ -80,10 +80,10 @@ fn damaged_images_become_clean() {
         let used = whole.iter().rposition(|&byte| byte != 0xFF).unwrap();
         for round in 0..few_or_all(12, 50) {
             let mut bytes = whole.clone();
-            for _ in 0..=random.below(4) {
-                let at = random.below(used);
-                match random.below(3) {
-                    0 => bytes[at] ^= 1 << random.below(8),
+            for _ in 0..=random.index(4) {
+                let at = random.index(used);
+                match random.index(3) {
+                    0 => bytes[at] ^= 1 << random.index(8),
                     1 => bytes[at..].iter_mut().take(100).for_each(|byte| *byte = 0xFF),
                     _ => bytes[at..].iter_mut().take(600).for_each(|byte| *byte = 0x5A),
                 }

@@ -136,7 +136,7 @@ fn what_follows_missing_bytes_is_read_and_repaired() {
         let all = listing(&mut *mounted(&whole));
         for round in 0..14 {
             let bytes = [1, 13, 700, 5000, ERASE, ERASE + 13, 700][round % 7];
-            let at = 600 + random.below(used - bytes - 600);
+            let at = 600 + random.index(used - bytes - 600);
             let name = format!("{endian:?} {summaries} {markers}: {bytes} bytes at {at}");
             let (cut, inserted) = if round % 4 == 3 { (0, bytes) } else { (bytes, 0) };
             let image = [&whole[..at], &noise(7, inserted), &whole[at + cut..]].concat();

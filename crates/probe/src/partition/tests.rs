@@ -56,7 +56,7 @@ impl Disk {
     /// As [`Self::gpt`], for sectors of another size.
     fn gpt_in(self, sector: u64, partitions: &[(u64, u64)]) -> Self {
         let of_512 = |number: u64| number * sector / 512;
-        let mut disk = self.mbr(0, &[(PROTECTIVE, 1, u32::MAX)]);
+        let mut disk = self.mbr(0, &[(mbr::kind::PROTECTIVE, 1, u32::MAX)]);
         let mut array = vec![0; 128 * 128];
         for (index, (first, last)) in partitions.iter().enumerate() {
             let entry = &mut array[128 * index..][..128];

@@ -207,10 +207,6 @@ impl Random {
         Self(random::Random::new(seed))
     }
 
-    pub(super) const fn bits(&mut self) -> u64 {
-        self.0.bits()
-    }
-
     pub(super) fn below(&mut self, end: u32) -> u32 {
         u32::try_from(self.0.below(u64::from(end))).unwrap()
     }

@@ -190,6 +190,10 @@ impl Random {
         Self(random::Random::new(seed))
     }
 
+    fn bits(&mut self) -> u64 {
+        self.0.bits()
+    }
+
     fn below(&mut self, limit: u64) -> u64 {
         self.0.below(limit)
     }
