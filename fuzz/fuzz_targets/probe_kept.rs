@@ -1,7 +1,7 @@
 //! Any bytes as a saved file of a probe: its ranges are inside the device and their contents in the file, or a fault is named with its place.
 #![no_main]
 
-use floatgate_probe::SavedFile;
+use floatgate_host::saved::SavedFile;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

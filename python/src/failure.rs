@@ -2,7 +2,7 @@
 
 use crate::advice::in_python;
 use floatgate_config::{ConfigError, Problem};
-use floatgate_image::help::Help;
+use floatgate_mtd::advice::Help;
 use pyo3::prelude::*;
 use std::path::Path;
 

@@ -5,16 +5,16 @@ use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::studies::in_envelope;
+use floatgate_host::output::{Output, OutputError};
 use floatgate_image::check::check;
 use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extractions, TarTarget, show_name,
 };
-use floatgate_image::help::Help;
 use floatgate_image::info::selected_info;
 use floatgate_image::list::{Listed, list};
-use floatgate_image::output::{Output, OutputError};
 use floatgate_image::{Access, FileRow, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use floatgate_stack::fs::{self, FileSystem};
 use floatgate_stack::ubifs::Behaviour;
 use pyo3::prelude::*;

@@ -6,11 +6,11 @@ use crate::failure::Failure;
 use crate::image::Which;
 use crate::library;
 use crate::studies::in_envelope;
+use floatgate_host::output::Output;
 use floatgate_image::build::{
     BuildError, BuildOptions, Container, FlashShape, Jffs2Options, Overrides, Source, build,
 };
 use floatgate_image::edit::{EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit};
-use floatgate_image::output::Output;
 use floatgate_lab::part_sizes;
 use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::{self, Compression, Rename, Timestamp};

@@ -7,6 +7,7 @@ use crate::library;
 use crate::speed::{Named, filesystem_kind};
 use floatgate_card::{CardOptions, Fake};
 use floatgate_config::{Kind, Override, Source};
+use floatgate_host::disk::{Host, holders};
 use floatgate_image::ecc::{Code, EccError};
 use floatgate_lab::advise::card::{Known, Wish as CardWish};
 use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
@@ -19,9 +20,7 @@ use floatgate_lab::report::{Origin, ResultKind, Rows};
 use floatgate_lab::trace::Operation;
 use floatgate_lab::{age, card, catalogue, endurance, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
-use floatgate_probe::{
-    Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
-};
+use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, probe_simulated};
 use pyo3::prelude::*;
 use serde::Serialize;
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use crate::cancel::interruptible;
 use crate::failure::Failure;
 use crate::library;
 use floatgate_config::{Problem, did_you_mean};
-use floatgate_image::output::Output;
+use floatgate_host::output::Output;
 use floatgate_lab::sweep::{Batch, Cells, Evaluator, Format, Page, Results, Spec, Waves, Work, WriteError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

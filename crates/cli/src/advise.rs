@@ -125,7 +125,7 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
 
 /// Refuses the node of an MTD: it tells neither chip nor board, and mtdblock is no card.
 fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
-    let Some(number) = floatgate_probe::mtd::number_of(path) else { return Ok(()) };
+    let Some(number) = floatgate_host::mtd::number_of(path) else { return Ok(()) };
     Err(Failure::new(
         format!("{}: raw flash, whose node tells neither its chip nor its board", path.display()),
         format!(

@@ -1,14 +1,14 @@
 //! Common parts of the subcommands: options, failures, files.
 
-use crate::help::Help;
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_config::corner::{self, Slowest};
 use floatgate_config::{Config, ConfigError, Excerpt, Library, Override, Setup};
-use floatgate_image::output::{Output, OutputError, is_stdout, reader_left};
+use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_mtd::advice::Help;
 pub(crate) use floatgate_mtd::size::text as size;
 use floatgate_sim::rig::RigOptions;
 use serde::Serialize;

@@ -31,7 +31,6 @@ mod probe_saved;
 mod profiles;
 mod report;
 mod setups;
-mod signals;
 mod speed;
 mod speed_sweep;
 mod sweep;
@@ -42,7 +41,7 @@ mod wrap;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
 use floatgate_config::Kind;
-use floatgate_image::help;
+use floatgate_host::signals;
 use floatgate_lab::report::ResultKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -141,7 +140,7 @@ fn main() -> ExitCode {
         _ => false,
     };
     if !ends_itself {
-        signals::remove_outputs_at_the_end();
+        signals::remove_outputs_at_the_end(output::tell);
     }
     let outcome = match command {
         Command::Speed(args) => speed::run(&args),

@@ -1,13 +1,14 @@
 //! `floatgate otp`.
 
 use crate::common::{self, Failure, Outcome, SetupArgs};
-use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_image::output::Output;
-use floatgate_image::{Access, ImageError, Lock};
+use floatgate_host::Lock;
+use floatgate_host::output::Output;
+use floatgate_image::ImageError;
 use floatgate_lab::otp::{self, Device, OtpArea, Region, Step};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write as _;
@@ -194,7 +195,7 @@ impl Common {
         let failed = |error: ImageError| Failure::new(format!("{}: {error}", path.display()), error.help());
         // A state that begins is an empty file, so that two who begin it at once see each other.
         let begins = File::options().write(true).create_new(true).open(path).is_ok();
-        let _lock = Lock::new(path, Access::Write).map_err(failed)?;
+        let _lock = Lock::new(path, true).map_err(|error| failed(error.into()))?;
         let outcome = self.change_unlocked(step, |path, text| {
             let mut output = Output::replace(path)?;
             output.write_all(text.as_bytes()).map_err(|error| output.failed(error))?;

@@ -2,7 +2,7 @@
 
 use crate::common::{Failure, Outcome};
 use crate::wrap;
-use floatgate_image::output::Output;
+use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
 use floatgate_lab::report::{Origin, Rows};
@@ -154,7 +154,8 @@ impl ReportFormat {
     }
 }
 
-fn bug(error: serde_json::Error) -> Failure {
+/// The failure of what cannot fail.
+pub(crate) fn bug(error: impl std::fmt::Display) -> Failure {
     Failure::new(error, "this is a bug in floatgate: please report it")
 }
 

@@ -3,7 +3,7 @@
 use crate::common::Failure;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
-use floatgate_image::output::{OutputError, is_same_file, is_stdout};
+use floatgate_host::output::{OutputError, is_same_file, is_stdout};
 use std::path::{Path, PathBuf};
 
 /// Options whose value is a file that is written.

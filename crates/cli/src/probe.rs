@@ -5,21 +5,23 @@ use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe_mtd;
 use crate::probe_saved::{self, Saving};
-use crate::signals::Ending;
 use crate::table::Table;
 use floatgate_card::{Card, CardOptions, CardSpec, Fake};
 use floatgate_config::{Library, Override};
+use floatgate_host::disk::{Host, holders};
+use floatgate_host::mtd::CharDevice;
+use floatgate_host::signals::Ending;
+use floatgate_host::{Target as _, TargetError};
 use floatgate_lab::card::{load, stated_classes};
 use floatgate_lab::plot::{Curve, Panel, panels};
 use floatgate_lab::report::ResultKind;
-use floatgate_probe::mtd::CharDevice;
+use floatgate_mtd::size::text as size;
 use floatgate_probe::partition::{Layout, Partition, Table as PartitionTable};
 use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
-    Answer, Answers, HEAD, Host, IMAGE, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise,
-    Report, Samples, Simulated, Target as _, TargetError, Value, Verdict, WritePlan, conclude, fio,
-    flashbench, holders, members, probe_simulated, size,
+    Answer, Answers, HEAD, IMAGE, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise, Report,
+    Samples, Simulated, Value, Verdict, WritePlan, conclude, fio, flashbench, members, probe_simulated,
 };
 use indicatif::{ProgressBar, ProgressFinish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -4,11 +4,10 @@ use crate::common::{self, Failure, Outcome};
 use crate::fs::progress_bar;
 use crate::output::{ReportFormat, tell};
 use crate::probe::{in_use, is_agreed};
-use crate::signals::Ending;
+use floatgate_host::mtd::{CharDevice, Flash as _, Shape, conditions, give_priority};
+use floatgate_host::signals::Ending;
 use floatgate_lab::report::ResultKind;
-use floatgate_probe::mtd::{
-    CharDevice, Flash as _, Found, Shape, Speed, Weak, conditions, give_priority, measure,
-};
+use floatgate_probe::mtd::{Found, Speed, Weak, measure};
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::Path;

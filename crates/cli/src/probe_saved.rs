@@ -3,12 +3,12 @@
 use crate::common::{self, Failure, Outcome};
 use crate::output::{ReportFormat, tell};
 use crate::probe::{is_agreed, rounded};
-use crate::signals::Ending;
 use crate::table::Table;
+use floatgate_host::disk::{Host, NotRestored, NotThisDevice};
+use floatgate_host::saved::{BadSaved, Damage, FolderError, SavedFile, SavedFolder};
+use floatgate_host::signals::Ending;
 use floatgate_lab::report::ResultKind;
-use floatgate_probe::{
-    BadSaved, Damage, FolderError, Host, NotRestored, NotThisDevice, SavedFile, SavedFolder, size,
-};
+use floatgate_mtd::size::text as size;
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use crate::common::{self, Failure, Outcome, read_text};
 use floatgate_config::{Library, Override};
-use floatgate_image::output::Output;
+use floatgate_host::output::Output;
 use floatgate_lab::report::Report;
 use floatgate_sim::rig::RigOptions;
 use std::io::Write as _;

@@ -2,9 +2,9 @@
 
 use crate::common::{self, Failure, Outcome, read_text};
 use crate::output::tell;
-use crate::signals;
 use floatgate_config::Library;
-use floatgate_image::output::Output;
+use floatgate_host::output::Output;
+use floatgate_host::signals;
 use floatgate_lab::sweep::{self, Evaluator, Format, Results, Spec, WriteError};
 use indicatif::ProgressBar;
 use std::io::{BufWriter, Write};

@@ -2,7 +2,8 @@
 
 use floatgate_config::ConfigError;
 #[cfg(feature = "images")]
-use floatgate_image::{ImageError, help::Help};
+use floatgate_image::ImageError;
+use floatgate_mtd::advice::Help;
 use floatgate_mtd::words::count;
 use floatgate_mtd::{BlockError, BlockErrorKind, ErrorKind};
 use floatgate_sim::rig::RigError;

@@ -4,10 +4,11 @@ use floatgate_stack::{StoreError, fs, jffs2, ubi, ubifs};
 
 use crate::ecc::EccError;
 use crate::format::magic::OtherFormat;
-use crate::output::OutputError;
 use crate::pages::PageShape;
 use crate::part::Part;
 use crate::words::count;
+use floatgate_host::LockError;
+use floatgate_host::output::OutputError;
 
 /// Reason for which an image cannot be worked with.
 #[derive(Debug, thiserror::Error)]
@@ -267,5 +268,14 @@ fn no_filesystem(volumes: &[(String, &'static str)]) -> String {
     match all.as_slice() {
         [only] => format!("the volume holds no UBIFS: {only}"),
         all => format!("no volume holds a UBIFS: {}", all.join(", ")),
+    }
+}
+
+impl From<LockError> for ImageError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::InUse => Self::Locked,
+            LockError::Host(error) => Self::File(error),
+        }
     }
 }

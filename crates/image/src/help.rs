@@ -2,8 +2,6 @@
 
 pub(crate) mod commands;
 
-use std::io;
-
 use commands::strip_command;
 
 use crate::build::BuildError;
@@ -15,65 +13,14 @@ use crate::format::magic::OtherFormat;
 use crate::image::Growth;
 #[cfg(feature = "mount")]
 use crate::mount::MountError;
-use crate::output::{OutputError, is_stdout};
 use crate::part::Part;
 use crate::ubinize::UbinizeError;
 use floatgate_media::{MediaError, Reason};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command::*;
 use floatgate_mtd::advice::CommandOption::*;
-use floatgate_mtd::advice::{Advice, shell};
+use floatgate_mtd::advice::{Advice, Help, shell};
 use floatgate_stack::{fs, ubi, ubifs};
-
-/// An error that a user can do something about.
-pub trait Help {
-    /// Advice, as what follows `help:`.
-    fn help(&self) -> Advice;
-
-    /// True when the message itself says which file it is of.
-    fn names_file(&self) -> bool {
-        false
-    }
-}
-
-/// True when there is no room for more bytes in a file.
-fn is_no_room(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
-}
-
-impl Help for OutputError {
-    fn help(&self) -> Advice {
-        match self {
-            Self::SameFile { .. } | Self::Folder(_) | Self::Dangling(_) => {
-                advice! { "name another file for the output" }
-            }
-            Self::InUse(_) => {
-                advice! { "wait until it has ended, unmount the image, or name another file for the output" }
-            }
-            Self::DeviceTooSmall { .. } => {
-                advice! { "the device is unchanged: name a larger one, or a file" }
-            }
-            Self::NoStream => advice! { "name a file; ./- is one with that name" },
-            Self::Terminal => advice! { "name a file, or pipe the output into a command" },
-            Self::Host { path, error } if is_stdout(path) && is_no_room(error) => {
-                advice! { "what stdout leads to is full: the output is not complete; redirect it to a place with more room" }
-            }
-            Self::Host { error, .. } if error.kind() == io::ErrorKind::FileTooLarge => {
-                advice! { "no file can become that large there (", shell("ulimit -f"), ", or the disk's filesystem): a file that had this name before is unchanged" }
-            }
-            Self::Host { error, .. } if is_no_room(error) => {
-                advice! { "the disk is full: a file that had this name before is unchanged; name a place with more room" }
-            }
-            Self::Host { path, .. } if is_stdout(path) => {
-                advice! { "stdout is closed: redirect it to a file or a pipe" }
-            }
-            Self::Host { .. } | Self::NoFolder { .. } => {
-                advice! { "name a file in a folder that you can write to" }
-            }
-        }
-    }
-}
 
 impl Help for UbinizeError {
     fn help(&self) -> Advice {
@@ -466,14 +413,7 @@ impl Help for MountError {
             Self::TooSmall(_) => {
                 advice! { Lebs, " N lets the volume grow; without ", Rw, " it can be read as it is" }
             }
-            Self::NotEmpty(_) => advice! { "name an empty folder" },
-            Self::MountPoint(directory) | Self::Dead(directory) => {
-                let folder = directory.display();
-                advice! { "name another folder, or unmount it: ", shell(format!("umount {folder}")), ", without root ", shell(format!("fusermount3 -u {folder}")) }
-            }
-            Self::Host { .. } => {
-                advice! { "name an empty folder; it takes /dev/fuse, and root or the command fusermount3 (package fuse3)" }
-            }
+            Self::Folder(error) => error.help(),
         }
     }
 }

@@ -13,7 +13,7 @@
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
 //! - `format`: UBI, UBIFS and JFFS2, each behind one trait; nothing else knows them by name.
-//! - [`output`]: the files that commands write, each whole or not at all; [`words`]: numbers with their nouns.
+//! - [`words`]: numbers with their nouns.
 //! # Example
 //!
 //! ```
@@ -59,18 +59,15 @@ mod format;
 pub mod fuzzing;
 pub mod help;
 pub mod history;
-mod host;
 mod image;
 pub mod info;
 mod inventory;
 pub mod list;
-mod lock;
 #[cfg(feature = "mount")]
 pub mod mount;
 mod oob;
 mod oob_store;
 pub mod open;
-pub mod output;
 mod pages;
 mod part;
 mod pending;
@@ -90,6 +87,5 @@ pub mod write_back;
 pub use error::{ImageError, LebsOnly};
 pub use file_row::FileRow;
 pub use format::ubi::fit::TargetFlash;
-pub use lock::Lock;
 pub use oob::{Corrected, CorrectedRegion, RegionOutcome};
 pub use open::{Access, FileUbi, FlashSizes, Image, ImageFs, PageSizes, Part, Selection};

@@ -12,7 +12,6 @@ use super::format::detect::{detect_in_pages, detect_sized, explain, find_at, wit
 use super::format::found::{Found, Splices};
 pub use super::format::ubi::attach::FileUbi;
 pub use super::format::ubi::shape::flash_geometry;
-use super::host::{open_file, read_pipe};
 pub use super::image::{Access, Growth, Image, ImageFs};
 use super::image::{Bytes, FilePending, HostRoom, Protection, store_of};
 use super::oob::{correct, geometry};
@@ -25,6 +24,7 @@ use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
 use crate::ImageError;
+use floatgate_host::open::{open_file, read_pipe};
 
 /// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
 #[must_use]

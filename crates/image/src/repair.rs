@@ -11,7 +11,6 @@ use std::path::Path;
 use floatgate_stack::Store;
 use serde::Serialize;
 
-use super::Lock;
 use super::check::check_found;
 use super::format::found::Found;
 use super::image::{Access, Image};
@@ -22,9 +21,10 @@ use super::saved::Saved;
 pub use super::saved::{Grown, Method};
 use super::selection::Selection;
 use crate::ImageError;
-use crate::output::{Output, copy_sparse};
 use crate::words::count;
 use crate::write_back::WriteBack;
+use floatgate_host::Lock;
+use floatgate_host::output::{Output, copy_sparse};
 
 /// Bytes that are copied together.
 const PIECE: usize = 1 << 20;
@@ -89,7 +89,7 @@ pub fn repair(path: &Path, out: &Path, selection: &Selection) -> Result<RepairRe
 /// As [`repair`], into an output that is not complete yet.
 fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<RepairReport, ImageError> {
     let out = output.temporary();
-    let _lock = Lock::new(path, Access::Read)?;
+    let _lock = Lock::new(path, false)?;
     let image = Image::open_sized(path, Access::Read, selection)?;
     let chosen = match selection.offset {
         Some(_) => vec![image.choose(selection)?],

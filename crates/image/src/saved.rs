@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::ImageError;
 use crate::image::{Access, Image};
-use crate::output::Output;
 use crate::report::Loss;
+use floatgate_host::output::Output;
 
 /// Method of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -15,6 +15,17 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 
+/// An error that a user can do something about.
+pub trait Help {
+    /// Advice, as what follows `help:`.
+    fn help(&self) -> Advice;
+
+    /// True when the message itself says which file it is of.
+    fn names_file(&self) -> bool {
+        false
+    }
+}
+
 /// Makes an enum of names of the command line, with their spelling.
 macro_rules! names {
     ($(#[$doc:meta])* $type:ident, $($variant:ident = $name:literal,)+) => {

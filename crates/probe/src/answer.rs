@@ -200,15 +200,6 @@ impl Answers {
     }
 }
 
-/// A size in the largest unit in which it is whole.
-pub fn size(bytes: u64) -> String {
-    match bytes {
-        n if n >= 1 << 20 && n.is_multiple_of(1 << 20) => format!("{} MiB", n >> 20),
-        n if n >= 1 << 10 && n.is_multiple_of(1 << 10) => format!("{} KiB", n >> 10),
-        n => format!("{n} B"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,8 +4,9 @@
 //! percentiles only, so that nothing is concluded about erase blocks, and no answer is as sure as one from samples.
 
 use crate::analysis::{tenths, us};
-use crate::answer::{Answer, Answers, Value, size};
+use crate::answer::{Answer, Answers, Value};
 use crate::flashbench::SeveralDevices;
+use floatgate_mtd::size::text as size;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 

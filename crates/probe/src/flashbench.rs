@@ -8,8 +8,9 @@
 use crate::analysis::borders::AU_MIN;
 use crate::analysis::period::{Fit, GROUP_MIN, Point, candidates, fit_usual, prior};
 use crate::analysis::us;
-use crate::answer::{Answer, Answers, Value, size};
+use crate::answer::{Answer, Answers, Value};
 use crate::stats::{median, quantile};
+use floatgate_mtd::size::text as size;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Tables of a log.

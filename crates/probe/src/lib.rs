@@ -2,16 +2,16 @@
 //!
 //! In the order data flows:
 //!
-//! - [`Target`] is the device: requests that take a measured time. [`Simulated`] wraps a simulated device in virtual time, with the [`Noise`] of
-//!   a real one; [`Host`] opens a file or block device with direct I/O, after [`holders`] found that nobody uses it, saves what it overwrites
-//!   in a [`SavedFolder`], and restores it; a [`SavedFile`] is what a probe that was killed left behind; [`members`] finds signatures of swap, RAID and LVM.
+//! - A [`Target`](floatgate_host::Target) is the device: requests that take a measured time. [`Simulated`] wraps a simulated device in virtual time, with the
+//!   [`Noise`] of a real one; [`Host`](floatgate_host::disk::Host) is a file or block device, whose contents it saves and restores; [`members`] finds signatures of
+//!   swap, RAID and LVM.
 //! - [`Probe`] asks: which requests, in which order, next. It keeps every request as a [`Sample`].
 //! - [`conclude`] is a function of the samples: each [`Answer`] has a value, a confidence, alternatives, and a reason.
 //! - [`probe_simulated`] does both for a simulated card; a [`Report`] is what was found.
 //! - [`flashbench`] concludes from what flashbench printed, [`fio`] from a result of fio.
 //! - [`picture`] has what the answers rest on as points of pictures.
 //! - [`registers`] decodes what a card states about itself, and says what the answers contradict.
-//! - [`mtd`] reads raw flash behind an MTD character device: speeds, bad and weak blocks.
+//! - [`mtd`] reads raw flash, such as that behind an MTD character device: speeds, bad and weak blocks.
 //! - [`partition`] reads the partition table and the boot sectors of FAT, and judges them by the answers.
 //!
 //! Methods: borders between allocation units are found by reads across them (Bergmann's flashbench), of which all multiples must be slow and
@@ -36,7 +36,6 @@ mod analysis;
 mod answer;
 pub mod fio;
 pub mod flashbench;
-mod host;
 mod members;
 pub mod mtd;
 pub mod partition;
@@ -45,19 +44,16 @@ mod probe;
 pub mod registers;
 mod report;
 mod sample;
-mod saved;
 mod simulated;
 mod stats;
 mod target;
 
 pub use analysis::class::{Promise, Verdict};
 pub use analysis::{IMAGE, conclude};
-pub use answer::{Alternative, Answer, Answers, Value, size};
-pub use host::{Host, NotRestored, NotThisDevice, holders};
+pub use answer::{Alternative, Answer, Answers, Value};
 pub use members::members;
 pub use probe::{Limits, Probe, ProbeError, ProbeOptions, WritePlan};
 pub use report::Report;
 pub use sample::{BadSamples, Cost, HEAD, Kind, Sample, Samples, Test};
-pub use saved::{BadSaved, Damage, Fact, FolderError, OtherDevice, SavedFile, SavedFolder};
 pub use simulated::probe_simulated;
-pub use target::{Noise, Simulated, Target, TargetError};
+pub use target::{Noise, Simulated};

@@ -1,7 +1,7 @@
 //! Signatures of swap, RAID and LVM on a device or a partition. What has one is in use as soon as the system starts or assembles its disks: a probe's writes would reach that.
 
 use crate::partition::{Layout, bytes_at};
-use crate::target::{Target, TargetError};
+use floatgate_host::{Target, TargetError};
 use floatgate_media::disk::member::{
     LVM_SECTORS, RAID_0_90, RAID_1_0, RAID_1_0_UNIT, RAID_1_1_AND_1_2, SWAP_PAGES, ends_as_swap,
     is_lvm_label, is_raid_0_90, is_raid_1,

@@ -6,13 +6,14 @@
 //!
 //! Tables count in logical sectors: of a device those that it has, of an image those at whose second one the header of a GPT is.
 
-use crate::answer::{Answers, size};
+use crate::answer::Answers;
 use crate::registers::Status;
-use crate::target::{Target, TargetError};
+use floatgate_host::{Target, TargetError};
 use floatgate_media::disk::exfat::ExfatBoot;
 use floatgate_media::disk::fat::{FatBoot, FatType};
 use floatgate_media::disk::gpt::{self, GptEntry, GptHeader};
 use floatgate_media::disk::mbr::{self, Mbr};
+use floatgate_mtd::size::text as size;
 use serde::{Serialize, Serializer};
 
 /// Smallest sector, and length of all that is decoded of a sector, B.

@@ -3,9 +3,10 @@
 //!
 //! [`floatgate_media::sd`] has their layout.
 
-use crate::answer::{Answer, Answers, Value, not_stated, size};
+use crate::answer::{Answer, Answers, Value, not_stated};
 use floatgate_media::Reason;
 use floatgate_media::sd;
+use floatgate_mtd::size::text as size;
 use serde::Serialize;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,6 +1,6 @@
 //! Clocks of the host for a card that is served: real time, and none.
 
-use floatgate_image::mount::Clock;
+use floatgate_host::serve::Clock;
 use floatgate_mtd::{Instant, Nanos};
 use std::time::{Duration, Instant as HostInstant};
 

@@ -1,7 +1,7 @@
 //! The traces that `--record` writes.
 
 use crate::common::{self, Failure};
-use floatgate_image::output::Output;
+use floatgate_host::output::Output;
 use floatgate_lab::card::serve::Observer;
 use floatgate_lab::card::trace::{Format, TraceWriter};
 use std::io::{self, BufWriter, IntoInnerError};

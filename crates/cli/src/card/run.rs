@@ -4,10 +4,10 @@ use super::recorded::Recording;
 use super::speed::time;
 use super::vm::{Guest, VmKind};
 use crate::common::{Failure, Outcome, grouped};
-use crate::output::ReportFormat;
-use crate::signals::Endings;
+use crate::output::{ReportFormat, bug};
 use crate::table::Table;
 use floatgate_config::{Library, Override};
+use floatgate_host::signals::Endings;
 use floatgate_lab::card::run::{
     CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
@@ -150,7 +150,7 @@ const DBENCH_LINES: usize = 5_000;
 const DBENCH_LOAD: &str = "/usr/share/dbench/client.txt";
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let endings = Endings::block()?;
+    let endings = Endings::block().map_err(bug)?;
     let sets = Override::parse_all(&args.set)?;
     let card = load_on_host(&Library::built_in(), &args.card, args.host.as_deref(), &sets)?;
     let jobs = jobs(args)?;

@@ -5,14 +5,15 @@ use super::clock::clock;
 use super::recorded::Recording;
 use super::speed::time;
 use crate::common::{Failure, Outcome, grouped_count};
-use crate::help::Help;
-use crate::output::{self, ReportFormat};
-use crate::signals::Endings;
+use crate::output::{self, ReportFormat, bug, tell};
 use floatgate_config::{Library, Override};
-use floatgate_image::mount::{Clock, MountError, MountedDevice, Punctuality, VhostDevice};
+use floatgate_host::mount::FolderError;
+use floatgate_host::serve::{Clock, MountedDevice, Punctuality, VhostDevice};
+use floatgate_host::signals::Endings;
 use floatgate_lab::card::serve::{CardAccount, CardAtWork, NewCard};
 use floatgate_lab::card::{CardOptions, load};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -117,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         new.fill(path)?;
     }
     // Until here a signal ends the process at once: an image may be large, or a pipe that nobody writes to.
-    let endings = Endings::block()?;
+    let endings = Endings::block().map_err(bug)?;
     let recording = args.record.as_deref().map(Recording::new).transpose()?;
     let clock = clock(new.now(), args.time_scale);
     let at_work = new.meet(recording.as_ref().map(Recording::observer));
@@ -147,7 +148,7 @@ impl Args {
         endings: Endings,
     ) -> Result<(CardAtWork, Punctuality), Failure> {
         if let Some(socket) = &self.way.vhost_user {
-            let failed = |error: MountError, advice: &str| Failure::new(error, advice);
+            let failed = |error: FolderError, advice: &str| Failure::new(error, advice);
             let left = "name a file that does not exist yet, in a folder that can be written; remove a socket that is left over";
             let (device, stopper) =
                 VhostDevice::new(card, clock, "floatgate", socket).map_err(|error| failed(error, left))?;
@@ -160,15 +161,15 @@ impl Args {
             let wrong = "start the virtual machine as `floatgate card serve --help` says";
             return device.serve().map_err(|error| failed(error, wrong));
         }
-        let failed = |error: MountError| self.failed(&error);
+        let failed = |error: FolderError| self.failed(&error);
         let folder = self.way.fuse.clone().unwrap_or_default();
         let mut mounted = MountedDevice::new(card, clock, "card", &folder).map_err(failed)?;
-        endings.unmount_with_each(mounted.unmounter());
+        endings.unmount_with_each(mounted.unmounter(), tell);
         output::tell(&format!("{name} is served as {}: Ctrl-C ends it", folder.join("card").display()));
         mounted.serve().map_err(failed)
     }
 
-    fn failed(&self, error: &MountError) -> Failure {
+    fn failed(&self, error: &FolderError) -> Failure {
         Failure::new(format!("{}: {error}", self.card.display()), error.help())
     }
 }

@@ -3,12 +3,13 @@
 use super::clock::clock;
 use super::run::{host, is_installed, needs, path};
 use crate::common::Failure;
-use crate::help::Help;
 use crate::output::tell;
-use crate::signals::Endings;
-use floatgate_image::mount::{Clock, MountError, MountedDevice, Unmounter, VhostDevice};
+use floatgate_host::mount::{FolderError, Unmounter};
+use floatgate_host::serve::{Clock, MountedDevice, VhostDevice};
+use floatgate_host::signals::Endings;
 use floatgate_lab::card::run::{CardRun, FILESYSTEMS, UML_INIT, WORKLOADS, Workbench};
 use floatgate_mtd::Instant;
+use floatgate_mtd::advice::Help;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
@@ -166,7 +167,7 @@ impl Guest<'_> {
         Ok(child)
     }
 
-    fn failed(error: &MountError) -> Failure {
+    fn failed(error: &FolderError) -> Failure {
         Failure::new(error, error.help())
     }
 

@@ -1,7 +1,6 @@
 //! `floatgate ecc advise`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::help::Help;
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_config::{Library, Override};
@@ -9,6 +8,7 @@ use floatgate_image::ecc::{Code, EccError};
 use floatgate_image::words;
 use floatgate_lab::advise::ecc::{self as advise, Advice, Chip, Point, Series, Use};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]

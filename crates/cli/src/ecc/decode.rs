@@ -5,8 +5,8 @@ use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
+use floatgate_host::output::Output;
 use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump, PageGeometry, Scheme};
-use floatgate_image::output::Output;
 use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 

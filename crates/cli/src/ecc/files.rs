@@ -1,9 +1,9 @@
 //! Files and pipes that are read once.
 
 use crate::common::Failure;
-use crate::help::Help;
+use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::EccError;
-use floatgate_image::output::is_stdout;
+use floatgate_mtd::advice::Help;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::Read;

@@ -2,10 +2,10 @@
 
 use super::files::{self, Input};
 use crate::common::Failure;
-use crate::help::Help;
 use floatgate_config::Library;
 use floatgate_image::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
 use floatgate_lab::part_sizes;
+use floatgate_mtd::advice::Help;
 use std::path::{Path, PathBuf};
 
 /// Options that name the shape of pages.

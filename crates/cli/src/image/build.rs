@@ -4,15 +4,15 @@ use super::extract::tell_losses;
 use super::options::{self, tell_warnings};
 use super::sizes::{self, FlashArgs};
 use crate::common::{self, Failure, Outcome, count, grouped, grouped_count};
-use crate::help::Help;
 use crate::output::ReportFormat;
+use floatgate_host::output::Output;
 use floatgate_image::build::{
     BuildError, BuildOptions, Built, Container, Jffs2Options, Overrides, Source, build,
 };
-use floatgate_image::output::Output;
 use floatgate_image::ubinize::UbinizeError;
 use floatgate_image::write_back::WriteBack;
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::FormatOptions;
 use std::path::{Path, PathBuf};

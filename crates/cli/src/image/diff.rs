@@ -2,13 +2,13 @@
 
 use super::options;
 use crate::common::{Failure, Outcome, count};
-use crate::help::Help;
 use crate::output::{self, ReportFormat};
 use floatgate_image::Selection;
 use floatgate_image::diff::{
     Change, DiffError, DiffOptions, DiffReport, Difference, Presence, Side, diff_raw, diff_sides,
 };
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

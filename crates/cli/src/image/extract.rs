@@ -3,14 +3,14 @@
 use super::options::{self, ImageArgs};
 use crate::common::{Failure, Outcome, count, grouped};
 use crate::output::{self, ReportFormat};
+use floatgate_host::output::{Output, OutputError};
 use floatgate_image::Access;
 use floatgate_image::extract::{
     DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
 };
-use floatgate_image::help::Help as _;
 use floatgate_image::history::At;
-use floatgate_image::output::{Output, OutputError};
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help as _;
 use indicatif::ProgressBar;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};

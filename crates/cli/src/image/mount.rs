@@ -3,10 +3,10 @@
 use super::edit::{now, tell_losses};
 use super::options::ImageArgs;
 use crate::common::{Failure, Outcome};
-use crate::help::Help;
-use crate::output;
-use crate::signals::Endings;
+use crate::output::{self, bug, tell};
+use floatgate_host::signals::Endings;
 use floatgate_image::mount::{MountError, MountSetup, Mounted};
+use floatgate_mtd::advice::Help;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let endings = Endings::block()?;
+    let endings = Endings::block().map_err(bug)?;
     let setup = MountSetup {
         selection: args.image.selection(),
         writable: args.rw,
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let mut mounted =
         Mounted::new(args.image.file()?, &args.directory, setup).map_err(|e| args.failed(&e))?;
-    endings.unmount_with_each(mounted.unmounter());
+    endings.unmount_with_each(mounted.unmounter(), tell);
     tell_losses(&mounted.losses);
     let how = if args.rw { "read and write" } else { "read-only" };
     let (image, directory) = (args.image.image.display(), args.directory.display());

@@ -4,7 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::common::Failure;
-use crate::help::Help;
 use crate::output;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use floatgate_image::check::Finding;
@@ -13,6 +12,7 @@ use floatgate_image::open::is_stream;
 use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, FlashSizes, Image, ImageError, ImageFs, PageSizes, Selection};
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_mtd::advice::Help;
 use floatgate_stack::ubifs::{AuthKey, Authenticate, Behaviour};
 
 /// Names an image, and what is meant in it.

@@ -1,11 +1,11 @@
 //! Numbers on the command line, and options of the flash that an image is for.
 
 use crate::common::Failure;
-use crate::help::Help;
 use floatgate_config::Library;
 use floatgate_image::TargetFlash;
 use floatgate_image::build::FlashShape;
 use floatgate_lab::part_sizes;
+use floatgate_mtd::advice::Help;
 use std::path::PathBuf;
 
 pub(crate) use floatgate_mtd::size::parse as bytes;

@@ -3,13 +3,13 @@
 use super::options::{self, tell_warnings};
 use super::sizes::FlashArgs;
 use crate::common::{self, Failure, Outcome, count};
-use crate::help::Help;
 use crate::output::ReportFormat;
+use floatgate_host::output::Output;
 use floatgate_image::check::Finding;
-use floatgate_image::output::Output;
 use floatgate_image::ubinize::{Headers, UbinizeError, image_seq, read, ubinize};
 use floatgate_image::write_back::WriteBack;
 use floatgate_lab::report::ResultKind;
+use floatgate_mtd::advice::Help;
 use floatgate_stack::FileStore;
 use serde::Serialize;
 use std::path::{Path, PathBuf};

@@ -11,16 +11,17 @@ use serde::Serialize;
 
 use super::paths::Paths;
 use super::{EditError, Edited, Editor, NeededGrowth};
+use crate::ImageError;
 use crate::format::found::Found;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs, store_of};
 use crate::info::selected_info;
 use crate::oob_store::OobPages;
-use crate::output::{self, Output};
 use crate::pending::erase;
 use crate::report::Loss;
 use crate::selection::Selection;
 use crate::write_back::WriteBack;
-use crate::{ImageError, Lock};
+use floatgate_host::Lock;
+use floatgate_host::output::{self, Output};
 
 /// An image that is too small grows by one part in so many until it is not.
 const GROWTH: u32 = 8;
@@ -137,7 +138,7 @@ impl Session {
 
     fn with_lebs(path: &Path, options: &EditOptions, lebs: Option<u32>) -> Result<Self, EditError> {
         let access = if options.output.is_none() { Access::Write } else { Access::Read };
-        let lock = Lock::new(path, access)?;
+        let lock = Lock::new(path, access == Access::Write).map_err(ImageError::from)?;
         let (image, pending, oob) = Image::open_pending(path, &options.selection)?;
         let found = image.choose(&options.selection)?;
         // All of a change is written or nothing, so that nothing has to be kept back for its worst case.

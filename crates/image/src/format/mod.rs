@@ -24,11 +24,11 @@ use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::image::{FilePending, Growth, Image, ImageFs};
 use crate::oob_store::CLEAN_MARKER_BYTES;
-use crate::output::Output;
 use crate::report::{At, CheckReport, Dumped, Layer, Loss, RawVolume, Revision, Wanted, copy};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
+use floatgate_host::output::Output;
 
 /// Operations on an image of one format. The shape that [`Content`] holds implements them.
 ///

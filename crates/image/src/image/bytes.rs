@@ -6,10 +6,11 @@ use std::sync::Arc;
 use floatgate_stack::store::CachedStore;
 use floatgate_stack::{FileStore, Store, StoreError};
 
+use crate::ImageError;
 use crate::format::found::{Spliced, Splices};
 use crate::oob_store::OobPages;
 use crate::pending::Pending;
-use crate::{ImageError, output};
+use floatgate_host::output;
 
 /// Changes of a file that wait.
 pub(crate) type FilePending = Pending<Box<dyn Store>>;

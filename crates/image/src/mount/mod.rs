@@ -4,22 +4,16 @@
 //! - `shared`: the filesystem behind a lock, and the thread that writes back what nobody asks to be written.
 //! - `bridge`: from FUSE's requests to the handler and back.
 //! - [`Mounted`]: a mount, from its beginning to its end.
-//! - [`MountedDevice`]: a block device as a file of the host.
-//! - [`VhostDevice`]: a block device of a guest, through vhost-user.
 
 mod bridge;
-mod device;
 mod errno;
 mod handler;
 mod shared;
 #[cfg(test)]
 mod tests;
-mod vhost;
 
-pub use device::{Clock, MountedDevice, Punctuality};
 pub use errno::errno;
 pub use handler::{Answer, Handler, Listed, NewNode, Times};
-pub use vhost::{Stopper, VhostDevice};
 
 use std::path::{Path, PathBuf};
 
@@ -27,17 +21,16 @@ use floatgate_stack::fs;
 use floatgate_stack::fs::Timestamp;
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::ubifs::compress::Effort;
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
-use rustix::io::Errno;
+use fuser::{Config, Session, SessionACL};
 
-use super::Lock;
 use super::edit::{Paths, TooSmall};
 use crate::ImageError;
 use crate::image::{Access, Growth, Image, ImageFs};
 use crate::report::Loss;
 use crate::selection::Selection;
 use bridge::Bridge;
+use floatgate_host::Lock;
+use floatgate_host::mount::{self, FolderError, Unmounter};
 use shared::{Served, Worker};
 
 /// Options of a mount.
@@ -68,23 +61,9 @@ pub enum MountError {
     /// The filesystem has too few LEBs to be mounted for writing.
     #[error(transparent)]
     TooSmall(TooSmall),
-    /// The folder is a mount point. To end two mounts on one folder may end the wrong one.
-    #[error("{} is a mount point already", .0.display())]
-    MountPoint(PathBuf),
-    /// The folder has files, which the mount would hide.
-    #[error("{} is not empty: a mount would hide its files", .0.display())]
-    NotEmpty(PathBuf),
-    /// The program behind the folder was killed, and left its mount (`ENOTCONN`).
-    #[error("{} is the mount of a program that was killed", .0.display())]
-    Dead(PathBuf),
-    /// The host does not mount it.
-    #[error("{}: {error}", .directory.display())]
-    Host {
-        /// Directory of the mount.
-        directory: PathBuf,
-        /// Reason.
-        error: std::io::Error,
-    },
+    /// The folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
 }
 
 /// An image that is mounted.
@@ -96,21 +75,14 @@ pub struct Mounted {
     pub losses: Vec<Loss>,
 }
 
-/// Ends a mount from another thread.
-pub struct Unmounter {
-    session: SessionUnmounter,
-    directory: PathBuf,
-}
-
 impl Mounted {
     /// Mounts an image in a folder.
     ///
     /// # Errors
     /// The image cannot be mounted; the host does not let us.
     pub fn new(image: &Path, directory: &Path, setup: MountSetup) -> Result<Self, MountError> {
-        let failed = |error| MountError::Host { directory: directory.to_owned(), error };
         // Before the image is touched.
-        check_directory(directory)?;
+        mount::check_directory(directory)?;
         let (served, lock, losses) = open(image, &setup)?;
         let worker = Worker::start(served, lock, setup.on_failure);
         let bridge = Bridge::new(worker.shared(), setup.writable);
@@ -123,14 +95,14 @@ impl Mounted {
             Err(error) => {
                 // The filesystem is mounted already, and its image says so.
                 worker.end()?;
-                Err(failed(error))
+                Err(FolderError::host(directory, error).into())
             }
         }
     }
 
     /// Handle that ends the mount while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
-        Unmounter { session: self.session.unmount_callable(), directory: self.directory.clone() }
+        Unmounter::new(&mut self.session, &self.directory)
     }
 
     /// Answers the kernel until the folder is unmounted, by [`Unmounter`] or by anybody else; then the filesystem is unmounted.
@@ -139,69 +111,17 @@ impl Mounted {
     /// The connection to the kernel failed; the filesystem could not be written.
     pub fn serve(self) -> Result<(), MountError> {
         let Self { session, worker, directory, .. } = self;
-        let served = run(session);
+        let served = mount::run(session, &directory);
         worker.end()?;
-        served.map_err(|error| MountError::Host { directory, error })
-    }
-}
-
-/// Answers the kernel until the mount ends. Linux also says ECONNABORTED instead of ENODEV when its connection ends while it hands
-/// out a request (`fuse_dev_do_read`), as the last of them when a lazily unmounted folder loses its last user.
-fn run<F: fuser::Filesystem>(session: Session<F>) -> std::io::Result<()> {
-    match session.run() {
-        Err(error) if error.raw_os_error() == Some(Errno::CONNABORTED.raw_os_error()) => Ok(()),
-        ended => ended,
-    }
-}
-
-impl Unmounter {
-    /// Unmounts the folder. If somebody still uses it, it disappears now, and the mount ends with its last user: `false`.
-    ///
-    /// # Errors
-    /// The host refuses both.
-    pub fn unmount(&mut self) -> Result<bool, std::io::Error> {
-        let Err(_) = self.session.unmount() else { return Ok(true) };
-        rustix::mount::unmount(&self.directory, rustix::mount::UnmountFlags::DETACH)?;
-        Ok(false)
-    }
-}
-
-/// Checks that a folder can be mounted on: it exists, is empty, and nothing is mounted there.
-fn check_directory(directory: &Path) -> Result<(), MountError> {
-    let failed = |error: std::io::Error| match error.raw_os_error() {
-        Some(code) if code == Errno::NOTCONN.raw_os_error() => MountError::Dead(directory.to_owned()),
-        _ => MountError::Host { directory: directory.to_owned(), error },
-    };
-    // What is not a folder is refused here. Of a dead mount the kernel may still know the status.
-    let mut entries = std::fs::read_dir(directory).map_err(failed)?;
-    let status = rustix::fs::statx(CWD, directory, AtFlags::empty(), StatxFlags::TYPE)
-        .map_err(|error| failed(error.into()))?;
-    if status.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
-        return Err(MountError::MountPoint(directory.to_owned()));
-    }
-    match entries.next() {
-        None => Ok(()),
-        Some(_) => Err(MountError::NotEmpty(directory.to_owned())),
+        Ok(served?)
     }
 }
 
 fn config(image: &Path, setup: &MountSetup) -> Config {
     let mut config = Config::default();
-    config.mount_options = host_options(&image.display().to_string(), setup.writable);
+    config.mount_options = mount::options(&image.display().to_string(), setup.writable);
     config.acl = if setup.allow_other { SessionACL::All } else { SessionACL::Owner };
     config
-}
-
-/// Options of the host's mount: `name` is its source in the list of mounts.
-fn host_options(name: &str, writable: bool) -> Vec<MountOption> {
-    vec![
-        MountOption::FSName(name.to_owned()),
-        MountOption::Subtype("floatgate".to_owned()),
-        MountOption::DefaultPermissions,
-        MountOption::NoSuid,
-        MountOption::NoDev,
-        if writable { MountOption::RW } else { MountOption::RO },
-    ]
 }
 
 /// LEBs that the volume grows to, if that was asked for.
@@ -215,7 +135,7 @@ fn lebs(path: &Path, setup: &MountSetup) -> Result<Option<u32>, ImageError> {
 /// Opens the image and mounts the filesystem; with what its recovery has given up.
 fn open(path: &Path, setup: &MountSetup) -> Result<(Served, Lock, Vec<Loss>), MountError> {
     let access = if setup.writable { Access::Write } else { Access::Read };
-    let lock = Lock::new(path, access)?;
+    let lock = Lock::new(path, setup.writable).map_err(ImageError::from)?;
     let lebs = lebs(path, setup)?;
     let image = Image::open_sized(path, access, &setup.selection)?.with_lebs(lebs);
     let recover = setup.recover || !setup.writable;

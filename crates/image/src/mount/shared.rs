@@ -11,7 +11,8 @@ use floatgate_stack::fs::Error;
 use rustix::io::Errno;
 
 use super::{Answer, Handler};
-use crate::{ImageError, Lock};
+use crate::ImageError;
+use floatgate_host::Lock;
 
 /// Time between two looks at what is not written back. Linux: `dirty_writeback_centisecs`.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -120,7 +121,7 @@ impl Worker {
         let served = served.filter(|_| joined.is_ok());
         let lost = || ImageError::File(std::io::Error::other("a request has failed in the middle"));
         unmount(served.ok_or_else(lost)?)?;
-        self.lock.sync()
+        self.lock.sync().map_err(ImageError::File)
     }
 }
 

@@ -8,8 +8,8 @@ use floatgate_stack::jffs2::{Jffs2, MountOptions};
 use super::*;
 use crate::ImageError;
 use crate::extract::Extractions;
-use crate::help::Help as _;
 use crate::history::{At, Change, Revision, history};
+use floatgate_mtd::advice::Help as _;
 
 /// A change of a filesystem.
 type Deed<'d> = dyn Fn(&mut dyn FileSystem) + 'd;

@@ -4,9 +4,9 @@ use super::support::{from_tar, options};
 use floatgate_image::build::Container;
 use floatgate_image::edit::{EditError, EditOptions, GrowTo, ImagePath, Owner, TooSmall, edit};
 use floatgate_image::fuzzing::mend;
-use floatgate_image::help::Help as _;
 use floatgate_image::write_back::WriteBack;
 use floatgate_image::{Access, Image};
+use floatgate_mtd::advice::Help as _;
 use floatgate_stack::fs::Compression;
 use std::path::Path;
 

@@ -5,9 +5,9 @@ use std::fs;
 use floatgate_image::check::{Finding, Outcome, check};
 use floatgate_image::edit::{EditError, EditOptions, GrowTo};
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
-use floatgate_image::help::Help as _;
 use floatgate_image::info::info;
 use floatgate_image::{Part, Selection};
+use floatgate_mtd::advice::Help as _;
 
 use super::edited::{ERASE, KINDS, NOW, image, noise, outcome, put};
 use super::repaired::{byte_of_name, listing, repaired};

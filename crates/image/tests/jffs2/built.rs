@@ -9,10 +9,10 @@ use floatgate_image::check::{Outcome, check};
 use floatgate_image::detect::Content;
 use floatgate_image::diff::{DiffError, diff_raw};
 use floatgate_image::edit::{EditError, EditOptions, GrowTo, ImagePath, Owner, PutOptions, edit};
-use floatgate_image::help::Help as _;
 use floatgate_image::repair::{Repaired, repair};
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
+use floatgate_mtd::advice::Help as _;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions};
 

@@ -1,9 +1,9 @@
 //! Nodes that are shown.
 
 use floatgate_image::dump::{Area, Dumped, Wanted, dump};
-use floatgate_image::help::Help as _;
 use floatgate_image::info::info;
 use floatgate_image::{ImageError, Selection};
+use floatgate_mtd::advice::Help as _;
 
 use super::edited::{KINDS, image};
 use super::{IMAGES, open};

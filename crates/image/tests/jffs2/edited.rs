@@ -9,10 +9,10 @@ use floatgate_image::detect::Content;
 use floatgate_image::edit::{
     Committed, EditError, EditOptions, Editor, GrowTo, ImagePath, Owner, PutOptions, edit,
 };
-use floatgate_image::help::Help as _;
 use floatgate_image::history::history;
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::Endian;
+use floatgate_mtd::advice::Help as _;
 use floatgate_mtd::{FlashKind, Geometry, Instant};
 use floatgate_stack::fs::{
     BLOCK_BYTES, CompressedBlock, Compression, FileFlags, FileSystem, FilledFile, NewFile, NewKind, Rename,

@@ -24,10 +24,10 @@ use repaired::listing;
 use floatgate_image::check::{Outcome, check};
 use floatgate_image::detect::Content;
 use floatgate_image::extract::{ExtractLimits, Extractions, TarTarget};
-use floatgate_image::help::Help as _;
 use floatgate_image::info::{info, selected_info};
 use floatgate_image::{Access, Image, ImageError, Selection};
 use floatgate_media::jffs2::{Compressor, Dirent, DirentNode, Endian, Inode};
+use floatgate_mtd::advice::Help as _;
 use floatgate_stack::fs::{DeviceNumber, FileSystem, FileType};
 use floatgate_stack::ubifs::Behaviour;
 

@@ -5,9 +5,10 @@ use super::closing;
 use super::pairs;
 use super::period::{Fit, Point, candidates, fit, prior};
 use super::us;
-use crate::answer::{Answer, Value, size};
+use crate::answer::{Answer, Value};
 use crate::sample::{Samples, Test};
 use crate::stats::median;
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
 /// Smallest allocation unit that is told apart from a page, B.

@@ -1,9 +1,10 @@
 //! Memory in front of the flash, and the speed behind it.
 
 use super::{tenths, unwritten, us};
-use crate::answer::{Answer, Value, size};
+use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
 use crate::stats::{median, quantile, trimmed_mean};
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeSet;
 
 /// Length of the fast beginning of a row of requests, with the mean times before and behind its end.

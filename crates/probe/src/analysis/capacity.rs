@@ -1,7 +1,8 @@
 //! Real size: sectors that hold their own address tell where each of them ended.
 
-use crate::answer::{Answer, Value, size};
+use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
 pub(crate) struct Real {

@@ -7,9 +7,10 @@
 
 use super::caches::write_speed;
 use super::{tenths, unwritten};
-use crate::answer::{Answer, Value, size};
+use crate::answer::{Answer, Value};
 use crate::registers::Status;
 use crate::sample::{Sample, Samples, Test};
+use floatgate_mtd::size::text as size;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -15,6 +15,7 @@ pub(crate) mod turns;
 use crate::answer::{Answer, Answers, Value, not_stated};
 use crate::sample::{Kind, Sample, Samples, Test};
 use crate::stats::{deviation, median, quantile};
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
 /// Answers all questions as far as the samples allow.
@@ -138,7 +139,7 @@ fn write_latency_max(samples: &Samples) -> Answer {
         None => Answer::unknown("us", 0.0, "no writes: they need permission"),
         Some(Sample { ns, bytes, test, .. }) => {
             let time = *ns as f64;
-            let reason = format!("a write of {} in the test {}", crate::answer::size(*bytes), test.name());
+            let reason = format!("a write of {} in the test {}", size(*bytes), test.name());
             Answer::found(Value::Measure(tenths(time / 1e3)), "us", 0.9, reason)
         }
     }

@@ -5,9 +5,10 @@ use super::borders::origin;
 use super::caches::{Cache, buffer, cache};
 use super::turns;
 use super::us;
-use crate::answer::{Answer, Value, size};
+use crate::answer::{Answer, Value};
 use crate::sample::{Samples, Test};
 use crate::stats::median;
+use floatgate_mtd::size::text as size;
 use std::collections::BTreeMap;
 
 /// Most allocation units that are written in turn: more than the 24 of a Samsung Pro (Chubb 2015).

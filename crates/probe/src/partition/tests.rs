@@ -57,25 +57,16 @@ impl Disk {
     fn gpt_in(self, sector: u64, partitions: &[(u64, u64)]) -> Self {
         let of_512 = |number: u64| number * sector / 512;
         let mut disk = self.mbr(0, &[(mbr::kind::PROTECTIVE, 1, u32::MAX)]);
-        let mut array = vec![0; 128 * 128];
+        let mut array = vec![0; 128 * GptEntry::SIZE];
         for (index, (first, last)) in partitions.iter().enumerate() {
-            let entry = &mut array[128 * index..][..128];
-            entry[..16].fill(0xA2);
-            entry[32..40].copy_from_slice(&first.to_le_bytes());
-            entry[40..48].copy_from_slice(&last.to_le_bytes());
+            GptEntry { kind: [0xA2; 16], first: *first, last: *last, ..GptEntry::default() }
+                .emit(&mut array, index);
         }
         for (sector, bytes) in (of_512(2)..).zip(array.chunks(512)) {
             disk.put(sector, 0, bytes);
         }
-        let mut header = vec![0; 92];
-        header[..8].copy_from_slice(b"EFI PART");
-        header[12..16].copy_from_slice(&92_u32.to_le_bytes());
-        header[72..80].copy_from_slice(&2_u64.to_le_bytes());
-        header[80..84].copy_from_slice(&128_u32.to_le_bytes());
-        header[84..88].copy_from_slice(&128_u32.to_le_bytes());
-        header[88..92].copy_from_slice(&crc32fast::hash(&array).to_le_bytes());
-        let crc = crc32fast::hash(&header);
-        header[16..20].copy_from_slice(&crc.to_le_bytes());
+        let header = GptHeader { entries_sector: 2, entries: 128, entry_bytes: 128, ..GptHeader::default() };
+        let header = header.emit(&array);
         disk.put(of_512(1), 0, &header);
         disk
     }

@@ -6,7 +6,7 @@ use crate::analysis::behind_cache::{FAT_BLOCKS, next_bytes, pause_ns, push_write
 use crate::analysis::caches::Cache;
 use crate::analysis::open_aus::{MOST, TURN_BYTES};
 use crate::sample::Test;
-use crate::target::Target;
+use floatgate_host::Target;
 
 /// Fewest allocation units that are tested.
 const UNITS_MIN: u64 = 4;

@@ -3,7 +3,7 @@
 use super::{Probe, ProbeError, REQUEST_MAX};
 use crate::analysis::capacity::{bounds, wrap};
 use crate::sample::{Kind, SECTOR, Sample, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 use floatgate_mtd::random::hash;
 
 /// Length of the end of the device that is filled with addresses, B.

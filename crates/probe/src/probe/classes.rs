@@ -4,7 +4,7 @@ use super::writes::{Layout, cached};
 use super::{Probe, ProbeError};
 use crate::analysis::class::{RECORD_UNITS, UNIT_MAX};
 use crate::sample::Test;
-use crate::target::Target;
+use floatgate_host::Target;
 
 /// Allocation units that are written in each record unit, and bytes of them: a card with large ones gets fewer. The first unit is not measured: a
 /// recording may begin with a second in which the card prepares, and closes what is open.

@@ -7,7 +7,7 @@ use crate::analysis::closing::{
 };
 use crate::analysis::open_aus::MOST;
 use crate::sample::{SECTOR, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 
 /// Largest allocation unit that is searched, B.
 const AU_MAX: u64 = 128 << 20;

@@ -10,11 +10,12 @@ mod train;
 mod turns;
 mod writes;
 
-use crate::answer::size;
 use crate::sample::{Cost, Kind, Sample, Samples, Test};
-use crate::saved::FolderError;
-use crate::target::{Target, TargetError};
+use floatgate_host::disk::CAPACITY_MIN;
+use floatgate_host::saved::FolderError;
+use floatgate_host::{Target, TargetError};
 use floatgate_mtd::random::Random;
+use floatgate_mtd::size::text as size;
 
 pub use writes::WritePlan;
 
@@ -86,8 +87,6 @@ impl Limits {
     }
 }
 
-/// Least size of a device, B.
-pub(crate) const CAPACITY_MIN: u64 = 1 << 20;
 /// Longest request, B.
 const REQUEST_MAX: usize = 1 << 20;
 

@@ -7,7 +7,7 @@ use crate::analysis::borders::units_behind;
 use crate::analysis::caches::Cache;
 use crate::analysis::pairs::{PARTS, PARTS_MIN, checks, narrowed, pairs, unit};
 use crate::sample::{SECTOR, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 
 /// Times that a pass is tried.
 const TRIES: u64 = 3;

@@ -6,7 +6,7 @@ use crate::analysis::borders::{
     suspects, usual_origins,
 };
 use crate::sample::{Kind, Sample, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 use std::collections::BTreeSet;
 
 /// Length of a read across a border, B.

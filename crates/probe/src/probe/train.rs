@@ -6,7 +6,7 @@ use crate::analysis::caches::Cache;
 use crate::analysis::open_aus::TURN_BYTES;
 use crate::analysis::train::{MARKS, distance, loop_bytes, settled_bytes, staying_bytes};
 use crate::sample::{SECTOR, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 
 /// Part of a block before a query.
 const INSIDE: u64 = 3;

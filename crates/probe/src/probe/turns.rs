@@ -8,7 +8,7 @@ use crate::analysis::caches::Cache;
 use crate::analysis::open_aus::{TURN_BYTES, behind_cache};
 use crate::analysis::turns::{TURNS_MOST, turns};
 use crate::sample::{SECTOR, Test};
-use crate::target::Target;
+use floatgate_host::Target;
 
 impl<T: Target> Probe<'_, T> {
     /// Tests what the tests before leave open: whether as many units as can be open in order can be so in any order, where that is one of two numbers,

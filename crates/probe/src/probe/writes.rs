@@ -8,9 +8,10 @@ use crate::analysis::borders::{FILL_BYTES, erase_block, origin, page, read_fit, 
 use crate::analysis::caches::cache;
 use crate::analysis::closing;
 use crate::analysis::open_aus::{FAT_AUS, MOST, REPEAT, Search, TURN_BYTES};
-use crate::answer::{Answer, size};
+use crate::answer::Answer;
 use crate::sample::{SECTOR, Samples, Test};
-use crate::target::Target;
+use floatgate_host::Target;
+use floatgate_mtd::size::text as size;
 
 /// Most bytes that are written in order. A slow card gets fewer: no more after this time in ns, when these are written.
 const FILL_MAX: u64 = 512 << 20;

@@ -1,8 +1,9 @@
 //! Fakes of all kinds, found to the byte.
 
 use floatgate_card::{Card, CardOptions, CardSpec, Fake, FakeKind};
+use floatgate_host::{Target, TargetError};
 use floatgate_mtd::{BlockDevice, BlockError, Breakdown, Instant, SECTOR_BYTES};
-use floatgate_probe::{Answers, Noise, Probe, ProbeOptions, Simulated, Target, TargetError, Value, conclude};
+use floatgate_probe::{Answers, Noise, Probe, ProbeOptions, Simulated, Value, conclude};
 
 const MIB: u64 = 1 << 20;
 

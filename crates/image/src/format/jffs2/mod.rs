@@ -33,11 +33,11 @@ use crate::error::{ImageError, LebsOnly};
 use crate::extract::target::Extracting;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs};
 use crate::oob_store::CLEAN_MARKER_BYTES;
-use crate::output::Output;
 use crate::report::{At, CheckReport, Dumped, Layer, Revision, Wanted};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
+use floatgate_host::output::Output;
 
 /// A JFFS2.
 impl Format for Jffs2Shape {

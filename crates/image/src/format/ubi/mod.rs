@@ -35,12 +35,12 @@ use super::{Format, ubifs};
 use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::image::{Access, FilePending, Growth, Image, ImageFs};
-use crate::output::Output;
 use crate::report::{At, CheckReport, Dumped, Loss, RawVolume, Revision, Wanted};
 use crate::saved::{Method, Saved, target};
 use crate::selection::{Chosen, Selection};
 use crate::words::show_name;
 use crate::write_back::WriteBack;
+use floatgate_host::output::Output;
 
 /// A UBI device.
 impl Format for UbiShape {

@@ -20,11 +20,11 @@ use crate::format::mapped::MappedVolume;
 use crate::format::ubifs::check::{UbiVolume, check_volume, has_filesystem};
 use crate::format::ubifs::repair::Rebuilt;
 use crate::image::{Access, Image, Origin};
-use crate::output::Output;
 use crate::report::{CheckReport, Outcome};
 use crate::saved::{Grown, Saved, scratch};
 use crate::selection::Selection;
 use crate::words::show_name;
+use floatgate_host::output::Output;
 
 /// PEBs that UBI needs besides those of volumes: the volume table, wear levelling, atomic changes.
 const OWN_PEBS: u64 = 4;

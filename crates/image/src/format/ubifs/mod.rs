@@ -24,11 +24,11 @@ use crate::ImageError;
 use crate::extract::target::Extracting;
 use crate::format::ubi::fit;
 use crate::image::{Access, Growth, Image, ImageFs};
-use crate::output::Output;
 use crate::report::{At, CheckReport, Dumped, ImageCheck, Revision, Wanted};
 use crate::saved::{Method, Saved};
 use crate::selection::Chosen;
 use crate::write_back::WriteBack;
+use floatgate_host::output::Output;
 
 /// A UBIFS without UBI.
 impl Format for UbifsShape {

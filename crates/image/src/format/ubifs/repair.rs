@@ -14,11 +14,11 @@ use crate::ImageError;
 use crate::format::found::Found;
 use crate::format::mapped::MappedVolume;
 use crate::image::{Access, Image};
-use crate::output::Output;
 use crate::report::Loss;
 use crate::saved::{Grown, Saved, scratch, target};
 use crate::selection::Selection;
 use crate::words::show_path;
+use floatgate_host::output::Output;
 
 /// LEBs beyond twice as many as there were that a filesystem may need when it is written anew: what it holds was there before, so
 /// that more than a second copy of it is not needed, but for heads and areas of a small one.

@@ -15,8 +15,8 @@ mod identity;
 #[cfg(test)]
 mod tests;
 
-use crate::answer::size;
 use crate::target::TargetError;
+use floatgate_mtd::size::text as size;
 use format::{HEADER, Header, MARK, MARKS, Mark, Piece, RANGE_HEADER, RANGES};
 use std::collections::BTreeMap;
 use std::io;

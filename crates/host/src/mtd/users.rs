@@ -1,6 +1,6 @@
 //! Users of an MTD, as sysfs shows them: UBI, and the block devices above it.
 
-use crate::host::{line, names};
+use crate::disk::{line, names};
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};

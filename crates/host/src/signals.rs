@@ -1,12 +1,9 @@
 //! Ctrl-C and its relatives: no half-written file is left behind.
 
-#[cfg(feature = "mount")]
-use crate::common::Failure;
-use crate::output::tell;
-#[cfg(feature = "mount")]
-use floatgate_image::mount::Unmounter;
-use floatgate_image::output;
-#[cfg(feature = "mount")]
+#[cfg(feature = "fuse")]
+use crate::mount::Unmounter;
+use crate::output;
+#[cfg(feature = "fuse")]
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{
     SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
@@ -20,12 +17,12 @@ use std::sync::{Arc, OnceLock};
 static LAST_WORDS: OnceLock<String> = OnceLock::new();
 
 /// From here on a signal that ends the process says how to go on.
-pub(crate) fn say_at_the_end(words: String) {
+pub fn say_at_the_end(words: String) {
     let _ = LAST_WORDS.set(words);
 }
 
-/// From here on SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process, as they do by default.
-pub(crate) fn remove_outputs_at_the_end() {
+/// From here on SIGINT, SIGTERM and SIGHUP remove unfinished outputs before they end the process, as they do by default. `tell` prints to the user.
+pub fn remove_outputs_at_the_end(tell: fn(&str)) {
     let handled = handled();
     // A limit on the size of files (ulimit -f) is an error of the write then, and does not end the process.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
@@ -41,21 +38,23 @@ pub(crate) fn remove_outputs_at_the_end() {
 }
 
 /// The signals that end a mount, blocked for all threads that are made from now on.
-#[cfg(feature = "mount")]
-pub(crate) struct Endings(SigSet);
+#[cfg(feature = "fuse")]
+pub struct Endings(SigSet);
 
-#[cfg(feature = "mount")]
+#[cfg(feature = "fuse")]
 impl Endings {
     /// Blocks the signals. There must be no other threads yet: they would get the signals, and end everything at once.
-    pub(crate) fn block() -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn block() -> std::io::Result<Self> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
-        let bug = |error| Failure::new(error, "this is a bug in floatgate: please report it");
-        signals.thread_block().map_err(bug)?;
+        signals.thread_block()?;
         Ok(Self(signals))
     }
 
-    /// Starts a thread that unmounts with each signal.
-    pub(crate) fn unmount_with_each(self, mut unmounter: Unmounter) {
+    /// Starts a thread that unmounts with each signal. `tell` prints to the user.
+    pub fn unmount_with_each(self, mut unmounter: Unmounter, tell: fn(&str)) {
         self.with_each(move || match unmounter.unmount() {
             Ok(true) => {}
             Ok(false) => tell("still in use: the mount ends with its last user"),
@@ -64,7 +63,7 @@ impl Endings {
     }
 
     /// Starts a thread that does something with each signal.
-    pub(crate) fn with_each(self, mut work: impl FnMut() + Send + 'static) {
+    pub fn with_each(self, mut work: impl FnMut() + Send + 'static) {
         std::thread::spawn(move || {
             while self.0.wait().is_ok() {
                 work();
@@ -75,13 +74,13 @@ impl Endings {
 
 /// A request to end that has to wait until everything is in order again.
 #[derive(Clone, Default)]
-pub(crate) struct Ending {
+pub struct Ending {
     is_asked: Arc<AtomicBool>,
 }
 
 impl Ending {
     /// From here on SIGINT, SIGTERM, SIGHUP and all others that end a process, and can be caught, only ask for the end.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let ending = Self::default();
         let _ = signal_hook::flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
         for signal in not_ignored(&ENDING) {
@@ -90,7 +89,8 @@ impl Ending {
         ending
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    /// True once a signal asked for the end.
+    pub fn is_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 }

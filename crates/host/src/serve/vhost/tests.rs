@@ -82,7 +82,7 @@ struct FrontEnd {
     kick: UnixStream,
     call: UnixStream,
     requests: u16,
-    served: JoinHandle<Result<(Ram, Punctuality), MountError>>,
+    served: JoinHandle<Result<(Ram, Punctuality), FolderError>>,
     stopper: Stopper,
     folder: tempfile::TempDir,
 }
@@ -169,7 +169,7 @@ impl FrontEnd {
         status[0]
     }
 
-    fn ended(self) -> Result<(Ram, Punctuality), MountError> {
+    fn ended(self) -> Result<(Ram, Punctuality), FolderError> {
         drop(self.socket);
         let ended = self.served.join().unwrap();
         self.folder.close().unwrap();

@@ -1,8 +1,8 @@
 //! The folder with saved files, and a file of it as a [`Store`].
 
 use super::{BadSaved, Damage, Fact, SavedRanges, Store};
-use crate::answer::size;
-use crate::host::{is_memory_filesystem, lock};
+use crate::disk::{is_memory_filesystem, lock};
+use floatgate_mtd::size::text as size;
 use rustix::fs::{FlockOperation, StatVfsMountFlags, flock, fstatfs, fstatvfs, major, minor};
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};

@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// It is something else; the host refuses.
-pub(crate) fn open_file(path: &Path, writes: bool) -> io::Result<File> {
+pub fn open_file(path: &Path, writes: bool) -> io::Result<File> {
     let file = open(path, true, writes)?;
     let file_type = file.metadata()?.file_type();
     if file_type.is_fifo() || file_type.is_char_device() {
@@ -29,7 +29,7 @@ pub(crate) fn open_file(path: &Path, writes: bool) -> io::Result<File> {
 ///
 /// # Errors
 /// Nothing reads from the pipe; the host refuses.
-pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+pub fn open_to_write(path: &Path) -> io::Result<File> {
     for _ in 0..TRIES {
         match open(path, false, true) {
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
@@ -45,7 +45,7 @@ pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// Nothing writes to the pipe; the host refuses.
-pub(crate) fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
+pub fn read_pipe(path: &Path) -> io::Result<Box<dyn Read>> {
     let mut file =
         File::options().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
     let mut first = vec![0; 1];

@@ -1,9 +1,9 @@
 //! Identity of a device: what the kernel knows about it (CID, serial number, WWID), and CRCs of samples of its contents.
 
 use super::{Disk, PIECE};
-use crate::answer::size;
-use crate::host::line;
+use crate::disk::line;
 use floatgate_mtd::random::hash;
+use floatgate_mtd::size::text as size;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use floatgate_mtd::{BlockDevice, SECTOR_BYTES};
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::MountError;
-use super::device::{Clock, Punctuality, Served};
+use super::fuse::{Clock, Punctuality, Served};
+use crate::mount::FolderError;
 use message::{Message, bad, request};
 use queue::{Address, Memory, Piece, Queue};
 
@@ -78,8 +78,8 @@ impl<D: BlockDevice> VhostDevice<D> {
         clock: Box<dyn Clock>,
         name: &str,
         path: &Path,
-    ) -> Result<(Self, Stopper), MountError> {
-        let failed = |error| MountError::Host { directory: path.to_owned(), error };
+    ) -> Result<(Self, Stopper), FolderError> {
+        let failed = |error| FolderError::Host { directory: path.to_owned(), error };
         let listener = UnixListener::bind(path).map_err(failed)?;
         let (stopped, stop) = UnixStream::pair().map_err(failed)?;
         let served = Served::new(device, clock);
@@ -92,9 +92,9 @@ impl<D: BlockDevice> VhostDevice<D> {
     ///
     /// # Errors
     /// The connection fails, or what comes over it is no vhost-user.
-    pub fn serve(self) -> Result<(D, Punctuality), MountError> {
+    pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
         let Self { served, name, listener, path, stopped } = self;
-        let failed = |error| MountError::Host { directory: path.clone(), error };
+        let failed = |error| FolderError::Host { directory: path.clone(), error };
         let connected = ready(&stopped, &[listener.as_fd()]).and_then(|ready| match ready {
             Some(_) => listener.accept().map(|(socket, _)| Some(socket)),
             None => Ok(None),

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::host::open_to_write;
+use crate::open::open_to_write;
 
 /// Permissions of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;

@@ -2,7 +2,7 @@
 
 use super::users::number;
 use super::{Counters, Flash, Shape};
-use crate::host::{holders_of, open_same};
+use crate::disk::{holders_of, open_same};
 use crate::target::TargetError;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};

@@ -1,16 +1,26 @@
 //! Keeps two from using a file at once when one of them changes it, as long as both ask.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::FlockOperation;
 
-use super::host::open_file;
-use crate::ImageError;
-use crate::image::Access;
+use crate::open::open_file;
 
-/// A file that nobody else changes meanwhile, and for [`Access::Write`] nobody else reads.
+/// Reason why a file cannot be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process uses it.
+    #[error("another floatgate uses the file now")]
+    InUse,
+    /// It cannot be opened.
+    #[error(transparent)]
+    Host(#[from] io::Error),
+}
+
+/// A file that nobody else changes meanwhile, and for writing nobody else reads.
 #[derive(Debug)]
 pub struct Lock(File);
 
@@ -18,19 +28,18 @@ impl Lock {
     /// Locks a file.
     ///
     /// # Errors
-    /// [`ImageError::Locked`]; the file cannot be opened.
-    pub fn new(path: &Path, access: Access) -> Result<Self, ImageError> {
-        let writes = access == Access::Write;
-        let file = open_file(path, writes).map_err(ImageError::File)?;
+    /// Somebody else uses it; the file cannot be opened.
+    pub fn new(path: &Path, writes: bool) -> Result<Self, LockError> {
+        let file = open_file(path, writes)?;
         let how = if writes {
             FlockOperation::NonBlockingLockExclusive
         } else {
             FlockOperation::NonBlockingLockShared
         };
         match rustix::fs::flock(&file, how) {
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::InUse),
             // Somebody has put a new file in its place before it was locked.
-            _ if !is_at(&file, path) => Err(ImageError::Locked),
+            _ if !is_at(&file, path) => Err(LockError::InUse),
             // Some network filesystems have no locks.
             _ => Ok(Self(file)),
         }
@@ -40,8 +49,8 @@ impl Lock {
     ///
     /// # Errors
     /// Failures of the host.
-    pub fn sync(&self) -> Result<(), ImageError> {
-        self.0.sync_all().map_err(ImageError::File)
+    pub fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
     }
 }
 

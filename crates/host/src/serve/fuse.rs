@@ -17,7 +17,7 @@ use fuser::{
     ReplyOpen, ReplyWrite, Request, Session, TimeOrNow, WriteFlags,
 };
 
-use super::{MountError, Unmounter, check_directory, host_options};
+use crate::mount::{self, FolderError, Unmounter};
 
 /// Time of the host, as the virtual time of a device.
 pub trait Clock: Send {
@@ -52,31 +52,31 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     ///
     /// # Errors
     /// The host does not let us.
-    pub fn new(device: D, clock: Box<dyn Clock>, name: &str, directory: &Path) -> Result<Self, MountError> {
-        let failed = |error| MountError::Host { directory: directory.to_owned(), error };
-        check_directory(directory)?;
+    pub fn new(device: D, clock: Box<dyn Clock>, name: &str, directory: &Path) -> Result<Self, FolderError> {
+        let failed = |error| FolderError::Host { directory: directory.to_owned(), error };
+        mount::check_directory(directory)?;
         let size = device.capacity() * SECTOR_BYTES as u64;
         let served = Arc::new(Mutex::new(Served::new(device, clock)));
         let file = OneFile { served: Arc::clone(&served), name: name.to_owned(), size };
         let mut config = fuser::Config::default();
-        config.mount_options = host_options(name, true);
+        config.mount_options = mount::options(name, true);
         let session = Session::new(file, directory, &config).map_err(failed)?;
         Ok(Self { session, served, directory: directory.to_owned() })
     }
 
     /// Handle that ends the mount while [`serve`](Self::serve) runs.
     pub fn unmounter(&mut self) -> Unmounter {
-        Unmounter { session: self.session.unmount_callable(), directory: self.directory.clone() }
+        Unmounter::new(&mut self.session, &self.directory)
     }
 
     /// Answers the kernel until the folder is unmounted. Gives the device back.
     ///
     /// # Errors
     /// The connection to the kernel failed, or a request hit a bug.
-    pub fn serve(self) -> Result<(D, Punctuality), MountError> {
+    pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
         let Self { session, served, directory } = self;
-        let failed = |error| MountError::Host { directory: directory.clone(), error };
-        super::run(session).map_err(failed)?;
+        let failed = |error| FolderError::Host { directory: directory.clone(), error };
+        mount::run(session, &directory)?;
         let bug = || failed(io::Error::other("a request has failed in the middle"));
         let served = Arc::into_inner(served).ok_or_else(bug)?.into_inner().map_err(|_| bug())?;
         Ok((served.device, served.punctuality))

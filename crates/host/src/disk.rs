@@ -1,13 +1,12 @@
 //! Files and block devices of this machine: direct I/O, the monotonic clock, who else uses them, and restoring what was overwritten.
 
-use crate::answer::size;
 use crate::mtd;
-use crate::probe::CAPACITY_MIN;
 use crate::saved::{
     Damage, Disk, FileStore, FolderError, Identity, OtherDevice, PIECE, SavedFile, SavedFolder, SavedRanges,
     facts_of,
 };
 use crate::target::{Target, TargetError};
+use floatgate_mtd::size::text as size;
 use rustix::fs::{FallocateFlags, OFlags};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
@@ -17,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Alignment that direct I/O needs on all Linux filesystems, B.
 const ALIGN: usize = 4096;
+/// Smallest file or device that is opened, B: less has nothing to measure.
+pub const CAPACITY_MIN: u64 = 1 << 20;
 /// Largest logical sector, B.
 const SECTOR_MAX: u64 = ALIGN as u64;
 

@@ -1,0 +1,7 @@
+//! Block devices that other programs use: as a file through FUSE, and as a disk of a guest through vhost-user.
+
+mod fuse;
+mod vhost;
+
+pub use fuse::{Clock, MountedDevice, Punctuality};
+pub use vhost::{Stopper, VhostDevice};

@@ -1,0 +1,103 @@
+//! A device whose requests take a measured time.
+
+/// A failed request to a target.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} of {bytes} bytes at byte {position}: {reason}")]
+pub struct TargetError {
+    /// `read`, `write` or `flush`.
+    pub operation: &'static str,
+    /// First byte of the request.
+    pub position: u64,
+    /// Length of the request in bytes.
+    pub bytes: u64,
+    /// Description from the system or the simulated device.
+    pub reason: String,
+}
+
+/// A device whose requests take a measured time. Positions and lengths are multiples of 512 bytes.
+pub trait Target {
+    /// Size that the device claims, in bytes.
+    fn capacity(&self) -> u64;
+
+    /// Logical sector in which a partition table counts, in bytes.
+    fn sector_bytes(&self) -> u64 {
+        512
+    }
+
+    /// True of an image, whose times are those of the disk that holds it, not of a card.
+    fn is_image(&self) -> bool {
+        false
+    }
+
+    /// Reads, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// An error of the device.
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError>;
+
+    /// Writes, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// An error of the device.
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError>;
+
+    /// Waits until everything written is on the flash, and returns the time that took in ns.
+    ///
+    /// # Errors
+    /// An error of the device.
+    fn flush(&mut self) -> Result<u64, TargetError>;
+
+    /// Leaves the device alone for this many ns.
+    fn idle(&mut self, ns: u64);
+
+    /// Keeps the contents of a range that is going to be written, for a target that restores them.
+    ///
+    /// # Errors
+    /// A range that cannot be read, or no room for its contents.
+    fn keep(&mut self, _position: u64, _bytes: u64) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    /// Bytes that were kept, and will be restored.
+    fn kept_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl<T: Target + ?Sized> Target for &mut T {
+    fn capacity(&self) -> u64 {
+        (**self).capacity()
+    }
+
+    fn sector_bytes(&self) -> u64 {
+        (**self).sector_bytes()
+    }
+
+    fn is_image(&self) -> bool {
+        (**self).is_image()
+    }
+
+    fn read(&mut self, position: u64, buf: &mut [u8]) -> Result<u64, TargetError> {
+        (**self).read(position, buf)
+    }
+
+    fn write(&mut self, position: u64, data: &[u8]) -> Result<u64, TargetError> {
+        (**self).write(position, data)
+    }
+
+    fn flush(&mut self) -> Result<u64, TargetError> {
+        (**self).flush()
+    }
+
+    fn idle(&mut self, ns: u64) {
+        (**self).idle(ns);
+    }
+
+    fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
+        (**self).keep(position, bytes)
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        (**self).kept_bytes()
+    }
+}
