@@ -17,7 +17,7 @@ use crate::no_mount as run;
 mod serve;
 #[cfg(not(feature = "mount"))]
 use crate::no_mount as serve;
-mod speed;
+pub(crate) mod speed;
 #[cfg(feature = "mount")]
 mod vm;
 

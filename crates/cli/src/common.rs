@@ -3,7 +3,7 @@
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use floatgate_config::corner::{self, Slowest};
-use floatgate_config::{Config, ConfigError, Excerpt, Library, Override, Setup};
+use floatgate_config::{Config, ConfigError, Excerpt, Kind, Library, Override, Setup};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::certainty::{self, Certainty};
@@ -23,7 +23,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 /// Names a setup and changes it.
 #[derive(clap::Args, Clone)]
 pub(crate) struct SetupArgs {
-    /// A setup's name (see `floatgate setups`), or the path of a TOML file
+    /// A setup's or part's name (see `floatgate setups`, `floatgate parts`), or the path of a setup's TOML file
     pub(crate) setup: PathBuf,
 
     /// Override any field of the setup, its chip, controller or host: --set bus.clock_hz=80e6 --set chip=w25n01jw
@@ -58,6 +58,11 @@ impl Corner {
             Self::Max => corner::Corner::Slowest,
         }
     }
+}
+
+/// True for the name of a card of the catalogue.
+pub(crate) fn is_card(name: &Path) -> bool {
+    name.to_str().is_some_and(|name| Library::built_in().has(Kind::Card, name))
 }
 
 /// A setup as named on the command line.

@@ -1,5 +1,6 @@
 //! `floatgate report`.
 
+use crate::card;
 use crate::common::{self, Failure, Outcome, read_text};
 use floatgate_config::{Library, Override};
 use floatgate_host::output::Output;
@@ -60,6 +61,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Input::Json => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
             Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
             Input::Parquet => return Err(parquet(&name)),
+            Input::Setup if common::is_card(path) => {
+                report.add_json(&name, &card::speed::measured(path, &args.set, args.seed)?)?
+            }
             Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
         }
     }

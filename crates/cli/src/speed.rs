@@ -1,5 +1,6 @@
 //! `floatgate speed`.
 
+use crate::card;
 use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::plot::{self, BarRow};
@@ -21,7 +22,11 @@ use std::path::PathBuf;
   floatgate speed memory-bus-s29gl128p --sweep chip=@parallel-nor --keep-going --csv
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
   floatgate speed imx6-mx30lf2g18ac --fs ubifs --set filesystem.compression=none
+  floatgate speed w25n01jw
+  floatgate speed samsung-evo-16g
   floatgate speed my-board.toml --json
+
+A part runs on the board of the catalogue that fits it best, which the first line names; a card is measured as by `floatgate card speed`.
 
 The chip is simulated, so the write tests always run; -d is accepted because flash_speed has it.")]
 pub(crate) struct Args {
@@ -108,6 +113,9 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if common::is_card(&args.setup.setup) {
+        return of_card(args);
+    }
     common::check_plot(args.plot.as_deref())?;
     if !args.sweep.is_empty() {
         return crate::speed_sweep::run(args);
@@ -133,6 +141,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let answer = Grounded { answer: &run, basis };
     args.format
         .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
+}
+
+/// The speed of a card.
+fn of_card(args: &Args) -> Outcome {
+    let of_flash = [
+        (args.fs.is_some(), "--fs"),
+        (args.plot.is_some(), "--plot"),
+        (!args.sweep.is_empty(), "--sweep"),
+        (!args.pages.is_empty(), "--pages"),
+        (args.secondary_block.is_some(), "--sec-peb"),
+        (args.setup.bad_blocks > 0, "--bad-blocks"),
+        (args.setup.corner != common::Corner::Typ, "--corner"),
+    ];
+    if let Some((_, option)) = of_flash.iter().find(|(is_given, _)| *is_given) {
+        let card = args.setup.setup.display();
+        return Err(Failure::new(
+            format!("{option} is for flash without a controller, and {card} is a card"),
+            format!(
+                "`floatgate card speed --help` lists the options for cards; filesystems on one: `floatgate card compare {card}`"
+            ),
+        ));
+    }
+    let SetupArgs { setup, set, seed, .. } = args.setup.clone();
+    card::speed::run(&card::speed::Args::of_card(setup, set, seed, args.format))
 }
 
 /// A line of CSV.

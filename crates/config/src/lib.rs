@@ -29,6 +29,7 @@
 //! # Ok::<(), floatgate_config::ConfigError>(())
 //! ```
 
+mod board;
 pub mod corner;
 mod de;
 mod de_error;
@@ -70,6 +71,14 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Its chip, without a board.
+    fn chip_alone(mut self) -> Self {
+        if let Some(table) = self.tree.as_table_mut() {
+            table.retain(|key, _| &**key == Kind::Part.table());
+        }
+        self
+    }
+
     /// The tree.
     pub fn tree(&self) -> &Node {
         &self.tree

@@ -167,6 +167,11 @@ impl Library {
         Ok(made)
     }
 
+    /// True if something of a kind has this name.
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        self.texts.contains_key(&(kind, name.to_lowercase()))
+    }
+
     /// The names of a kind, sorted.
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
         self.texts.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| name.as_str())
@@ -237,8 +242,7 @@ impl Library {
             return error.help(format!("a file of that name is here: {}", here.display()));
         }
         let near = nearest(name, self.names(kind), 3);
-        let other =
-            Kind::ALL.into_iter().find(|&other| self.texts.contains_key(&(other, name.to_lowercase())));
+        let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(other)) => {
                 error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))

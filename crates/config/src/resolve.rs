@@ -47,12 +47,21 @@ impl Loaded {
 const MAX_CHAIN: usize = 16;
 
 impl Library {
-    /// The setup of a name or path, with the setups it is based on laid under it.
+    /// The setup of a name or path, with the setups it is based on laid under it. The name of a part stands for that part on the board
+    /// that fits it best, which the setup's title names.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
     pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
-        self.setup_of(&self.text(Kind::Setup, name, None)?)
+        let name = name.as_ref();
+        let unknown = match self.text(Kind::Setup, name, None) {
+            Ok(text) => return self.setup_of(&text),
+            Err(unknown) => unknown,
+        };
+        match name.to_str().filter(|name| self.has(Kind::Part, name)) {
+            Some(part) => self.setup_of_part(part)?.ok_or(unknown),
+            None => Err(unknown),
+        }
     }
 
     /// The setup that a text describes.
@@ -63,11 +72,14 @@ impl Library {
         self.setup_of(&Text::new(Arc::clone(source)))
     }
 
-    /// The setup that is a chip alone, by its part's name or path.
+    /// The setup that is a chip alone, by its part's name or path, or the chip of a setup by that one's name.
     ///
     /// # Errors
     /// As [`Library::setup`].
     pub fn setup_of_chip(&self, part: &str) -> Result<Setup, ConfigError> {
+        if self.has(Kind::Setup, part) && !self.has(Kind::Part, part) {
+            return self.setup(part).map(Setup::chip_alone);
+        }
         // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
         self.load(Kind::Part, part)?;
         let text = format!("chip = {}", toml::Value::String(part.to_owned()));

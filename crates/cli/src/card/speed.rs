@@ -1,16 +1,16 @@
 //! `floatgate card speed`.
 
-use crate::common::{Outcome, grouped, size};
+use crate::common::{Failure, Outcome, grouped, size};
 use crate::fs::{SHARE, with_progress};
 use crate::image::sizes::bytes;
-use crate::output::ReportFormat;
+use crate::output::{ReportFormat, bug};
 use crate::table::Table;
 use floatgate_config::{Library, Override};
 use floatgate_lab::card::load;
 use floatgate_lab::card::speed::{CardSpeed, CardSpeedOptions, CardTest, REQUESTS_MAX, measure};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_mtd::Nanos;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -36,12 +36,11 @@ pub(crate) struct Args {
     set: Vec<String>,
 
     /// Sizes of requests, multiples of 512 bytes
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "4096,32768,131072,1048576",
-        value_parser = bytes)]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_values_t = SIZES, value_parser = bytes)]
     sizes: Vec<u64>,
 
     /// Most requests of a window of a test
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = REQUESTS, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX)))]
     requests: u32,
 
     /// Seed of the card's bad blocks and errors, and of the places of random requests
@@ -56,6 +55,11 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
+/// Sizes of requests, as they are measured unless others are named.
+const SIZES: [u64; 4] = [4 << 10, 32 << 10, 128 << 10, 1 << 20];
+/// Most requests of a window, unless another number is named.
+const REQUESTS: u32 = 500;
+
 /// A table of the report.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
@@ -69,17 +73,38 @@ enum Which {
     Power,
 }
 
+impl Args {
+    /// The tests of a card that is named where a setup could be.
+    pub(crate) fn of_card(card: PathBuf, set: Vec<String>, seed: u64, format: ReportFormat) -> Self {
+        Self { card, set, sizes: SIZES.to_vec(), requests: REQUESTS, seed, table: None, format }
+    }
+
+    fn measure(&self) -> Result<CardSpeed, Failure> {
+        let card = load(&Library::built_in(), &self.card, &Override::parse_all(&self.set)?)?;
+        let options =
+            CardSpeedOptions { requests: self.requests, sizes: self.sizes.clone(), seed: self.seed };
+        Ok(with_progress(SHARE, |progress| measure(&card, &options, progress))?)
+    }
+
+    fn origin(&self) -> Origin {
+        ResultKind::CardSpeed.of(&self.card).with(&self.set).seeded(self.seed)
+    }
+}
+
+/// The result of the usual tests of a card, in JSON.
+pub(crate) fn measured(card: &Path, set: &[String], seed: u64) -> Result<String, Failure> {
+    let args = Args::of_card(card.to_owned(), set.to_vec(), seed, ReportFormat::default());
+    serde_json::to_string(&args.origin().around(&args.measure()?)).map_err(bug)
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
-    let options = CardSpeedOptions { requests: args.requests, sizes: args.sizes.clone(), seed: args.seed };
-    let report = with_progress(SHARE, |progress| measure(&card, &options, progress))?;
+    let report = args.measure()?;
     let rows = match args.table {
         None | Some(Which::Requests | Which::Power) => "tests",
         Some(Which::OpenAus) => "open_au_rows",
         Some(Which::Alignment) => "alignment_rows",
     };
-    let origin = ResultKind::CardSpeed.of(&args.card).with(&args.set).seeded(args.seed);
-    args.format.finish(&origin, &report, rows, || text(&report, args.table))
+    args.format.finish(&args.origin(), &report, rows, || text(&report, args.table))
 }
 
 fn text(report: &CardSpeed, only: Option<Which>) -> String {

@@ -253,12 +253,9 @@ fn a_gpt_is_read_and_a_damaged_one_is_not_believed() {
     assert_eq!(layout.table, Table::Gpt);
     assert_eq!(places, [(4 * MIB, 4 * MIB), (8 * MIB, (131_072 - 34 - 16_384) * 512)]);
     assert!(layout.findings.is_empty(), "{:?}", layout.findings);
-    for (sector, at, message) in [
-        (1, 0, "no header"),
-        (1, 13, "length"),
-        (1, 60, "checksum of its header"),
-        (2, 33, "checksum of its entries"),
-    ] {
+    for (sector, at, message) in
+        [(1, 0, "no header"), (1, 13, "length"), (1, 60, "bad header CRC"), (2, 33, "bad entries CRC")]
+    {
         let mut broken = disk.clone();
         broken.sectors.get_mut(&sector).unwrap()[at] ^= 0x40;
         let layout = broken.layout().unwrap();

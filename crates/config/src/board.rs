@@ -1,0 +1,87 @@
+//! Boards for parts: a part that is named where a setup belongs runs on the board of the catalogue that fits it best.
+
+use super::Setup;
+use super::error::ConfigError;
+use super::library::{Kind, Library};
+use super::node::Node;
+use super::set::Override;
+use super::source::Source;
+use floatgate_device::spec::ChipSpec;
+use floatgate_device::spi::Variant;
+use std::cmp::Reverse;
+
+impl Library {
+    /// The setup of a part: that which was written for it, or its chip on the board whose own chip is most like it. `None` where no board
+    /// has chips of its kind.
+    ///
+    /// # Errors
+    /// As [`Library::setup`].
+    pub(super) fn setup_of_part(&self, part: &str) -> Result<Option<Setup>, ConfigError> {
+        let loaded = self.load(Kind::Part, part)?;
+        let spec = loaded.chip()?;
+        let fits =
+            self.names(Kind::Setup).filter_map(|board| Some((self.likeness(board, part, &spec)?, board)));
+        let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
+        else {
+            return Ok(None);
+        };
+        if likeness.is_own_chip {
+            return self.setup(board).map(Some);
+        }
+        let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
+        let title = format!("{} {} on the board {board}", of("maker"), of("name"));
+        let text = |value: String| toml::Value::String(value).to_string();
+        let (base, chip, title) =
+            (text(board.to_owned()), text(part.to_owned()), text(title.trim().to_owned()));
+        let text = format!("base = {base}\nchip = {chip}\ntitle = {title}\n");
+        self.setup_from(&Source::text(&format!("{part} on {board}"), &text)).map(Some)
+    }
+
+    /// Likeness of a board's own chip to a part; `None` for a board that cannot have it.
+    fn likeness(&self, board: &str, part: &str, spec: &ChipSpec) -> Option<Likeness> {
+        let setup = self.setup(board).ok()?;
+        let own = self.resolve(&setup, &[]).ok()?;
+        let own_spec = own.checked_chip().ok()?;
+        if own_spec.kind() != spec.kind() {
+            return None;
+        }
+        let chip = Override::parse_all(&[format!("chip={part}")]).ok()?;
+        self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
+        let sizes = [spec, &own_spec].map(|spec| spec.facts().size_bytes.max(1).ilog2());
+        Some(Likeness {
+            is_own_chip: is_plain(&setup, part),
+            has_its_lanes: lanes(&own_spec) == lanes(spec),
+            size_differs: Reverse(sizes[0].abs_diff(sizes[1])),
+            // Variants of a board have longer names.
+            name_words: Reverse(board.split('-').count()),
+        })
+    }
+}
+
+/// Likeness of a board to the one that a part would have; the greatest fits best.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Likeness {
+    is_own_chip: bool,
+    has_its_lanes: bool,
+    /// Powers of two between the sizes of the chips.
+    size_differs: Reverse<u32>,
+    name_words: Reverse<usize>,
+}
+
+/// True for a setup whose chip is the part as it stands in the catalogue.
+fn is_plain(setup: &Setup, part: &str) -> bool {
+    let chip = setup.tree.child("chip");
+    let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
+    let changes = chip.and_then(Node::as_table).map_or(0, |table| table.len());
+    changes == 1 && named.is_some_and(|named| named.eq_ignore_ascii_case(part))
+}
+
+/// Most data lanes of a read; 0 for chips with a parallel bus.
+fn lanes(spec: &ChipSpec) -> u8 {
+    let most = |reads: &[Variant]| reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(0);
+    match spec {
+        ChipSpec::SpiNand(spec) => most(&spec.reads),
+        ChipSpec::SpiNor(spec) => most(&spec.reads),
+        ChipSpec::RawNand(_) | ChipSpec::ParallelNor(_) => 0,
+    }
+}
