@@ -32,6 +32,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         CommandOption::Code => Some("codes"),
         CommandOption::Compress => Some("compress"),
         CommandOption::FirstBlock => Some("first_block"),
+        CommandOption::Fs => Some("fs"),
         CommandOption::Grow => Some("grow=True"),
         CommandOption::Offset => Some("offset"),
         CommandOption::Output => Some("output"),
@@ -40,8 +41,11 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         CommandOption::Recover => Some("recover=True"),
         CommandOption::Recursive => Some("recursive=True"),
         CommandOption::SecondBlock => Some("secondary_block"),
+        CommandOption::Set => Some("set"),
         CommandOption::Skip => Some("skip"),
+        CommandOption::Temperature => Some("temperature_c"),
         CommandOption::Volume => Some("volume"),
+        CommandOption::Years => Some("years"),
         CommandOption::Area
         | CommandOption::At
         | CommandOption::AuthHashes
@@ -68,13 +72,16 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         | CommandOption::Raw
         | CommandOption::Repair
         | CommandOption::Rw
-        | CommandOption::VolumeSize => None,
+        | CommandOption::Test
+        | CommandOption::VolumeSize
+        | CommandOption::Write => None,
     }
 }
 
 /// The call that does the same as a command.
 const fn call(command: Command) -> Option<&'static str> {
     match command {
+        Command::Age => Some("age()"),
         Command::Fs => Some("fs()"),
         Command::ImageBuild => Some("Image.build()"),
         Command::ImageCheck => Some("Image.check()"),
@@ -88,6 +95,7 @@ const fn call(command: Command) -> Option<&'static str> {
         Command::Setups => Some("setups()"),
         Command::Speed => Some("speed()"),
         Command::Sweep => Some("sweep()"),
+        Command::EccAdvise => Some("ecc.advise()"),
         Command::EccCheck
         | Command::EccDecode
         | Command::Endurance

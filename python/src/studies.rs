@@ -1,5 +1,6 @@
 //! The other workloads, each as its command prints it with `--json`.
 
+use crate::advice::in_python;
 use crate::arguments::{arguments, take};
 use crate::cancel::interruptible;
 use crate::failure::Failure;
@@ -521,7 +522,7 @@ pub(crate) fn advise_on(
             let wish = FlashWish { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
             advise::flash::advise(library(), &board, &wish, &|_| {})?
         };
-        in_envelope(&ResultKind::Advise.of(&advice.target).with(&set).seeded(seed), &advice)
+        in_envelope(&ResultKind::Advise.of(&advice.target).with(&set).seeded(seed), &advice.said(in_python))
     })
 }
 

@@ -95,7 +95,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let advice = advice(args)?;
+    let advice = advice(args)?.said(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
     args.format.finish(&origin, &advice, "points", || text(&advice))
 }
@@ -351,7 +351,7 @@ fn chosen(args: &Args) -> Result<Vec<ShippedTrace>, Failure> {
     Ok(all.into_iter().filter(wanted).collect())
 }
 
-fn text(advice: &Advice) -> String {
+fn text(advice: &Advice<String>) -> String {
     let mut text = format!("{}: {}\n{}\n", advice.target, common::size(advice.capacity_bytes), advice.title);
     for point in &advice.points {
         text += &of_point(point);
@@ -359,7 +359,7 @@ fn text(advice: &Advice) -> String {
     text
 }
 
-fn of_point(point: &Point) -> String {
+fn of_point(point: &Point<String>) -> String {
     let mut text = format!("\n{}: {}\n", point.topic, point.advice);
     for command in &point.commands {
         text += &format!("    {command}\n");

@@ -63,6 +63,7 @@ names! {
     EccOnly = "ecc-only",
     Fanout = "fanout",
     FirstBlock = "b",
+    Fs = "fs",
     Grow = "grow",
     Help = "help",
     History = "history",
@@ -90,14 +91,21 @@ names! {
     Repair = "repair",
     Rw = "rw",
     SecondBlock = "k",
+    Set = "set",
     Skip = "s",
+    Temperature = "temperature",
+    Test = "test",
     Volume = "volume",
     VolumeSize = "volume-size",
+    Write = "write",
+    Years = "years",
 }
 
 names! {
     /// A subcommand of `floatgate`.
     Command,
+    Age = "age",
+    EccAdvise = "ecc advise",
     EccCheck = "ecc check",
     EccDecode = "ecc decode",
     Endurance = "endurance",

@@ -195,7 +195,7 @@ impl Known {
                 .filter(|page| page.value <= au_bytes.value)
                 .unwrap_or_else(|| assumed(USUAL_PAGE.min(au_bytes.value), "not visible: usual")),
             open_aus: found_open
-                .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured: only `probe --write` can; usual")),
+                .unwrap_or_else(|| assumed(USUAL_OPEN_AUS, "not measured, as only writes show it: usual")),
             is_card_visible,
             mb_s,
             is_size_unproven: real.as_ref().is_some_and(|real| real.confidence <= UNPROVEN),
@@ -538,11 +538,10 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
         ));
     }
     if au.confidence < 0.5 {
-        point = point.unless("the allocation unit is another: `floatgate probe` measures it");
+        point = point.unless(advice! { "the allocation unit is another: ", Command::Probe, " measures it" });
     }
     if known.is_size_unproven {
-        point = point
-            .unless("the device is smaller than it says, which only writes show: `floatgate probe --write`");
+        point = point.unless(advice! { "the device is smaller than it says, which only writes show: ", Command::Probe.with(CommandOption::Write) });
     }
     point
 }
@@ -567,7 +566,7 @@ fn filesystem_point(matrix: &Matrix, fs: BlockFs, likeness: &str) -> Point {
         point = point.unless(format!("the work is mostly like {workload}: {other} is faster there"));
     }
     if fs != BlockFs::Vfat {
-        point = point.unless("a camera, a boot ROM or Windows must read it: then vfat (--fs vfat)");
+        point = point.unless(advice! { "a camera, a boot ROM or Windows must read it: then vfat (", CommandOption::Fs, " vfat)" });
     }
     point
 }
@@ -672,7 +671,7 @@ fn no_speed_point(known: &Known) -> Point {
         "nothing of a card is visible, neither allocation unit nor open units nor its speed: no speed is expected",
     );
     measured_speeds(point, known)
-        .unless("it is a card behind something that hides it: `floatgate probe --write` looks closer")
+        .unless(advice! { "it is a card behind something that hides it: ", Command::Probe.with(CommandOption::Write), " looks closer" })
 }
 
 fn measured_speeds(mut point: Point, known: &Known) -> Point {
@@ -803,7 +802,7 @@ mod tests {
             let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers });
             let known = Known::of_probe("x", &json.to_string()).unwrap();
             let point = partition_point(&known, BlockFs::Ext4, 0, &known.place().1);
-            point.would_change.iter().any(|finding| finding.contains("smaller than it says"))
+            point.would_change.iter().any(|finding| finding.to_string().contains("smaller than it says"))
         };
         assert!(warning(0.5) && !warning(0.97));
     }
@@ -832,7 +831,12 @@ mod tests {
             Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
         let of = |known: &Known| {
             let advice = advise(&library, known, None, &wish, &|_| ()).unwrap();
-            advice.points.iter().flat_map(|point| point.commands.clone()).collect::<Vec<_>>()
+            advice
+                .said(ToString::to_string)
+                .points
+                .into_iter()
+                .flat_map(|point| point.commands)
+                .collect::<Vec<_>>()
         };
         let small = of(&probed(4 << 20, 0, 5));
         let large = of(&probed(24 << 20, 0, 5));

@@ -15,7 +15,7 @@ use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiProfile;
 use floatgate_image::words::measure;
 use floatgate_mtd::advice;
-use floatgate_mtd::advice::shell;
+use floatgate_mtd::advice::{Command, CommandOption};
 use floatgate_mtd::{FlashKind, Geometry};
 use floatgate_sim::machine::{Filesystem, FilesystemKind};
 use floatgate_sim::partition;
@@ -116,7 +116,7 @@ impl Board {
             .ok_or_else(|| {
                 Error::asked(
                     format!("no board of the catalogue drives {shown}"),
-                    advice! { "name a setup of your own: ", shell("floatgate setups NAME > my-board.toml"), " prints one to start from" },
+                    advice! { "name a setup of your own: ", Command::Setups.with("NAME > my-board.toml"), " prints one to start from" },
                 )
             })?;
         Ok(Self { name: found.name, setup: found.setup, sets: found.sets, chosen: Some(chosen) })
@@ -424,7 +424,7 @@ fn mode_point(
                 figures(best)
             ),
         )
-        .command(format!("--set {set}")),
+        .command(advice! { CommandOption::Set, format!(" {set}") }),
         false => Point::new(
             "mode",
             format!("stay with {}: no mode of the chip is faster on this controller", own.link.mode),
@@ -434,7 +434,9 @@ fn mode_point(
     for (_, run) in measured.iter().filter(|(_, run)| run.link.mode != own.link.mode) {
         point = point.rests_on(format!("{}: {}", run.link.mode, figures(run)));
     }
-    Ok(Some(point.unless("clock or controller are others: `floatgate speed` names the next bottleneck")))
+    Ok(Some(point.unless(
+        advice! { "clock or controller are others: ", Command::Speed, " names the next bottleneck" },
+    )))
 }
 
 /// Gain from which a mode is advised.
@@ -557,9 +559,7 @@ fn filesystem_point(best: &Candidate, others: &[&Candidate], is_firmware: bool) 
     if kind(largest) != Some(FilesystemKind::Ubifs) && geometry.kind != FlashKind::Nor {
         point = point.rests_on(format!("UBI would have {}", pebs_by_use(geometry)));
     }
-    point.unless(
-        "only the time to mount counts: `floatgate fs --test mount` has the figures, fastmap included",
-    )
+    point.unless(advice! { "only the time to mount counts: ", Command::Fs.with(CommandOption::Test).with("mount"), " has the figures, fastmap included" })
 }
 
 /// Space that a filesystem leaves for files, and the time until it is ready.
@@ -669,7 +669,7 @@ fn make_point(kind: FilesystemKind, candidate: &Candidate) -> Point {
     };
     match SECTORS.iter().find(|(_, kernel)| Some(*kernel) != candidate.kernel) {
         Some((set, other)) if candidate.kernel.is_some() => {
-            point.unless(format!("the kernel has {other}: `--set {set}` has the advice for that"))
+            point.unless(advice! { format!("the kernel has {other}: `"), CommandOption::Set, format!(" {set}` has the advice for that") })
         }
         _ => point,
     }
@@ -678,9 +678,9 @@ fn make_point(kind: FilesystemKind, candidate: &Candidate) -> Point {
 /// Speed and life where a filesystem is to be taken that is not simulated.
 fn firmware_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Result<Point, Error> {
     let endurance = Endurance::of_config(config, geometry, wish.ecc_use())?;
-    let advice = "not simulated for such a filesystem: `floatgate speed` has the chip's own reads, programs and erases on this board";
-    Ok(Point::new("speed and life", advice)
-        .rests_on(format!("{} cycles {}", endurance.cycles, endurance.reason)))
+    Ok(Point::new("speed and life", "not simulated for such a filesystem")
+        .rests_on(format!("{} cycles {}", endurance.cycles, endurance.reason))
+        .unless(advice! { "raw speeds are enough: ", Command::Speed, " has the chip's own reads, programs and erases on this board" }))
 }
 
 /// Speed of writes and life of the flash.
@@ -776,10 +776,11 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
             chip.origin_of_errors()
         ));
     Some(
-        point.rests_on(format!("the setup has {}", own.code)).unless(format!(
-            "bit errors of this chip are measured (`[chip.errors]`), or its use is another: `floatgate ecc advise --years {} --temperature {}` judges other codes",
-            use_.years, use_.temperature_c
-        )),
+        point.rests_on(format!("the setup has {}", own.code)).unless(advice! {
+            "bit errors of this chip are measured (`[chip.errors]`), or its use is another: ",
+            Command::EccAdvise.with(CommandOption::Years).with(use_.years).with(CommandOption::Temperature).with(use_.temperature_c),
+            " judges other codes"
+        }),
     )
 }
 
@@ -841,7 +842,9 @@ fn scrub_point(
                     "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
                 ),
             };
-            return Ok(point.unless("the place is hotter, or cycles and years are more: `floatgate age`"));
+            return Ok(
+                point.unless(advice! { "the place is hotter, or cycles and years are more: ", Command::Age })
+            );
         }
     }
     point.advice = match kind {
@@ -879,7 +882,7 @@ mod tests {
         let point = make_point(FilesystemKind::Ubifs, &candidate);
         let kept = "512 PEBs of a chip with 2048, of which 40 are kept for bad blocks and 4 for UBI itself";
         assert!(point.rests_on.iter().any(|line| line == kept), "{point:?}");
-        assert!(point.commands.iter().any(|command| command.contains(" -c 468 ")), "{point:?}");
+        assert!(point.commands.iter().any(|command| command.to_string().contains(" -c 468 ")), "{point:?}");
         let sample = board.on_sample(&library, 32 << 20, &geometry).unwrap();
         let own = Filesystem::of_setup(&sample).unwrap();
         assert_eq!((own.ubi_max_bad_per_1024, own.ubi_bad_limit_of_partition), (80, true));
@@ -974,7 +977,7 @@ mod tests {
             let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
             let point =
                 make_jffs2(&Candidate { config, board, geometry, compared: Vec::new(), kernel: None });
-            assert!(point.commands.iter().any(|line| line.starts_with(command)), "{point:?}");
+            assert!(point.commands.iter().any(|line| line.to_string().starts_with(command)), "{point:?}");
         }
     }
 

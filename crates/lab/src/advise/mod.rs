@@ -13,22 +13,26 @@ pub mod flash;
 pub mod mkfs;
 mod stand_in;
 
+use floatgate_mtd::advice;
 use floatgate_mtd::size::text as size;
 use serde::Serialize;
 
-/// Advice on one question.
+/// A sentence in which commands and options have types.
+type Words = advice::Advice;
+
+/// Advice on one question. Its words have types until a surface says them with [`Advice::said`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Point {
+pub struct Point<W = Words> {
     /// The question: `partition start`, `filesystem`.
     pub topic: &'static str,
     /// The advice in a sentence.
     pub advice: String,
     /// Shell commands and kernel parameters that do it.
-    pub commands: Vec<String>,
+    pub commands: Vec<W>,
     /// Numbers that it rests on, a phrase each.
     pub rests_on: Vec<String>,
     /// Findings that would change it, a sentence each.
-    pub would_change: Vec<String>,
+    pub would_change: Vec<W>,
 }
 
 impl Point {
@@ -37,7 +41,7 @@ impl Point {
     }
 
     #[must_use]
-    fn command(mut self, command: impl Into<String>) -> Self {
+    fn command(mut self, command: impl Into<Words>) -> Self {
         self.commands.push(command.into());
         self
     }
@@ -49,15 +53,21 @@ impl Point {
     }
 
     #[must_use]
-    fn unless(mut self, finding: impl Into<String>) -> Self {
+    fn unless(mut self, finding: impl Into<Words>) -> Self {
         self.would_change.push(finding.into());
         self
+    }
+
+    fn said(self, say: impl Fn(&Words) -> String) -> Point<String> {
+        let all = |words: &[Words]| words.iter().map(&say).collect();
+        let (commands, would_change) = (all(&self.commands), all(&self.would_change));
+        Point { topic: self.topic, advice: self.advice, commands, rests_on: self.rests_on, would_change }
     }
 }
 
 /// All advice on a target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Advice {
+pub struct Advice<W = Words> {
     /// The card, device or setup; the envelope has it in JSON.
     #[serde(skip)]
     pub target: String,
@@ -66,5 +76,13 @@ pub struct Advice {
     /// Size in bytes.
     pub capacity_bytes: u64,
     /// Advice by question.
-    pub points: Vec<Point>,
+    pub points: Vec<Point<W>>,
+}
+
+impl Advice {
+    /// The advice in the words of a surface, which names commands and options as it has them.
+    pub fn said(self, say: impl Fn(&Words) -> String) -> Advice<String> {
+        let points = self.points.into_iter().map(|point| point.said(&say)).collect();
+        Advice { target: self.target, title: self.title, capacity_bytes: self.capacity_bytes, points }
+    }
 }
