@@ -1,7 +1,7 @@
 //! The other workloads, each as its command prints it with `--json`.
 
 use crate::arguments::{arguments, take};
-use crate::cancel::interruptible;
+use crate::cancel::{Cancel, interruptible};
 use crate::failure::Failure;
 use crate::library;
 use crate::speed::{Named, filesystem_kind};
@@ -16,14 +16,17 @@ use floatgate_lab::card::state::CardState;
 use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
 use floatgate_lab::report::{Origin, ResultKind, Rows};
+use floatgate_lab::study::{Age, Context, Finished, Registered, STUDIES};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{age, card, catalogue, endurance, fit, fs_compare, papers, trace};
+use floatgate_lab::{card, catalogue, endurance, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
 use floatgate_probe::{
     Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
 };
+use floatgate_sim::machine::FilesystemKind;
 use pyo3::prelude::*;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A result in its envelope, as its command prints it with `--json`.
@@ -59,6 +62,21 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
     Ok(py.detach(|| -> Result<_, Failure> {
         in_envelope(&ResultKind::Parts.of_nothing(), &Rows { rows: &catalogue::parts(library())? })
     })?)
+}
+
+fn finished(study: &dyn Registered, options: Value, cancel: &Cancel) -> Result<Finished, Failure> {
+    let progress = |_| cancel.check();
+    Ok(study.run(options, &Context { library: library(), progress: &progress })?)
+}
+
+/// A study by its name, with its options as JSON: its result, and the keys of its rows with them.
+#[pyfunction]
+pub(crate) fn run_study<'py>(py: Python<'py>, name: String, options: String) -> PyResult<(String, String)> {
+    interruptible(py, move |cancel| {
+        let all = STUDIES.iter().map(|study| (study.name(), *study)).collect::<Vec<_>>();
+        let finished = finished(chosen("study", &name, &all)?, serde_json::from_str(&options)?, cancel)?;
+        Ok((in_envelope(&finished.origin, &finished.output)?, serde_json::to_string(&finished.rows)?))
+    })
 }
 
 #[pyfunction]
@@ -225,7 +243,7 @@ arguments! {
 }
 
 impl Lives {
-    fn options(&self, seed: u64) -> Result<age::Options, Failure> {
+    fn options(&self, named: &Named) -> Result<Value, Failure> {
         check_ranges(&[
             ((0.1..=100.0).contains(&self.years), "years", "0.1 to 100"),
             ((-55.0..=150.0).contains(&self.temperature_c), "temperature_c", "-55 to 150 degrees Celsius"),
@@ -233,30 +251,26 @@ impl Lives {
             ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
             (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
         ])?;
-        Ok(age::Options {
-            kind: filesystem_kind(&self.fs)?,
-            years: self.years,
-            temperature_c: self.temperature_c,
-            write_bytes_per_day: self.write_bytes_per_day,
-            fill_percent: self.fill_percent,
-            scrub_days: self.scrub_days,
-            chips: self.chips,
-            seed,
-        })
+        // There is no ubihealthd for JFFS2, whatever its period would be.
+        let is_scrubbed = filesystem_kind(&self.fs)? == FilesystemKind::Ubifs;
+        let scrub_days: Vec<_> = is_scrubbed.then_some(self.scrub_days).into_iter().collect();
+        let mut options = named.study_options();
+        options["fs"] = json!(self.fs);
+        options["years"] = json!(self.years);
+        options["temperature"] = json!(self.temperature_c);
+        options["write_per_day"] = json!(self.write_bytes_per_day);
+        options["fill"] = json!(self.fill_percent);
+        options["scrub_days"] = json!(scrub_days);
+        options["chips"] = json!(self.chips);
+        Ok(options)
     }
-}
-
-#[derive(Serialize)]
-struct Runs {
-    runs: [age::Report; 1],
 }
 
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let options = lives.options(named.options().seed)?;
-        let runs = [age::run(library(), &named.config()?, &options, &|| cancel.check())?];
-        in_envelope(&named.origin(ResultKind::Age), &Runs { runs })
+        let finished = finished(&Age, lives.options(&named)?, cancel)?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 

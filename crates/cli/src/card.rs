@@ -1,7 +1,6 @@
 //! `floatgate card`. One file per subcommand.
 
 mod account;
-mod amplification;
 #[cfg(feature = "mount")]
 mod clock;
 mod compare;
@@ -56,8 +55,6 @@ enum Command {
     Info(info::Args),
     /// Take a card's power away at any operation and moment, and check what it holds afterwards
     Powercut(powercut::Args),
-    /// Compare the write amplification of garbage collection with its published analysis
-    Amplification(amplification::Args),
 }
 
 impl Args {
@@ -76,6 +73,5 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Compare(args) => compare::run(args),
         Command::Info(args) => info::run(args),
         Command::Powercut(args) => powercut::run(args),
-        Command::Amplification(args) => amplification::run(args),
     }
 }

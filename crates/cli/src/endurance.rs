@@ -150,7 +150,7 @@ impl Args {
         let names = one.map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
         names
             .into_iter()
-            .map(|name| Ok(Subject::in_corner(&library, name, &sets, self.corner.of_chip())?))
+            .map(|name| Ok(Subject::in_corner(&library, name, &sets, self.corner.into())?))
             .collect()
     }
 }

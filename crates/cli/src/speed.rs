@@ -59,7 +59,7 @@ pub(crate) struct Args {
     /// Test a new filesystem on the flash instead of the bare flash: files written and read in pieces of 4 KiB, 64 KiB and 1 MiB,
     /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table filesystem of
     /// the setup says how it is mounted
-    #[arg(long, value_name = "KIND", value_parser = filesystem_kind)]
+    #[arg(long, value_name = "KIND")]
     pub(crate) fs: Option<FilesystemKind>,
 
     /// Run every combination of values, one row each (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
@@ -81,15 +81,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) format: ReportFormat,
-}
-
-/// A filesystem by its name.
-pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
-    match name {
-        "ubifs" => Ok(FilesystemKind::Ubifs),
-        "jffs2" => Ok(FilesystemKind::Jffs2),
-        _ => Err("there are `ubifs` and `jffs2`".to_owned()),
-    }
 }
 
 impl Args {
@@ -115,8 +106,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let named = args.setup.open()?;
     let run = speed_run::measure_with_advice(
         &named.library,
-        &named.setup,
-        &named.sets,
+        &named.named.setup,
+        &named.named.sets,
         named.options,
         &args.tests(),
     )?;

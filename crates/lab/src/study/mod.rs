@@ -1,0 +1,212 @@
+//! Studies: options in, a typed result out, and one report of it.
+//!
+//! A study is a type that implements [`Study`] and a line in [`STUDIES`]. From that line it has
+//!
+//! - a subcommand: its options are the arguments (`clap::Args`, with the feature `command`), its report is the text;
+//! - `--json`: the result in the envelope of its kind; `--csv`: [`Study::rows`];
+//! - a section of `floatgate report`, which reads the result back and shows the same report;
+//! - `floatgate.study(NAME, **options)` in Python.
+
+mod age;
+mod keystore;
+pub mod options;
+pub mod report;
+pub mod setup;
+
+pub use age::Age;
+pub use keystore::Keystore;
+pub use report::Report;
+
+use crate::card::amplification::Amplification;
+use crate::progress::Listener;
+use crate::report::Origin;
+use floatgate_config::Library;
+use floatgate_sim::error::Error;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// All studies.
+pub const STUDIES: &[&dyn Registered] = &[&Age, &Amplification, &Keystore];
+
+/// A study.
+pub trait Study: Sync {
+    /// Its options. What is left out has the value of `Default`.
+    #[cfg(feature = "command")]
+    type Options: DeserializeOwned + clap::Args;
+    /// Its options. What is left out has the value of `Default`.
+    #[cfg(not(feature = "command"))]
+    type Options: DeserializeOwned;
+    /// Its result, as it stands in JSON.
+    type Output: Serialize + DeserializeOwned;
+
+    /// Words of its subcommand: `card amplification`. With hyphens they are the kind of its result.
+    const NAME: &'static str;
+    /// Name of the steps that its progress counts.
+    const STEPS: &'static str = "steps";
+
+    /// The input that a result follows from, added to its kind.
+    fn origin(options: &Self::Options, kind: Origin) -> Origin;
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Options that make no sense, or a setup that cannot be used.
+    fn run(options: &Self::Options, context: &Context<'_>) -> Result<Self::Output, Error>;
+
+    /// The report for a person.
+    fn report(output: &Self::Output) -> Report;
+
+    /// The rows of the CSV, each an object; by default the result is the only one.
+    fn rows(output: &Self::Output) -> impl Serialize {
+        output
+    }
+
+    /// True when the result is a problem, so that the command exits with 1.
+    fn found_problem(_output: &Self::Output) -> bool {
+        false
+    }
+}
+
+/// Surroundings of a run.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// Setups, parts, controllers and hosts.
+    pub library: &'a Library,
+    /// Function that hears of the progress. It may unwind to cancel the run.
+    pub progress: Listener<'a>,
+}
+
+/// A run that is over.
+pub struct Finished {
+    /// Kind of the result and its input.
+    pub origin: Origin,
+    /// The result.
+    pub output: Value,
+    /// Rows of the CSV.
+    pub rows: Value,
+    /// The report for a person.
+    pub report: Report,
+    /// True when the result is a problem.
+    pub found_problem: bool,
+}
+
+/// A study without its types, for the registry.
+pub trait Registered: Sync {
+    /// Words of its subcommand.
+    fn name(&self) -> &'static str;
+
+    /// Kind of its result in JSON.
+    fn kind(&self) -> String {
+        kind_of(self.name())
+    }
+
+    /// Name of the steps that its progress counts.
+    fn steps(&self) -> &'static str;
+
+    /// Runs it with options as JSON.
+    ///
+    /// # Errors
+    /// Options that it does not have, and the errors of [`Study::run`].
+    fn run(&self, options: Value, context: &Context<'_>) -> Result<Finished, Error>;
+
+    /// The report of a result that was read.
+    ///
+    /// # Errors
+    /// JSON that is no result of this study.
+    fn report(&self, result: Value) -> Result<Report, serde_json::Error>;
+
+    /// A command with the options as arguments.
+    #[cfg(feature = "command")]
+    fn with_arguments(&self, command: clap::Command) -> clap::Command;
+
+    /// Runs it with the arguments of a command.
+    ///
+    /// # Errors
+    /// The errors of [`Study::run`].
+    #[cfg(feature = "command")]
+    fn run_arguments(&self, arguments: &clap::ArgMatches, context: &Context<'_>) -> Result<Finished, Error>;
+}
+
+impl<S: Study> Registered for S {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn steps(&self) -> &'static str {
+        S::STEPS
+    }
+
+    fn run(&self, options: Value, context: &Context<'_>) -> Result<Finished, Error> {
+        let options = serde_json::from_value(options)
+            .map_err(|error| Error::asked(format!("options of {}: {error}", S::NAME), OPTIONS_HELP))?;
+        finish::<S>(&options, context)
+    }
+
+    fn report(&self, result: Value) -> Result<Report, serde_json::Error> {
+        serde_json::from_value(result).map(|output| S::report(&output))
+    }
+
+    #[cfg(feature = "command")]
+    fn with_arguments(&self, command: clap::Command) -> clap::Command {
+        <S::Options as clap::Args>::augment_args(command)
+    }
+
+    #[cfg(feature = "command")]
+    fn run_arguments(&self, arguments: &clap::ArgMatches, context: &Context<'_>) -> Result<Finished, Error> {
+        let options = <S::Options as clap::FromArgMatches>::from_arg_matches(arguments)
+            .map_err(|error| Error::asked(error.to_string(), OPTIONS_HELP))?;
+        finish::<S>(&options, context)
+    }
+}
+
+/// Help for options that a study does not have.
+const OPTIONS_HELP: &str = "docs/commands.md lists the options";
+
+fn finish<S: Study>(options: &S::Options, context: &Context<'_>) -> Result<Finished, Error> {
+    let output = S::run(options, context)?;
+    let value = |error: serde_json::Error| {
+        Error::asked(error.to_string(), "this is a bug in floatgate: please report it")
+    };
+    Ok(Finished {
+        origin: S::origin(options, Origin::of_kind(kind_of(S::NAME))),
+        rows: serde_json::to_value(S::rows(&output)).map_err(value)?,
+        report: S::report(&output),
+        found_problem: S::found_problem(&output),
+        output: serde_json::to_value(&output).map_err(value)?,
+    })
+}
+
+fn kind_of(name: &str) -> String {
+    name.replace(' ', "-")
+}
+
+/// The study whose results are of this kind.
+pub fn of_kind(kind: &str) -> Option<&'static dyn Registered> {
+    STUDIES.iter().copied().find(|study| study.kind() == kind)
+}
+
+/// A list as a result.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct List<T> {
+    /// The elements.
+    pub rows: Vec<T>,
+}
+
+/// A row of one of several lists, with the value that its list has in common as its first field.
+#[derive(Serialize)]
+struct Row<V, T> {
+    #[serde(flatten)]
+    common: BTreeMap<&'static str, V>,
+    #[serde(flatten)]
+    row: T,
+}
+
+impl<'a, V: Clone, T> Row<V, &'a T> {
+    /// The rows of lists, each with what its rows have in common.
+    fn of_lists(key: &'static str, lists: impl IntoIterator<Item = (V, &'a Vec<T>)>) -> Vec<Self> {
+        let row = |common: &V, row| Self { common: BTreeMap::from([(key, common.clone())]), row };
+        lists.into_iter().flat_map(|(common, list)| list.iter().map(move |one| row(&common, one))).collect()
+    }
+}

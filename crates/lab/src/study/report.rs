@@ -1,0 +1,110 @@
+//! A result in a form that every renderer shows: the terminal, and the page of `floatgate report`.
+
+use floatgate_mtd::advice::Advice;
+
+/// A result for a person.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Title of the setup or the like; empty where there is none.
+    pub title: String,
+    /// Lines below the title: the chip, the options, what is about the whole result.
+    pub head: Vec<String>,
+    /// Sections in the order in which they are read.
+    pub sections: Vec<Section>,
+}
+
+/// A part of a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Section {
+    /// Sentences, each a line.
+    Text(Vec<String>),
+    /// Rows and columns.
+    Table(Table),
+    /// Advice on what to do.
+    Advice(Vec<Advice>),
+}
+
+/// A table of a report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Line above the table; empty where the report has a single one.
+    pub caption: String,
+    /// Columns from left to right.
+    pub columns: Vec<Column>,
+    /// Rows with a cell for each column.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Heading, with the unit where the cells have none.
+    pub heading: &'static str,
+    /// Side to which the cells are aligned.
+    pub align: Align,
+}
+
+/// Alignment of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number: the exact value, which tables are sorted by, and the text that is shown.
+    Number {
+        /// The exact value.
+        value: f64,
+        /// The value as it is shown, with its unit where the heading has none.
+        text: String,
+    },
+}
+
+/// A column of words.
+pub const fn words(heading: &'static str) -> Column {
+    Column { heading, align: Align::Left }
+}
+
+/// A column of numbers.
+pub const fn numbers(heading: &'static str) -> Column {
+    Column { heading, align: Align::Right }
+}
+
+impl Cell {
+    /// A number as it is shown, with its exact value.
+    pub fn shown(value: f64, text: impl Into<String>) -> Self {
+        Self::Number { value, text: text.into() }
+    }
+
+    /// A count, which is shown whole.
+    pub fn count(value: impl Into<u64>) -> Self {
+        let value = value.into();
+        Self::shown(value as f64, value.to_string())
+    }
+
+    /// The text that is shown.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Number { text, .. } => text,
+        }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
