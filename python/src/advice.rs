@@ -50,6 +50,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         | CommandOption::AuthKey
         | CommandOption::BlockPages
         | CommandOption::EccOnly
+        | CommandOption::ExampleTrace
         | CommandOption::Fanout
         | CommandOption::Help
         | CommandOption::History

@@ -35,8 +35,9 @@ impl Named {
     }
 
     /// The options that studies on a setup have in common, as JSON.
-    pub(crate) fn study_options(&self) -> Value {
-        json!({ "setup": self.setup.0, "set": self.set.0, "seed": self.seed })
+    pub(crate) fn study_options(&self) -> Result<Value, Failure> {
+        let setup = serde_json::to_value(&self.setup.0)?;
+        Ok(json!({ "setup": setup, "set": self.set.0, "seed": self.seed }))
     }
 
     pub(crate) fn options(&self) -> RigOptions {

@@ -13,12 +13,12 @@ use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
 use floatgate_lab::advise::{self, ecc};
 use floatgate_lab::card::shipped::ShippedTrace;
 use floatgate_lab::card::state::CardState;
-use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
+use floatgate_lab::endurance::{PAPER_CHIPS, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
 use floatgate_lab::report::{Origin, ResultKind, Rows};
-use floatgate_lab::study::{Age, Context, Finished, Registered, STUDIES};
+use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIES, SpeedOfCard};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{card, catalogue, endurance, fit, fs_compare, papers, trace};
+use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
 use floatgate_probe::{
     Host, Noise, Probe, ProbeOptions, Report, Simulated, conclude, holders, probe_simulated,
@@ -64,9 +64,13 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
     })?)
 }
 
-fn finished(study: &dyn Registered, options: Value, cancel: &Cancel) -> Result<Finished, Failure> {
+fn finished(
+    study: &dyn Registered,
+    options: Value,
+    cancel: &Cancel,
+) -> Result<Finished, floatgate_lab::Error> {
     let progress = |_| cancel.check();
-    Ok(study.run(options, &Context { library: library(), progress: &progress })?)
+    study.run(options, &Context { library: library(), progress: &progress, table: None, plot: None })
 }
 
 /// A study by its name, with its options as JSON: its result, and the keys of its rows with them.
@@ -130,23 +134,22 @@ arguments! {
 }
 
 impl Wear {
-    fn experiment(&self) -> Result<Experiment, Failure> {
-        let patterns = [
-            ("zeroes", Pattern::Zeroes),
-            ("ones", Pattern::Ones),
-            ("random", Pattern::Random),
-            ("checker", Pattern::Checker),
-        ];
-        Ok(Experiment {
-            blocks: self.blocks,
-            chips: self.chips,
-            seed: self.seed,
-            pages: chosen("choice of pages", &self.pages, &[("1", Pages::One), ("all", Pages::All)])?,
-            temperature_c: self.temperature_c,
-            pattern: chosen("pattern", &self.pattern, &patterns)?,
-            erase_only: self.erase_only,
-            interleave: self.interleave,
-        })
+    fn options(&self, chip: Option<String>, set: Vec<String>) -> Result<Value, Failure> {
+        let patterns = ["zeroes", "ones", "random", "checker"].map(|name| (name, ()));
+        chosen("choice of pages", &self.pages, &[("1", ()), ("all", ())])?;
+        chosen("pattern", &self.pattern, &patterns)?;
+        Ok(json!({
+            "chip": chip,
+            "set": set,
+            "blocks": self.blocks,
+            "chips": self.chips,
+            "seed": self.seed,
+            "pages": self.pages,
+            "temperature": self.temperature_c,
+            "pattern": self.pattern,
+            "erase_only": self.erase_only,
+            "interleave": self.interleave,
+        }))
     }
 }
 
@@ -158,22 +161,15 @@ pub(crate) fn wear_out(
     set: Vec<String>,
     wear: Wear,
 ) -> PyResult<String> {
-    interruptible(py, move |_| {
+    interruptible(py, move |cancel| {
         let sets = Override::parse_all(&set)?;
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
+        // Of a NOR there are no lives.
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
-        let subjects = subjects.map_err(|error| Failure::of_name("chip", error))?;
-        let reports = endurance::run_all(&subjects, &wear.experiment()?)?;
-        match (&chip, reports.as_slice()) {
-            (Some(chip), [report]) => {
-                in_envelope(&ResultKind::Endurance.of(chip).with(&set).seeded(wear.seed), report)
-            }
-            (_, rows) => in_envelope(
-                &ResultKind::EnduranceAll.of_nothing().with(&set).seeded(wear.seed),
-                &Rows { rows },
-            ),
-        }
+        subjects.map_err(|error| Failure::of_name("chip", error))?;
+        let finished = finished(&Endurance, wear.options(chip, set)?, cancel)?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 
@@ -254,7 +250,7 @@ impl Lives {
         // There is no ubihealthd for JFFS2, whatever its period would be.
         let is_scrubbed = filesystem_kind(&self.fs)? == FilesystemKind::Ubifs;
         let scrub_days: Vec<_> = is_scrubbed.then_some(self.scrub_days).into_iter().collect();
-        let mut options = named.study_options();
+        let mut options = named.study_options()?;
         options["fs"] = json!(self.fs);
         options["years"] = json!(self.years);
         options["temperature"] = json!(self.temperature_c);
@@ -410,12 +406,12 @@ pub(crate) fn card_speed<'py>(
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
     take!(sizes: Vec<u64>, requests: u32, seed: u64);
-    interruptible(py, move |_| {
-        let card = card::load(library(), &name, &Override::parse_all(&set)?);
-        let card = card.map_err(|error| Failure::of_name("name", error.into()))?;
-        let options = card::speed::CardSpeedOptions { requests, sizes, seed };
-        let origin = ResultKind::CardSpeed.of(&name).with(&set).seeded(seed);
-        in_envelope(&origin, &card::speed::measure(&card, &options, &|_| ())?)
+    interruptible(py, move |cancel| {
+        let card = serde_json::to_value(name)?;
+        let options = json!({ "card": card, "set": set, "sizes": sizes, "requests": requests, "seed": seed });
+        let finished = finished(&SpeedOfCard, options, cancel);
+        let finished = finished.map_err(|error| Failure::of_name("name", error))?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 

@@ -16,11 +16,11 @@ use crate::no_mount as run;
 mod serve;
 #[cfg(not(feature = "mount"))]
 use crate::no_mount as serve;
-mod speed;
 #[cfg(feature = "mount")]
 mod vm;
 
 use crate::common::Outcome;
+use floatgate_mtd::Nanos;
 pub(crate) use replay::State;
 
 #[derive(clap::Args)]
@@ -41,8 +41,6 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Measure requests on an empty, a used and a full card, how many allocation units stay open, and reads across borders
-    Speed(speed::Args),
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
     Serve(serve::Args),
     /// Make filesystems of Linux on a card and run workloads on them, in User Mode Linux or QEMU
@@ -66,7 +64,6 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
-        Command::Speed(args) => speed::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
@@ -74,4 +71,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Info(args) => info::run(args),
         Command::Powercut(args) => powercut::run(args),
     }
+}
+
+/// A time in us, in the unit that suits it.
+fn time(us: f64) -> String {
+    Nanos::from_ns((us * 1e3).round() as u64).to_string()
 }

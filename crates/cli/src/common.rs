@@ -10,6 +10,7 @@ use floatgate_lab::report::{Origin, ResultKind};
 use floatgate_lab::study::setup;
 pub(crate) use floatgate_lab::study::setup::{Basis, Corner, Grounded};
 pub(crate) use floatgate_mtd::size::text as size;
+pub(crate) use floatgate_mtd::words::grouped;
 use floatgate_sim::rig::RigOptions;
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -221,19 +222,6 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
         tell(&format!("wrote {}", name.display()));
     }
     Ok(())
-}
-
-/// Groups the digits of a number by threes: 34133 becomes "34 133".
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// A number with what is counted: `1 row`, `2 rows`, `2 entries`.

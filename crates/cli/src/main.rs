@@ -10,7 +10,6 @@ mod card;
 mod common;
 mod completions;
 mod ecc;
-mod endurance;
 mod fit;
 mod fs;
 mod image;
@@ -76,8 +75,6 @@ enum Command {
     Trace(trace::Args),
     /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
     Fs(fs::Args),
-    /// Wear blocks out: count the cycles until they fail, and show how their times change
-    Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
     Otp(otp::Args),
     /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
@@ -147,7 +144,6 @@ fn main() -> ExitCode {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Fs(args) => fs::run(&args),
-        Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),

@@ -50,6 +50,7 @@ names! {
     Code = "code",
     Compress = "compress",
     EccOnly = "ecc-only",
+    ExampleTrace = "example-trace",
     Fanout = "fanout",
     FirstBlock = "b",
     Fs = "fs",

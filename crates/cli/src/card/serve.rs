@@ -3,7 +3,7 @@
 use super::account::account_text;
 use super::clock::clock;
 use super::recorded::Recording;
-use super::speed::time;
+use super::time;
 use crate::common::{Failure, Outcome, grouped_count};
 use crate::help::Help;
 use crate::output::{self, ReportFormat};

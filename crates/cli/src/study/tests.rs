@@ -13,7 +13,7 @@ use toy::Toy;
 const WITH_TOY: &[&dyn Registered] = &[&Toy];
 
 fn context(library: &Library) -> Context<'_> {
-    Context { library, progress: &|_| () }
+    Context { library, progress: &|_| (), table: None, plot: None }
 }
 
 fn of_line(line: &str) -> Finished {
@@ -28,7 +28,7 @@ fn of_line(line: &str) -> Finished {
 #[test]
 fn a_study_is_a_command_with_every_output() {
     let finished = of_line("floatgate card toy --sides 20 --json");
-    let text = "A die\nmade of wood\n\nthrown with 20 sides\nhand   pips\nleft      4\nright    18\n\n- see `floatgate parts` <for more>";
+    let text = "A die\nmade of wood\n\nthrown with 20 sides\nhand   pips\nleft      4\nright    18\ntwo throws\n\nsides\n   high       3  ████████████████████████████████████████\n  lower       1  ██████████████\n\n- see `floatgate parts` <for more>";
     assert_eq!(super::text(&finished.report), text);
     assert_eq!(csv::table(&finished.rows), "hand,pips\nleft,4\nright,18\n");
     let throws = [json!({ "hand": "left", "pips": 4 }), json!({ "hand": "right", "pips": 18 })];
@@ -75,7 +75,7 @@ fn a_result_of_another_shape_is_refused() {
         for wrong in [json!({}), json!({ "throws": 7 }), json!([])] {
             let mut page = floatgate_lab::report::Report::new("", "");
             let error = page.add_study("x.json", *study, &wrong).unwrap_err().to_string();
-            assert!(error.contains(&format!("a result of the kind `{}`, but ", study.kind())), "{error}");
+            assert!(error.contains(&format!("a result of the kind `{}`, but ", study.kind(""))), "{error}");
         }
     }
 }

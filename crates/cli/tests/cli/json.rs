@@ -309,6 +309,7 @@ const LINES: &[(&str, &str)] = &[
     ("endurance of a NOR", "endurance w25q128jv --json"),
     ("endurance --all", "endurance --all --chips 2 --json"),
     ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
+    ("endurance --example-trace", "endurance mt29f8g08maawc --example-trace 0.4 --json"),
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
     ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),

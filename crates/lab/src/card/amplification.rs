@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::report::Origin;
-use crate::study::report::{Cell, Section, Table, numbers, words};
+use crate::study::report::{Cell, Section, Table};
 use crate::study::{Context, List, Report, Study};
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, Collector, Mapping, TimingSpec, WearSpec};
 use floatgate_device::cells::random::Stream;
@@ -113,21 +113,12 @@ impl Study for Amplification {
             let [simulated, published] = [row.write_amplification, row.published].map(factor);
             vec![collector.into(), percent(row.over_provisioning_percent), simulated, published, difference]
         };
-        let columns = vec![
-            words("cleaning"),
-            numbers("over-provisioning"),
-            numbers("write amplification"),
-            numbers("published"),
-            numbers("difference"),
-        ];
-        let rows = output.rows.iter().map(row).collect();
-        Report {
-            sections: vec![Section::Table(Table { columns, rows, ..Table::default() })],
-            ..Report::default()
-        }
+        let columns = ["over-provisioning", "write amplification", "published", "difference"];
+        let table = Table::new(&["cleaning"], &columns, output.rows.iter().map(row));
+        Report { sections: vec![Section::Table(table)], ..Report::default() }
     }
 
-    fn rows(output: &Self::Output) -> impl Serialize {
+    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
         &output.rows
     }
 }

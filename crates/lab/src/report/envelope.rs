@@ -37,8 +37,6 @@ pub enum ResultKind {
     OtpRead,
     /// Result of `floatgate otp write`, `erase` and `lock`.
     OtpWrite,
-    /// Result of `floatgate card speed`.
-    CardSpeed,
     /// Result of `floatgate card info`.
     CardInfo,
     /// Result of `floatgate card powercut`.
@@ -59,14 +57,6 @@ pub enum ResultKind {
     ProbeMtd,
     /// Result of `floatgate probe --kept`.
     ProbeKept,
-    /// Result of `floatgate endurance`.
-    Endurance,
-    /// Result of `floatgate endurance` of a NOR.
-    EnduranceNor,
-    /// Result of `floatgate endurance --all`.
-    EnduranceAll,
-    /// Result of `floatgate endurance --predict`.
-    EndurancePredict,
     /// Result of `floatgate fit`.
     Fit,
     /// Result of `floatgate papers`.
@@ -237,10 +227,10 @@ impl EnvelopeError {
 }
 
 /// Kind of a result that was read.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub enum KnownKind {
-    /// The result of a study.
-    Study(&'static dyn Registered),
+    /// The result of a study, with the whole kind.
+    Study(&'static dyn Registered, String),
     /// Another result.
     Other(ResultKind),
 }
@@ -248,7 +238,7 @@ pub enum KnownKind {
 impl fmt::Display for KnownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Study(study) => f.write_str(&study.kind()),
+            Self::Study(_, kind) => f.write_str(kind),
             Self::Other(kind) => kind.fmt(f),
         }
     }
@@ -265,7 +255,7 @@ pub fn kind_of(json: &Value) -> Result<KnownKind, EnvelopeError> {
         return Err(EnvelopeError::Newer(version.to_owned()));
     }
     if let Some(study) = study::of_kind(kind) {
-        return Ok(KnownKind::Study(study));
+        return Ok(KnownKind::Study(study, kind.to_owned()));
     }
     ResultKind::deserialize(kind.into_deserializer())
         .map(KnownKind::Other)

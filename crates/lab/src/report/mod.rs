@@ -82,7 +82,7 @@ impl Report {
         study: &dyn Registered,
         result: &serde_json::Value,
     ) -> Result<(), Error> {
-        self.sections.push(read::section_of_study(name, study, result)?);
+        self.sections.push(read::section_of_study(name, study.kind(""), study, result)?);
         Ok(())
     }
 

@@ -51,7 +51,11 @@ impl Section {
                 study::Section::Advice(all) => {
                     section.notes.extend(all.iter().map(|advice| plain(&advice.to_string())));
                 }
-                study::Section::Table(table) => section.tables.push(Table::of_study(name, table)),
+                study::Section::Bars { caption, bars } => section.tables.push(Table::of_bars(&caption, bars)),
+                study::Section::Table(table) => {
+                    section.notes.extend(table.below.iter().map(|line| plain(line)));
+                    section.tables.push(Table::of_study(name, table));
+                }
             }
         }
         section
@@ -146,6 +150,19 @@ pub(super) struct Compared {
 }
 
 impl Table {
+    fn of_bars(caption: &str, bars: Vec<study::Bar>) -> Self {
+        let row = |bar: study::Bar| Row {
+            cells: vec![Cell::Text(plain(&bar.name)), Cell::Number(bar.count as f64)],
+            marked: false,
+        };
+        Self {
+            caption: plain(caption),
+            columns: vec!["range".to_owned(), "count".to_owned()],
+            rows: bars.into_iter().map(row).collect(),
+            ..Self::default()
+        }
+    }
+
     fn of_study(name: &str, table: study::Table) -> Self {
         let cell = |cell: study::Cell| match cell {
             study::Cell::Text(text) => Cell::Text(plain(&text)),
@@ -158,7 +175,8 @@ impl Table {
             rows: table.rows.into_iter().map(row).collect(),
             ..Self::default()
         };
-        Self { plot: false, ..all.without_empty_columns() }
+        let shown = all.without_empty_columns();
+        Self { plot: table.plot && shown.plot, ..shown }
     }
 
     /// A table of rows that have different keys: a column for each key, in the order of first use.

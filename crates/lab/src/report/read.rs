@@ -17,13 +17,7 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::Sweep => &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
         Kind::Fs => &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
         Kind::FsPartition => &[("rows", "Filesystems by the size of the partition")],
-        Kind::CardSpeed => &[("tests", "Requests")],
         Kind::Speed => &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
-        Kind::Endurance => &[
-            ("blocks", "Blocks"),
-            ("life.histogram", "Histogram of lives"),
-            ("trace.points", "Times of the block with the median life"),
-        ],
         Kind::Papers => &[("rows", "Published and simulated figures"), ("predictions", "Predictions")],
         Kind::Powercut => {
             &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
@@ -53,7 +47,6 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::PartsConfidence => &[("rows", "Values by confidence")],
         Kind::PartConfidence => &[("rows", "Values that are not sure")],
         Kind::Controllers | Kind::Hosts => &[("rows", "Profiles")],
-        Kind::EnduranceAll => &[("rows", "Chips")],
         Kind::CardRun => &[("rows", "Filesystems under their workloads")],
         _ => return None,
     })
@@ -65,16 +58,20 @@ pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
         return Ok(section);
     }
     match kind_of(value).map_err(|error| error.of_file(name))? {
-        KnownKind::Study(study) => section_of_study(name, study, value),
+        KnownKind::Study(study, kind) => section_of_study(name, kind, study, value),
         KnownKind::Other(kind) => section_of(name, kind, value),
     }
 }
 
 /// The result of a study, by its report.
-pub(super) fn section_of_study(name: &str, study: &dyn Registered, value: &Value) -> Result<Section, Error> {
-    let report =
-        study.report(value.clone()).map_err(|error| wrong(name, &study.kind(), &error.to_string()))?;
-    Ok(Section::of_report(name, study.kind(), report))
+pub(super) fn section_of_study(
+    name: &str,
+    kind: String,
+    study: &dyn Registered,
+    value: &Value,
+) -> Result<Section, Error> {
+    let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
+    Ok(Section::of_report(name, kind, report))
 }
 
 /// A section of a result of a known kind.
@@ -191,7 +188,7 @@ fn table(
     // Rows of other lists are different tests, which are not to be compared with each other.
     table.equal = (kind == ResultKind::Papers).then_some(["published", "simulated"]);
     let is_plotted = matches!(kind, ResultKind::Sweep | ResultKind::Papers) && path == "rows";
-    table.plot &= is_plotted || kind == ResultKind::CardSpeed;
+    table.plot &= is_plotted;
     Ok((!table.rows.is_empty()).then_some(table))
 }
 

@@ -146,7 +146,7 @@ fn a_csv_keeps_its_texts() {
         assert!(page.contains(text), "{text}");
     }
     let rows = json!({ "rows": [{ "nominal_cycles": 9_007_199_254_740_993_u64, "life": 1.5 }] });
-    report.add_json("a.json", &marked(ResultKind::EnduranceAll, &rows)).unwrap();
+    report.add_json("a.json", &marked(ResultKind::Parts, &rows)).unwrap();
     assert!(report.html().unwrap().contains("9007199254740993"));
 }
 

@@ -1,7 +1,7 @@
 //! `floatgate age`.
 
 use super::options::{Celsius, Chips, Fill, Years};
-use super::report::{Cell, Section, Table, numbers, words};
+use super::report::{Cell, Section, Table};
 use super::{Context, Report, Row, Study};
 use crate::age::{self, FILL_PERCENT, Life, Options, Report as Run, WearOut};
 use crate::life::YEARS_MAX;
@@ -195,7 +195,7 @@ impl Study for Age {
         Report { title: first.title.clone(), head: vec![conditions, wear(first)], sections }
     }
 
-    fn rows(output: &Runs) -> impl Serialize {
+    fn rows(output: &Runs, _table: Option<&str>) -> impl Serialize {
         Row::of_lists("scrub_days", output.runs.iter().map(|run| (run.scrub_days, &run.lives)))
     }
 
@@ -256,20 +256,9 @@ fn simulated(run: &Run) -> Section {
     let shown = if run.probability.is_some() { chips } else { chips.min(1) };
     let last = run.lives.last().filter(|_| shown < chips).map(|life| life.seed);
     let survived = format!("{} of {}", run.survived, count(chips as u64, "chip"));
-    Section::Table(Table {
-        caption: format!("{scrub}: {survived} survive{probability}"),
-        columns: vec![
-            numbers("seed"),
-            numbers("fails after"),
-            numbers("LEBs moved"),
-            numbers("new bad blocks"),
-            numbers("cycles least"),
-            numbers("mean"),
-            numbers("most"),
-            words("what fails"),
-        ],
-        rows: run.lives.iter().take(shown).map(|life| cells(life, last)).collect(),
-    })
+    let columns = ["seed", "fails after", "LEBs moved", "new bad blocks", "cycles least", "mean", "most"];
+    let table = Table::new(&[], &columns, run.lives.iter().take(shown).map(|life| cells(life, last)));
+    Section::Table(table.then_words("what fails").titled(format!("{scrub}: {survived} survive{probability}")))
 }
 
 /// Cells of a life, which stands for those up to the seed `last`, too.

@@ -1,6 +1,6 @@
 //! `floatgate keystore`.
 
-use super::report::{Cell, Section, Table, numbers, words};
+use super::report::{Cell, Section, Table};
 use super::setup::{Corner, Grounded, Named};
 use super::{Context, Report, Row, Study};
 use crate::keystore::{self, Driver, Line};
@@ -96,7 +96,7 @@ impl Study for Keystore {
         }
     }
 
-    fn rows(output: &Self::Output) -> impl Serialize {
+    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
         let KeystoreOutput { with_delays, without_delays, .. } = &output.answer;
         let drivers = [("with delays", with_delays), ("without delays", without_delays)];
         Row::of_lists("driver", drivers)
@@ -104,15 +104,6 @@ impl Study for Keystore {
 }
 
 fn table(output: &KeystoreOutput) -> Table {
-    let columns = vec![
-        words("test"),
-        numbers("rounds"),
-        numbers("with delays, s"),
-        numbers("ms each"),
-        numbers("without, s"),
-        numbers("ms each"),
-        numbers("faster"),
-    ];
     let rows = output.with_delays.iter().zip(&output.without_delays).map(|(slow, fast)| {
         let times = [slow, fast].into_iter().flat_map(|line| {
             let ((s, ms_each), ns) = (line.printed(), line.ns as f64);
@@ -122,5 +113,6 @@ fn table(output: &KeystoreOutput) -> Table {
         let head = [slow.test.as_ref().into(), Cell::count(slow.rounds)];
         head.into_iter().chain(times).chain([Cell::shown(factor, format!("x{factor:.1}"))]).collect()
     });
-    Table { caption: String::new(), columns, rows: rows.collect() }
+    let columns = ["rounds", "with delays, s", "ms each", "without, s", "ms each", "faster"];
+    Table::new(&["test"], &columns, rows)
 }

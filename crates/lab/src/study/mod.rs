@@ -8,12 +8,16 @@
 //! - `floatgate.study(NAME, **options)` in Python.
 
 mod age;
+mod card_speed;
+mod endurance;
 mod keystore;
 pub mod options;
 pub mod report;
 pub mod setup;
 
 pub use age::Age;
+pub use card_speed::SpeedOfCard;
+pub use endurance::Endurance;
 pub use keystore::Keystore;
 pub use report::Report;
 
@@ -26,9 +30,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// All studies.
-pub const STUDIES: &[&dyn Registered] = &[&Age, &Amplification, &Keystore];
+pub const STUDIES: &[&dyn Registered] = &[&Age, &SpeedOfCard, &Amplification, &Endurance, &Keystore];
 
 /// A study.
 pub trait Study: Sync {
@@ -45,6 +50,12 @@ pub trait Study: Sync {
     const NAME: &'static str;
     /// Name of the steps that its progress counts.
     const STEPS: &'static str = "steps";
+    /// Forms of its result, which follow its name in the kind; `""` is the name alone.
+    const FORMS: &'static [&'static str] = &[""];
+    /// Names and help of the tables that can be chosen, of a study with several.
+    const TABLES: &'static [(&'static str, &'static str)] = &[];
+    /// Value and help of `plot`, of a study that draws pictures.
+    const PLOT: Option<(&'static str, &'static str)> = None;
 
     /// The input that a result follows from, added to its kind.
     fn origin(options: &Self::Options, kind: Origin) -> Origin;
@@ -58,9 +69,22 @@ pub trait Study: Sync {
     /// The report for a person.
     fn report(output: &Self::Output) -> Report;
 
-    /// The rows of the CSV, each an object; by default the result is the only one.
-    fn rows(output: &Self::Output) -> impl Serialize {
+    /// The rows of the CSV, those of a chosen table, each an object; by default the result is the only one.
+    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
         output
+    }
+
+    /// Form of a result, one of [`Self::FORMS`].
+    fn form(_output: &Self::Output) -> &'static str {
+        ""
+    }
+
+    /// The pictures of a result, as the path asked for names them.
+    ///
+    /// # Errors
+    /// A path that names no file.
+    fn pictures(_output: &Self::Output, _path: &Path) -> Result<Vec<Picture>, Error> {
+        Ok(Vec::new())
     }
 
     /// True when the result is a problem, so that the command exits with 1.
@@ -76,6 +100,18 @@ pub struct Context<'a> {
     pub library: &'a Library,
     /// Function that hears of the progress. It may unwind to cancel the run.
     pub progress: Listener<'a>,
+    /// Name of the table whose rows are wanted.
+    pub table: Option<&'a str>,
+    /// File of the pictures that are wanted.
+    pub plot: Option<&'a Path>,
+}
+
+/// A picture of a result.
+pub struct Picture {
+    /// File that it is for.
+    pub path: PathBuf,
+    /// The picture.
+    pub svg: String,
 }
 
 /// A run that is over.
@@ -88,6 +124,8 @@ pub struct Finished {
     pub rows: Value,
     /// The report for a person.
     pub report: Report,
+    /// The pictures that were wanted.
+    pub pictures: Vec<Picture>,
     /// True when the result is a problem.
     pub found_problem: bool,
 }
@@ -97,9 +135,19 @@ pub trait Registered: Sync {
     /// Words of its subcommand.
     fn name(&self) -> &'static str;
 
-    /// Kind of its result in JSON.
-    fn kind(&self) -> String {
-        kind_of(self.name())
+    /// Forms of its result.
+    fn forms(&self) -> &'static [&'static str];
+
+    /// Names and help of the tables that can be chosen.
+    fn tables(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Value and help of `plot`, of a study that draws pictures.
+    fn plot(&self) -> Option<(&'static str, &'static str)>;
+
+    /// Kind of its result in JSON, of a form.
+    fn kind(&self, form: &str) -> String {
+        let separator = if form.is_empty() { "" } else { "-" };
+        format!("{}{separator}{form}", self.name().replace(' ', "-"))
     }
 
     /// Name of the steps that its progress counts.
@@ -138,10 +186,22 @@ impl<S: Study> Registered for S {
         S::STEPS
     }
 
+    fn forms(&self) -> &'static [&'static str] {
+        S::FORMS
+    }
+
+    fn tables(&self) -> &'static [(&'static str, &'static str)] {
+        S::TABLES
+    }
+
+    fn plot(&self) -> Option<(&'static str, &'static str)> {
+        S::PLOT
+    }
+
     fn run(&self, options: Value, context: &Context<'_>) -> Result<Finished, Error> {
         let options = serde_json::from_value(options)
             .map_err(|error| Error::asked(format!("options of {}: {error}", S::NAME), OPTIONS_HELP))?;
-        finish::<S>(&options, context)
+        finish(self, &options, context)
     }
 
     fn report(&self, result: Value) -> Result<Report, serde_json::Error> {
@@ -157,34 +217,31 @@ impl<S: Study> Registered for S {
     fn run_arguments(&self, arguments: &clap::ArgMatches, context: &Context<'_>) -> Result<Finished, Error> {
         let options = <S::Options as clap::FromArgMatches>::from_arg_matches(arguments)
             .map_err(|error| Error::asked(error.to_string(), OPTIONS_HELP))?;
-        finish::<S>(&options, context)
+        finish(self, &options, context)
     }
 }
 
 /// Help for options that a study does not have.
 const OPTIONS_HELP: &str = "docs/commands.md lists the options";
 
-fn finish<S: Study>(options: &S::Options, context: &Context<'_>) -> Result<Finished, Error> {
+fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> Result<Finished, Error> {
     let output = S::run(options, context)?;
     let value = |error: serde_json::Error| {
         Error::asked(error.to_string(), "this is a bug in floatgate: please report it")
     };
     Ok(Finished {
-        origin: S::origin(options, Origin::of_kind(kind_of(S::NAME))),
-        rows: serde_json::to_value(S::rows(&output)).map_err(value)?,
+        origin: S::origin(options, Origin::of_kind(study.kind(S::form(&output)))),
+        rows: serde_json::to_value(S::rows(&output, context.table)).map_err(value)?,
         report: S::report(&output),
+        pictures: context.plot.map_or(Ok(Vec::new()), |path| S::pictures(&output, path))?,
         found_problem: S::found_problem(&output),
         output: serde_json::to_value(&output).map_err(value)?,
     })
 }
 
-fn kind_of(name: &str) -> String {
-    name.replace(' ', "-")
-}
-
 /// The study whose results are of this kind.
 pub fn of_kind(kind: &str) -> Option<&'static dyn Registered> {
-    STUDIES.iter().copied().find(|study| study.kind() == kind)
+    STUDIES.iter().copied().find(|study| study.forms().iter().any(|form| study.kind(form) == kind))
 }
 
 /// A list as a result.

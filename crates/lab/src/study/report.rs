@@ -20,19 +20,41 @@ pub enum Section {
     Text(Vec<String>),
     /// Rows and columns.
     Table(Table),
+    /// A bar for each count, such as those of a histogram.
+    Bars {
+        /// Line above the bars.
+        caption: String,
+        /// The bars from top to bottom.
+        bars: Vec<Bar>,
+    },
     /// Advice on what to do.
     Advice(Vec<Advice>),
+}
+
+/// A bar with its count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// Name before the bar.
+    pub name: String,
+    /// Its length.
+    pub count: u64,
 }
 
 /// A table of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
+    /// Name by which the table is chosen among those of its study; empty where it is always shown.
+    pub key: &'static str,
     /// Line above the table; empty where the report has a single one.
     pub caption: String,
     /// Columns from left to right.
     pub columns: Vec<Column>,
     /// Rows with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
+    /// Lines below the table: remarks on it.
+    pub below: Vec<String>,
+    /// True when a page draws it as a scatter plot, too.
+    pub plot: bool,
 }
 
 /// A column of a table.
@@ -68,13 +90,39 @@ pub enum Cell {
 }
 
 /// A column of words.
-pub const fn words(heading: &'static str) -> Column {
+const fn words(heading: &'static str) -> Column {
     Column { heading, align: Align::Left }
 }
 
 /// A column of numbers.
-pub const fn numbers(heading: &'static str) -> Column {
+const fn numbers(heading: &'static str) -> Column {
     Column { heading, align: Align::Right }
+}
+
+impl Table {
+    /// A table with columns of words, then of numbers.
+    pub fn new(
+        columns: &[&'static str],
+        columns_of_numbers: &[&'static str],
+        rows: impl IntoIterator<Item = Vec<Cell>>,
+    ) -> Self {
+        let columns =
+            columns.iter().copied().map(words).chain(columns_of_numbers.iter().copied().map(numbers));
+        Self { columns: columns.collect(), rows: rows.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The table with one more column of words.
+    #[must_use]
+    pub fn then_words(mut self, heading: &'static str) -> Self {
+        self.columns.push(words(heading));
+        self
+    }
+
+    /// The table with a caption.
+    #[must_use]
+    pub fn titled(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
 }
 
 impl Cell {

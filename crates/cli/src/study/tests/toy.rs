@@ -3,7 +3,7 @@
 use floatgate_lab::Error;
 use floatgate_lab::progress::Progress;
 use floatgate_lab::report::Origin;
-use floatgate_lab::study::report::{Cell, Section, Table, numbers, words};
+use floatgate_lab::study::report::{Bar, Cell, Section, Table};
 use floatgate_lab::study::{Context, Report, Study};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -60,20 +60,25 @@ impl Study for Toy {
 
     fn report(output: &Throws) -> Report {
         let row = |throw: &Throw| vec![throw.hand.as_str().into(), Cell::count(throw.pips)];
-        let table = Table {
-            caption: format!("thrown with {} sides", output.sides),
-            columns: vec![words("hand"), numbers("pips")],
-            rows: output.throws.iter().map(row).collect(),
-        };
+        let table = Table::new(&["hand"], &["pips"], output.throws.iter().map(row));
+        let table = table.titled(format!("thrown with {} sides", output.sides));
+        let table = Table { key: "throws", below: vec!["two throws".to_owned()], ..table };
+        let bars =
+            [("high", 3), ("lower", 1)].map(|(name, count)| Bar { name: name.to_owned(), count }).into();
         let advice = advice! { "see ", Command::Parts, " <for more>" };
         Report {
             title: "A die".to_owned(),
             head: vec!["made of wood".to_owned()],
-            sections: vec![Section::Table(table), Section::Text(Vec::new()), Section::Advice(vec![advice])],
+            sections: vec![
+                Section::Table(table),
+                Section::Text(Vec::new()),
+                Section::Bars { caption: "sides".to_owned(), bars },
+                Section::Advice(vec![advice]),
+            ],
         }
     }
 
-    fn rows(output: &Throws) -> impl Serialize {
+    fn rows(output: &Throws, _table: Option<&str>) -> impl Serialize {
         &output.throws
     }
 
