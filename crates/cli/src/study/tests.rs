@@ -43,9 +43,13 @@ fn a_study_is_a_command_with_every_output() {
     let mut page = floatgate_lab::report::Report::new("", "");
     page.add_study("toy.json", &Toy, &result).unwrap();
     let page = page.html().unwrap();
-    for part in
-        ["<h2 id=\"s0-h\">A die</h2>", "<p>made of wood</p>", "thrown with 20 sides", "&lt;for more&gt;"]
-    {
+    for part in [
+        "<h2 id=\"s0-h\">A die</h2>",
+        "<p>made of wood</p>",
+        "thrown with 20 sides",
+        "<td>4 and 18</td>",
+        "&lt;for more&gt;",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(page.contains(r#"<th scope="row">right</th><td class="n" data-v="18">18</td>"#), "{page}");

@@ -9,6 +9,7 @@ use floatgate_device::cells::random::Stream;
 use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Over-provisioning where none is given.
 const PERCENTS: &str = "7,10,14,20,28";
@@ -118,8 +119,8 @@ impl Study for Amplification {
         Report { sections: vec![Section::Table(table)], ..Report::default() }
     }
 
-    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
-        &output.rows
+    fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {
+        serde_json::to_value(&output.rows)
     }
 }
 

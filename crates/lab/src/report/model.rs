@@ -37,14 +37,10 @@ impl Section {
             heading: plain(if report.title.is_empty() { name } else { &report.title }),
             origin: plain(name),
             kind,
+            conclusion: plain(&report.conclusion),
             notes: report.head.iter().map(|line| plain(line)).collect(),
             ..Self::default()
         };
-        let captions = report.sections.iter().find_map(|part| match part {
-            study::Section::Table(table) if !table.caption.is_empty() => Some(plain(&table.caption)),
-            _ => None,
-        });
-        section.conclusion = captions.unwrap_or_default();
         for part in report.sections {
             match part {
                 study::Section::Text(lines) => section.notes.extend(lines.iter().map(|line| plain(line))),

@@ -15,6 +15,7 @@ use floatgate_mtd::words::{count, measure};
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -192,11 +193,20 @@ impl Study for Age {
         if output.runs.iter().all(|run| run.cells_simulated) {
             sections.push(Section::Advice(vec![advice(&output.runs)]));
         }
-        Report { title: first.title.clone(), head: vec![conditions, wear(first)], sections }
+        let simulated = output.runs.iter().filter(|run| run.cells_simulated);
+        Report {
+            title: first.title.clone(),
+            head: vec![conditions, wear(first)],
+            conclusion: simulated.map(survival).collect::<Vec<_>>().join("; "),
+            sections,
+        }
     }
 
-    fn rows(output: &Runs, _table: Option<&str>) -> impl Serialize {
-        Row::of_lists("scrub_days", output.runs.iter().map(|run| (run.scrub_days, &run.lives)))
+    fn rows(output: &Runs, _table: Option<&str>) -> serde_json::Result<Value> {
+        serde_json::to_value(Row::of_lists(
+            "scrub_days",
+            output.runs.iter().map(|run| (run.scrub_days, &run.lives)),
+        ))
     }
 
     fn found_problem(output: &Runs) -> bool {
@@ -240,8 +250,8 @@ fn promised(run: &Run) -> Section {
     ])
 }
 
-/// Lives of simulated chips. Of chips that live alike, one row has all.
-fn simulated(run: &Run) -> Section {
+/// Number of chips that survive.
+fn survival(run: &Run) -> String {
     let scrub = match (run.scrub_days, run.filesystem) {
         (Some(days), _) => format!("ubihealthd every {}", count(days.into(), "day")),
         (None, FilesystemKind::Ubifs) => "without ubihealthd".to_owned(),
@@ -253,12 +263,18 @@ fn simulated(run: &Run) -> Section {
         None if chips > 1 => "; no difference between chips shows, so that no probability follows".to_owned(),
         None => String::new(),
     };
+    let survived = format!("{} of {}", run.survived, count(chips as u64, "chip"));
+    format!("{scrub}: {survived} survive{probability}")
+}
+
+/// Lives of simulated chips. Of chips that live alike, one row has all.
+fn simulated(run: &Run) -> Section {
+    let chips = run.lives.len();
     let shown = if run.probability.is_some() { chips } else { chips.min(1) };
     let last = run.lives.last().filter(|_| shown < chips).map(|life| life.seed);
-    let survived = format!("{} of {}", run.survived, count(chips as u64, "chip"));
     let columns = ["seed", "fails after", "LEBs moved", "new bad blocks", "cycles least", "mean", "most"];
     let table = Table::new(&[], &columns, run.lives.iter().take(shown).map(|life| cells(life, last)));
-    Section::Table(table.then_words("what fails").titled(format!("{scrub}: {survived} survive{probability}")))
+    Section::Table(table.then_words("what fails").titled(survival(run)))
 }
 
 /// Cells of a life, which stands for those up to the seed `last`, too.

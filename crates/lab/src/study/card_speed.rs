@@ -9,10 +9,11 @@ use crate::card::speed::{
 use crate::report::Origin;
 use floatgate_config::Override;
 use floatgate_mtd::Nanos;
-use floatgate_mtd::size::{self, text as bytes};
+use floatgate_mtd::size::text as bytes;
 use floatgate_mtd::words::grouped;
 use floatgate_sim::error::Error;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::{Value, to_value};
 use std::path::PathBuf;
 
 /// Requests to a card that is empty, used and full.
@@ -48,7 +49,7 @@ pub struct SpeedOfCardOptions {
     set: Vec<String>,
 
     /// Sizes of requests, multiples of 512 bytes
-    #[cfg_attr(feature = "command", arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = SIZES, value_parser = size::parse))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = SIZES, value_parser = floatgate_mtd::size::parse))]
     sizes: Vec<u64>,
 
     /// Most requests of a window of a test
@@ -127,21 +128,15 @@ impl Study for SpeedOfCard {
             sections: [requests(report), open_aus_in_turn(report), alignment(report), power(report)]
                 .map(Section::Table)
                 .into(),
+            ..Report::default()
         }
     }
 
-    fn rows(report: &CardSpeed, table: Option<&str>) -> impl Serialize {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Rows<'a> {
-            Tests(&'a [CardTest]),
-            OpenAus(&'a [OpenAuRow]),
-            Alignment(&'a [AlignmentRow]),
-        }
+    fn rows(report: &CardSpeed, table: Option<&str>) -> serde_json::Result<Value> {
         match table {
-            Some(OPEN_AUS) => Rows::OpenAus(&report.open_au_rows),
-            Some(ALIGNMENT) => Rows::Alignment(&report.alignment_rows),
-            _ => Rows::Tests(&report.tests),
+            Some(OPEN_AUS) => to_value(&report.open_au_rows),
+            Some(ALIGNMENT) => to_value(&report.alignment_rows),
+            _ => to_value(&report.tests),
         }
     }
 }

@@ -14,6 +14,7 @@ use floatgate_mtd::size;
 use floatgate_mtd::words::{count, grouped};
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, to_value};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -240,22 +241,13 @@ impl Study for Endurance {
         }
     }
 
-    fn rows(output: &EnduranceOutput, _table: Option<&str>) -> impl Serialize {
-        #[derive(Serialize)]
-        #[serde(untagged)]
-        enum Rows<'a> {
-            Points(&'a [endurance::Point]),
-            All(&'a [Report]),
-            Erases(&'a [endurance::EraseTime]),
-            Prediction(&'a Prediction),
-            Example(&'a [ExampleRow]),
-        }
+    fn rows(output: &EnduranceOutput, _table: Option<&str>) -> serde_json::Result<Value> {
         match output {
-            EnduranceOutput::One(report) => Rows::Points(&report.trace.points),
-            EnduranceOutput::All(list) => Rows::All(&list.rows),
-            EnduranceOutput::Nor(promise) => Rows::Erases(&promise.erases),
-            EnduranceOutput::Predict(prediction) => Rows::Prediction(prediction),
-            EnduranceOutput::Example(list) => Rows::Example(&list.rows),
+            EnduranceOutput::One(report) => to_value(&report.trace.points),
+            EnduranceOutput::All(list) => to_value(&list.rows),
+            EnduranceOutput::Nor(promise) => to_value(&promise.erases),
+            EnduranceOutput::Predict(prediction) => to_value(prediction),
+            EnduranceOutput::Example(list) => to_value(&list.rows),
         }
     }
 
@@ -352,6 +344,7 @@ fn one(report: &Report) -> Shown {
             Section::Table(latencies(report)),
             Section::Table(trace(report)),
         ],
+        ..Shown::default()
     }
 }
 
@@ -376,6 +369,7 @@ fn promise(promise: &Promise) -> Shown {
         title: format!("{chip}: {title}"),
         head: vec![promised, "lives of blocks of NOR are not published: nothing is simulated".to_owned()],
         sections: if erases.is_empty() { Vec::new() } else { vec![Section::Table(table)] },
+        ..Shown::default()
     }
 }
 
@@ -430,6 +424,7 @@ fn predicted(p: &Prediction) -> Shown {
         title: format!("{}: {}", p.chip, p.title),
         head: vec![format!("{}{when}", count(p.samples as u64, "measurement"))],
         sections: vec![Section::Table(table)],
+        ..Shown::default()
     }
 }
 

@@ -8,6 +8,7 @@ use crate::report::Origin;
 use crate::speed_run;
 use floatgate_sim::error::Error;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::PathBuf;
 
 /// The test program of a microcontroller's keystore, with and without delays in its driver.
@@ -93,13 +94,14 @@ impl Study for Keystore {
             title: answer.title.clone(),
             head: vec![answer.chip.clone()],
             sections: vec![Section::Table(table(answer)), Section::Text(basis.lines())],
+            ..Report::default()
         }
     }
 
-    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
+    fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {
         let KeystoreOutput { with_delays, without_delays, .. } = &output.answer;
         let drivers = [("with delays", with_delays), ("without delays", without_delays)];
-        Row::of_lists("driver", drivers)
+        serde_json::to_value(Row::of_lists("driver", drivers))
     }
 }
 

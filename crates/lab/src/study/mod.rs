@@ -70,8 +70,11 @@ pub trait Study: Sync {
     fn report(output: &Self::Output) -> Report;
 
     /// The rows of the CSV, those of a chosen table, each an object; by default the result is the only one.
-    fn rows(output: &Self::Output, _table: Option<&str>) -> impl Serialize {
-        output
+    ///
+    /// # Errors
+    /// Rows that are not JSON.
+    fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {
+        serde_json::to_value(output)
     }
 
     /// Form of a result, one of [`Self::FORMS`].
@@ -231,7 +234,7 @@ fn finish<S: Study>(study: &S, options: &S::Options, context: &Context<'_>) -> R
     };
     Ok(Finished {
         origin: S::origin(options, Origin::of_kind(study.kind(S::form(&output)))),
-        rows: serde_json::to_value(S::rows(&output, context.table)).map_err(value)?,
+        rows: S::rows(&output, context.table).map_err(value)?,
         report: S::report(&output),
         pictures: context.plot.map_or(Ok(Vec::new()), |path| S::pictures(&output, path))?,
         found_problem: S::found_problem(&output),

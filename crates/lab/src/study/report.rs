@@ -9,6 +9,8 @@ pub struct Report {
     pub title: String,
     /// Lines below the title: the chip, the options, what is about the whole result.
     pub head: Vec<String>,
+    /// Conclusion in a line, for a summary of several results; empty where the first row of a table says it.
+    pub conclusion: String,
     /// Sections in the order in which they are read.
     pub sections: Vec<Section>,
 }

@@ -8,6 +8,7 @@ use floatgate_lab::study::{Context, Report, Study};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(super) struct Toy;
 
@@ -75,11 +76,12 @@ impl Study for Toy {
                 Section::Bars { caption: "sides".to_owned(), bars },
                 Section::Advice(vec![advice]),
             ],
+            conclusion: "4 and 18".to_owned(),
         }
     }
 
-    fn rows(output: &Throws, _table: Option<&str>) -> impl Serialize {
-        &output.throws
+    fn rows(output: &Throws, _table: Option<&str>) -> serde_json::Result<Value> {
+        serde_json::to_value(&output.throws)
     }
 
     fn found_problem(output: &Throws) -> bool {
