@@ -30,6 +30,7 @@ from ._studies import (
     Setups,
     Span,
     Speed,
+    Study,
     Trace,
     age,
     card,
@@ -41,6 +42,7 @@ from ._studies import (
     powercut,
     setups,
     speed,
+    study,
     trace,
 )
 from ._sweep import Table, sweep
@@ -78,6 +80,7 @@ __all__ = [
     "Span",
     "Speed",
     "SpiBus",
+    "Study",
     "Table",
     "Trace",
     "advise",
@@ -93,6 +96,7 @@ __all__ = [
     "probe",
     "setups",
     "speed",
+    "study",
     "sweep",
     "trace",
 ]

@@ -836,3 +836,30 @@ def card(
         raise Error("there is no request to make", "give `sizes` of 512 bytes or more, and `requests` of 1 or more")
     data = json.loads(native.card_speed(fspath("name", name), overrides(set), all_sizes, requests, seed))
     return CardSpeed(data, [row(CardRow, test) for test in data["tests"]])
+
+
+class Study(Result[dict[str, Any]]):
+    """Result of `study`: its rows are dicts with the columns of ``--csv``."""
+
+    def _columns(self) -> dict[str, list[Any]]:
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        return {name: [row.get(name) for row in self.rows] for name in names}
+
+
+def study(name: str, **options: Any) -> Study:
+    """A study by the words of its command: `keystore`, `card amplification`.
+
+    Parameters
+    ----------
+    name : str
+        Words of the command.
+    **options
+        Options of the command, with underscores in place of hyphens; `set` is a mapping, as in `speed`.
+    """
+    if "set" in options:
+        options["set"] = overrides(options["set"])
+    if "setup" in options:
+        options["setup"] = fspath("setup", options["setup"])
+    result, rows = native.run_study(name, json.dumps(options))
+    rows = json.loads(rows)
+    return Study(json.loads(result), rows if isinstance(rows, list) else [rows])

@@ -40,6 +40,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         CommandOption::PebSize => Some("peb_size"),
         CommandOption::Recover => Some("recover=True"),
         CommandOption::Recursive => Some("recursive=True"),
+        CommandOption::ScrubDays => Some("scrub_days"),
         CommandOption::SecondBlock => Some("secondary_block"),
         CommandOption::Set => Some("set"),
         CommandOption::Skip => Some("skip"),
@@ -52,6 +53,7 @@ const fn argument(option: CommandOption) -> Option<&'static str> {
         | CommandOption::AuthKey
         | CommandOption::BlockPages
         | CommandOption::EccOnly
+        | CommandOption::ExampleTrace
         | CommandOption::Fanout
         | CommandOption::Help
         | CommandOption::History

@@ -15,6 +15,7 @@ use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::rig::RigOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde_json::{Value, json};
 
 arguments! { in order:
     /// A setup with its overrides and the seed of its chip, as every function takes them.
@@ -31,6 +32,12 @@ impl Named {
     /// Origin of a result on the setup.
     pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
         kind.of(&self.setup.0).with(&self.set.0).seeded(self.seed)
+    }
+
+    /// The options that studies on a setup have in common, as JSON.
+    pub(crate) fn study_options(&self) -> Result<Value, Failure> {
+        let setup = serde_json::to_value(&self.setup.0)?;
+        Ok(json!({ "setup": setup, "set": self.set.0, "seed": self.seed }))
     }
 
     pub(crate) fn options(&self) -> RigOptions {
@@ -96,14 +103,9 @@ impl Tests {
 }
 
 pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, Failure> {
-    match name {
-        "ubifs" => Ok(FilesystemKind::Ubifs),
-        "jffs2" => Ok(FilesystemKind::Jffs2),
-        _ => Err(Failure::new(
-            format!("no filesystem is called {name:?}"),
-            Some("there are `ubifs` and `jffs2`".to_owned()),
-        )),
-    }
+    name.parse().map_err(|help: &str| {
+        Failure::new(format!("no filesystem is called {name:?}"), Some(help.to_owned()))
+    })
 }
 
 /// Result of `speed`, which stays in Rust: Python takes what it is asked for.

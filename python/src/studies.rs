@@ -2,7 +2,7 @@
 
 use crate::advice::in_python;
 use crate::arguments::{arguments, take};
-use crate::cancel::interruptible;
+use crate::cancel::{Cancel, interruptible};
 use crate::failure::Failure;
 use crate::library;
 use crate::speed::{Named, filesystem_kind};
@@ -15,15 +15,18 @@ use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
 use floatgate_lab::advise::{self, ecc};
 use floatgate_lab::card::shipped::ShippedTrace;
 use floatgate_lab::card::state::CardState;
-use floatgate_lab::endurance::{Experiment, PAPER_CHIPS, Pages, Pattern, Subject};
+use floatgate_lab::endurance::{PAPER_CHIPS, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
 use floatgate_lab::report::{Origin, ResultKind, Rows};
+use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIES, SpeedOfCard};
 use floatgate_lab::trace::Operation;
-use floatgate_lab::{age, card, catalogue, endurance, fit, fs_compare, papers, trace};
+use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
 use floatgate_probe::partition::Layout;
 use floatgate_probe::{Noise, Probe, ProbeOptions, Report, Simulated, conclude, probe_simulated};
+use floatgate_sim::machine::FilesystemKind;
 use pyo3::prelude::*;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// A result in its envelope, as its command prints it with `--json`.
@@ -59,6 +62,25 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
     Ok(py.detach(|| -> Result<_, Failure> {
         in_envelope(&ResultKind::Parts.of_nothing(), &Rows { rows: &catalogue::parts(library())? })
     })?)
+}
+
+fn finished(
+    study: &dyn Registered,
+    options: Value,
+    cancel: &Cancel,
+) -> Result<Finished, floatgate_lab::Error> {
+    let progress = |_| cancel.check();
+    study.run(options, &Context { library: library(), progress: &progress, table: None, plot: None })
+}
+
+/// A study by its name, with its options as JSON: its result, and the keys of its rows with them.
+#[pyfunction]
+pub(crate) fn run_study<'py>(py: Python<'py>, name: String, options: String) -> PyResult<(String, String)> {
+    interruptible(py, move |cancel| {
+        let all = STUDIES.iter().map(|study| (study.name(), *study)).collect::<Vec<_>>();
+        let finished = finished(chosen("study", &name, &all)?, serde_json::from_str(&options)?, cancel)?;
+        Ok((in_envelope(&finished.origin, &finished.output)?, serde_json::to_string(&finished.rows)?))
+    })
 }
 
 #[pyfunction]
@@ -112,23 +134,22 @@ arguments! {
 }
 
 impl Wear {
-    fn experiment(&self) -> Result<Experiment, Failure> {
-        let patterns = [
-            ("zeroes", Pattern::Zeroes),
-            ("ones", Pattern::Ones),
-            ("random", Pattern::Random),
-            ("checker", Pattern::Checker),
-        ];
-        Ok(Experiment {
-            blocks: self.blocks,
-            chips: self.chips,
-            seed: self.seed,
-            pages: chosen("choice of pages", &self.pages, &[("1", Pages::One), ("all", Pages::All)])?,
-            temperature_c: self.temperature_c,
-            pattern: chosen("pattern", &self.pattern, &patterns)?,
-            erase_only: self.erase_only,
-            interleave: self.interleave,
-        })
+    fn options(&self, chip: Option<String>, set: Vec<String>) -> Result<Value, Failure> {
+        let patterns = ["zeroes", "ones", "random", "checker"].map(|name| (name, ()));
+        chosen("choice of pages", &self.pages, &[("1", ()), ("all", ())])?;
+        chosen("pattern", &self.pattern, &patterns)?;
+        Ok(json!({
+            "chip": chip,
+            "set": set,
+            "blocks": self.blocks,
+            "chips": self.chips,
+            "seed": self.seed,
+            "pages": self.pages,
+            "temperature": self.temperature_c,
+            "pattern": self.pattern,
+            "erase_only": self.erase_only,
+            "interleave": self.interleave,
+        }))
     }
 }
 
@@ -140,22 +161,15 @@ pub(crate) fn wear_out(
     set: Vec<String>,
     wear: Wear,
 ) -> PyResult<String> {
-    interruptible(py, move |_| {
+    interruptible(py, move |cancel| {
         let sets = Override::parse_all(&set)?;
         let names = chip.as_deref().map_or_else(|| PAPER_CHIPS.to_vec(), |chip| vec![chip]);
+        // Of a NOR there are no lives.
         let subjects: Result<Vec<Subject>, _> =
             names.into_iter().map(|name| Subject::new(library(), name, &sets)).collect();
-        let subjects = subjects.map_err(|error| Failure::of_name("chip", error))?;
-        let reports = endurance::run_all(&subjects, &wear.experiment()?)?;
-        match (&chip, reports.as_slice()) {
-            (Some(chip), [report]) => {
-                in_envelope(&ResultKind::Endurance.of(chip).with(&set).seeded(wear.seed), report)
-            }
-            (_, rows) => in_envelope(
-                &ResultKind::EnduranceAll.of_nothing().with(&set).seeded(wear.seed),
-                &Rows { rows },
-            ),
-        }
+        subjects.map_err(|error| Failure::of_name("chip", error))?;
+        let finished = finished(&Endurance, wear.options(chip, set)?, cancel)?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 
@@ -225,7 +239,7 @@ arguments! {
 }
 
 impl Lives {
-    fn options(&self, seed: u64) -> Result<age::Options, Failure> {
+    fn options(&self, named: &Named) -> Result<Value, Failure> {
         check_ranges(&[
             ((0.1..=100.0).contains(&self.years), "years", "0.1 to 100"),
             ((-55.0..=150.0).contains(&self.temperature_c), "temperature_c", "-55 to 150 degrees Celsius"),
@@ -233,30 +247,26 @@ impl Lives {
             ((1..=10_000).contains(&self.chips), "chips", "1 to 10000"),
             (self.scrub_days != Some(0), "scrub_days", "1 or more, or None"),
         ])?;
-        Ok(age::Options {
-            kind: filesystem_kind(&self.fs)?,
-            years: self.years,
-            temperature_c: self.temperature_c,
-            write_bytes_per_day: self.write_bytes_per_day,
-            fill_percent: self.fill_percent,
-            scrub_days: self.scrub_days,
-            chips: self.chips,
-            seed,
-        })
+        // There is no ubihealthd for JFFS2, whatever its period would be.
+        let is_scrubbed = filesystem_kind(&self.fs)? == FilesystemKind::Ubifs;
+        let scrub_days: Vec<_> = is_scrubbed.then_some(self.scrub_days).into_iter().collect();
+        let mut options = named.study_options()?;
+        options["fs"] = json!(self.fs);
+        options["years"] = json!(self.years);
+        options["temperature"] = json!(self.temperature_c);
+        options["write_per_day"] = json!(self.write_bytes_per_day);
+        options["fill"] = json!(self.fill_percent);
+        options["scrub_days"] = json!(scrub_days);
+        options["chips"] = json!(self.chips);
+        Ok(options)
     }
-}
-
-#[derive(Serialize)]
-struct Runs {
-    runs: [age::Report; 1],
 }
 
 #[pyfunction]
 pub(crate) fn live(py: Python<'_>, named: Named, lives: Lives) -> PyResult<String> {
     interruptible(py, move |cancel| {
-        let options = lives.options(named.options().seed)?;
-        let runs = [age::run(library(), &named.config()?, &options, &|| cancel.check())?];
-        in_envelope(&named.origin(ResultKind::Age), &Runs { runs })
+        let finished = finished(&Age, lives.options(&named)?, cancel)?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 
@@ -396,12 +406,12 @@ pub(crate) fn card_speed<'py>(
     seed: &Bound<'py, PyAny>,
 ) -> PyResult<String> {
     take!(sizes: Vec<u64>, requests: u32, seed: u64);
-    interruptible(py, move |_| {
-        let card = card::load(library(), &name, &Override::parse_all(&set)?);
-        let card = card.map_err(|error| Failure::of_name("name", error.into()))?;
-        let options = card::speed::CardSpeedOptions { requests, sizes, seed };
-        let origin = ResultKind::CardSpeed.of(&name).with(&set).seeded(seed);
-        in_envelope(&origin, &card::speed::measure(&card, &options, &|_| ())?)
+    interruptible(py, move |cancel| {
+        let card = serde_json::to_value(name)?;
+        let options = json!({ "card": card, "set": set, "sizes": sizes, "requests": requests, "seed": seed });
+        let finished = finished(&SpeedOfCard, options, cancel);
+        let finished = finished.map_err(|error| Failure::of_name("name", error))?;
+        in_envelope(&finished.origin, &finished.output)
     })
 }
 

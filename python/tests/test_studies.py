@@ -415,3 +415,20 @@ def test_advice_on_a_card_is_for_what_it_is_used_for() -> None:
         floatgate.advise("kingston-class-10", state="half")
     with pytest.raises(floatgate.Error, match="^filesystems: "):
         floatgate.advise("kingston-class-10", filesystems=["ufs"])
+
+
+def test_a_study_is_found_by_the_words_of_its_command() -> None:
+    run = floatgate.study("keystore", set={"firmware.tick_us": 100}, seed=1)
+    asked = ["keystore", "--set", "firmware.tick_us=100", "--seed", "1"]
+    assert run.to_dict() == json.loads(command(*asked, "--json"))
+    assert [row["driver"] for row in run] == ["with delays"] * 7 + ["without delays"] * 7
+    assert list(run.to_pandas().columns) == command(*asked, "--csv").splitlines()[0].split(",")
+    sizes = floatgate.study("card amplification", blocks=64, over_provisioning=[28], collector=["fifo"])
+    assert [row["collector"] for row in sizes] == ["fifo"]
+    for name, options, message in [
+        ("keyring", {}, "no study is called 'keyring'|no study is called \"keyring\""),
+        ("keystore", {"sead": 1}, "options of keystore: unknown field `sead`"),
+        ("age", {"setup": "imx6-mx30lf2g18ac", "years": 1000}, "a number of years from 0.1 to 100"),
+    ]:
+        with pytest.raises(floatgate.Error, match=message):
+            floatgate.study(name, **options)

@@ -1,6 +1,5 @@
 //! A test that the options and commands of advice exist on the command line.
 
-use clap::CommandFactory;
 use floatgate_mtd::advice::{Command, CommandOption};
 
 fn has(command: &clap::Command, option: &str) -> bool {
@@ -14,7 +13,7 @@ fn has(command: &clap::Command, option: &str) -> bool {
 
 #[test]
 fn options_and_commands_of_advice_exist() {
-    let mut floatgate = crate::Cli::command();
+    let mut floatgate = crate::command();
     floatgate.build();
     for option in CommandOption::ALL {
         assert!(has(&floatgate, &option.to_string()), "no command has {option}");

@@ -14,7 +14,8 @@ use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
 use floatgate_lab::card::{LoadedCard, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
-use floatgate_lab::report::{EnvelopeError, ResultKind, kind_of};
+use floatgate_lab::report::{EnvelopeError, KnownKind, ResultKind, kind_of};
+use floatgate_lab::study::options::{Celsius, Years};
 use floatgate_probe::flashbench;
 use std::fs::File;
 use std::io::Read as _;
@@ -62,12 +63,12 @@ pub(crate) struct Args {
     partition: Option<u64>,
 
     /// Years that data on raw flash must last [default: 10]
-    #[arg(long, value_name = "YEARS", value_parser = crate::age::years)]
-    years: Option<f64>,
+    #[arg(long, value_name = "YEARS")]
+    years: Option<Years>,
 
     /// Temperature of raw flash in degrees Celsius, all the time [default: 40]
-    #[arg(long, value_name = "C", allow_negative_numbers = true, value_parser = crate::age::temperature)]
-    temperature: Option<f64>,
+    #[arg(long, value_name = "C", allow_negative_numbers = true)]
+    temperature: Option<Celsius>,
 
     /// Seed of chips and cards
     #[arg(long, default_value_t = 0)]
@@ -227,7 +228,7 @@ fn saved(path: &Path) -> Result<Option<Saved>, Failure> {
     let json = serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{}: no JSON of a probe: {error}", path.display()), what))?;
     match kind_of(&json).map_err(|error| error.of_file(&path.display().to_string()))? {
-        ResultKind::Probe => Ok(Some(Saved::Report(text))),
+        KnownKind::Other(ResultKind::Probe) => Ok(Some(Saved::Report(text))),
         kind => Err(no_target(path, &format!("a result of the kind `{kind}`"))),
     }
 }
@@ -303,8 +304,8 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
     )?;
     let wish = flash::Wish {
         partition_bytes: args.partition,
-        years: args.years.unwrap_or(YEARS),
-        temperature_c: args.temperature.unwrap_or(TEMPERATURE_C),
+        years: args.years.map_or(YEARS, Years::get),
+        temperature_c: args.temperature.map_or(TEMPERATURE_C, Celsius::get),
         write_bytes_per_day: args.write_per_day.unwrap_or(flash::BYTES_PER_DAY),
         seed: args.seed,
     };

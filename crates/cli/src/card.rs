@@ -1,7 +1,6 @@
 //! `floatgate card`. One file per subcommand.
 
 mod account;
-mod amplification;
 #[cfg(feature = "mount")]
 mod clock;
 mod compare;
@@ -17,11 +16,11 @@ use crate::no_mount as run;
 mod serve;
 #[cfg(not(feature = "mount"))]
 use crate::no_mount as serve;
-pub(crate) mod speed;
 #[cfg(feature = "mount")]
 mod vm;
 
 use crate::common::Outcome;
+use floatgate_mtd::Nanos;
 pub(crate) use replay::State;
 
 #[derive(clap::Args)]
@@ -42,8 +41,6 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Command {
-    /// Measure requests on an empty, a used and a full card, how many allocation units stay open, and reads across borders
-    Speed(speed::Args),
     /// Serve a card in real time as a file that flashbench, f3probe, fio and mkfs work on, through FUSE
     Serve(serve::Args),
     /// Make filesystems of Linux on a card and run workloads on them, in User Mode Linux or QEMU
@@ -56,8 +53,6 @@ enum Command {
     Info(info::Args),
     /// Take a card's power away at any operation and moment, and check what it holds afterwards
     Powercut(powercut::Args),
-    /// Compare the write amplification of garbage collection with its published analysis
-    Amplification(amplification::Args),
 }
 
 impl Args {
@@ -69,13 +64,16 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     match &args.command {
-        Command::Speed(args) => speed::run(args),
         Command::Serve(args) => serve::run(args),
         Command::Run(args) => run::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Info(args) => info::run(args),
         Command::Powercut(args) => powercut::run(args),
-        Command::Amplification(args) => amplification::run(args),
     }
+}
+
+/// A time in us, in the unit that suits it.
+fn time(us: f64) -> String {
+    Nanos::from_ns((us * 1e3).round() as u64).to_string()
 }

@@ -2,16 +2,16 @@
 
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use floatgate_config::corner::{self, Slowest};
-use floatgate_config::{Config, ConfigError, Excerpt, Kind, Library, Override, Setup};
+use floatgate_config::{Config, ConfigError, Excerpt, Kind, Library};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
-use floatgate_lab::certainty::{self, Certainty};
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_lab::study::setup;
+pub(crate) use floatgate_lab::study::setup::{Basis, Corner, Grounded};
 use floatgate_mtd::advice::Help;
 pub(crate) use floatgate_mtd::size::text as size;
+pub(crate) use floatgate_mtd::words::grouped;
 use floatgate_sim::rig::RigOptions;
-use serde::Serialize;
 use std::fs::File;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
@@ -43,23 +43,6 @@ pub(crate) struct SetupArgs {
     pub(crate) bad_blocks: u32,
 }
 
-/// Times of the chip's array.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Corner {
-    #[default]
-    Typ,
-    Max,
-}
-
-impl Corner {
-    pub(crate) const fn of_chip(self) -> corner::Corner {
-        match self {
-            Self::Typ => corner::Corner::Typical,
-            Self::Max => corner::Corner::Slowest,
-        }
-    }
-}
-
 /// True for the name of a card of the catalogue.
 pub(crate) fn is_card(name: &Path) -> bool {
     name.to_str().is_some_and(|name| Library::built_in().has(Kind::Card, name))
@@ -68,15 +51,8 @@ pub(crate) fn is_card(name: &Path) -> bool {
 /// A setup as named on the command line.
 pub(crate) struct Named {
     pub(crate) library: Library,
-    pub(crate) setup: Setup,
-    /// Overrides of the corner and of the user.
-    pub(crate) sets: Vec<Override>,
-    /// Overrides of the user alone.
-    pub(crate) own_sets: Vec<Override>,
-    pub(crate) corner: corner::Corner,
+    pub(crate) named: setup::Named,
     pub(crate) options: RigOptions,
-    /// Set when the chip has the maximum times of its data sheet.
-    slowest: Option<Slowest>,
 }
 
 impl SetupArgs {
@@ -87,25 +63,15 @@ impl SetupArgs {
 
     pub(crate) fn open(&self) -> Result<Named, Failure> {
         let library = Library::built_in();
-        let setup = library.setup(&self.setup)?;
-        let own_sets = Override::parse_all(&self.set)?;
-        let corner = self.corner.of_chip();
-        let (sets, slowest) = corner.over(&library, &setup, &own_sets)?;
-        Ok(Named {
-            library,
-            setup,
-            sets,
-            own_sets,
-            corner,
-            slowest,
-            options: RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() },
-        })
+        let named = setup::Named::open(&library, &self.setup, &self.set, self.corner)?;
+        let options = RigOptions { seed: self.seed, bad_blocks: self.bad_blocks, ..RigOptions::default() };
+        Ok(Named { library, named, options })
     }
 }
 
 impl Named {
     pub(crate) fn config(&self) -> Result<Config, Failure> {
-        Ok(self.library.resolve(&self.setup, &self.sets)?)
+        Ok(self.named.config(&self.library)?)
     }
 
     /// Basis of an answer. `answer` computes the answer again from a changed setup.
@@ -113,52 +79,7 @@ impl Named {
         &self,
         answer: impl Fn(&Config) -> Option<T>,
     ) -> Result<Basis, Failure> {
-        let least_certain = certainty::least_certain(&self.library, &self.setup, &self.sets, answer)?;
-        let slowest = self.slowest.as_ref();
-        Ok(Basis {
-            maxima: slowest.map(|s| s.sets.iter().map(ToString::to_string).collect()),
-            without_maximum: slowest.map(|s| s.without.clone()),
-            least_certain,
-        })
-    }
-}
-
-/// Basis of an answer: its maximum times and its least certain value.
-#[derive(Serialize)]
-pub(crate) struct Basis {
-    /// Overrides of `--corner max`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    maxima: Option<Vec<String>>,
-    /// Times for which the part gives no maximum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    without_maximum: Option<Vec<String>>,
-    /// The least certain value on which the answer depends.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    least_certain: Option<Certainty>,
-}
-
-/// An answer with its basis.
-#[derive(Serialize)]
-pub(crate) struct Grounded<'a, T> {
-    #[serde(flatten)]
-    pub(crate) answer: &'a T,
-    #[serde(flatten)]
-    pub(crate) basis: Basis,
-}
-
-impl std::fmt::Display for Basis {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if let Some(maxima) = &self.maxima {
-            let list = if maxima.is_empty() { "none" } else { &maxima.join(", ") };
-            writeln!(f, "maximum times of the data sheet: {list}")?;
-        }
-        if let Some(without) = self.without_maximum.as_ref().filter(|without| !without.is_empty()) {
-            writeln!(f, "no maximum is known of: {}", without.join(", "))?;
-        }
-        if let Some(least_certain) = &self.least_certain {
-            writeln!(f, "least certain: {least_certain}")?;
-        }
-        Ok(())
+        Ok(self.named.basis(&self.library, answer)?)
     }
 }
 
@@ -306,19 +227,6 @@ pub(crate) fn finish(output: Output) -> Result<(), Failure> {
         tell(&format!("wrote {}", name.display()));
     }
     Ok(())
-}
-
-/// Groups the digits of a number by threes: 34133 becomes "34 133".
-pub(crate) fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(' ');
-        }
-        out.push(c);
-    }
-    out
 }
 
 /// A number with what is counted: `1 row`, `2 rows`, `2 entries`.

@@ -5,7 +5,7 @@
 
 use crate::common::{Failure, Outcome};
 use crate::output;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
 use floatgate_config::{Kind, Library};
@@ -67,7 +67,7 @@ fi\n",
 
 /// Answers a shell that asks for completions, and ends the process then.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(|| with_names(crate::Cli::command())).var(VARIABLE).complete();
+    CompleteEnv::with_factory(|| with_names(crate::command())).var(VARIABLE).complete();
 }
 
 /// Attaches completers to all arguments that take a name or a key.

@@ -170,9 +170,9 @@ pub(crate) fn with_progress<T>(template: &str, work: impl FnOnce(Listener<'_>) -
 fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     let base = named.config()?;
     let at = |bytes: u64| {
-        let mut sets = named.sets.clone();
+        let mut sets = named.named.sets.clone();
         sets.push(partition::of_size(&base, bytes)?);
-        Ok(named.library.resolve(&named.setup, &sets)?)
+        Ok(named.library.resolve(&named.named.setup, &sets)?)
     };
     let compared = with_progress(TESTS, |progress| {
         let how = (named.options, subjects, args.fill);

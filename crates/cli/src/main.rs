@@ -6,16 +6,13 @@
 #[cfg(test)]
 mod advice;
 mod advise;
-mod age;
 mod card;
 mod common;
 mod completions;
 mod ecc;
-mod endurance;
 mod fit;
 mod fs;
 mod image;
-mod keystore;
 mod man;
 #[cfg(not(feature = "mount"))]
 mod no_mount;
@@ -33,16 +30,18 @@ mod report;
 mod setups;
 mod speed;
 mod speed_sweep;
+mod study;
 mod sweep;
 mod table;
 mod trace;
 mod wrap;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
 use floatgate_config::Kind;
 use floatgate_host::signals;
 use floatgate_lab::report::ResultKind;
+use floatgate_lab::study::{Registered, STUDIES};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -73,14 +72,8 @@ enum Command {
     Speed(speed::Args),
     /// Draw one operation as a waterfall on the timelines of CPU, controller, bus and chip
     Trace(trace::Args),
-    /// Run a microcontroller's keystore test, with and without delays in its driver
-    Keystore(keystore::Args),
     /// Compare filesystems and the bare flash on a setup: writing, reading, mounting, space
     Fs(fs::Args),
-    /// Let a filesystem live for years on cells that wear and lose charge: does it survive, and what must be read how often
-    Age(age::Args),
-    /// Wear blocks out: count the cycles until they fail, and show how their times change
-    Endurance(endurance::Args),
     /// One-time-programmable areas: what is in them, written, locked
     Otp(otp::Args),
     /// SD cards and eMMC: how fast they are empty, used and full, and what slows them down
@@ -125,7 +118,11 @@ fn main() -> ExitCode {
         return no_stdout.report();
     }
     let command = match parse() {
-        Ok(Ok(cli)) => cli.command,
+        Ok(Ok(Parsed::Command(command))) => command,
+        Ok(Ok(Parsed::Study(study, arguments))) => {
+            signals::remove_outputs_at_the_end(output::tell);
+            return study::run(study, &arguments).unwrap_or_else(Failure::report);
+        }
         Ok(Err(refused)) => return refused.report(),
         Err(message) if message.use_stderr() => return refuse(&message),
         // Help, or the version.
@@ -145,10 +142,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         Command::Speed(args) => speed::run(&args),
         Command::Trace(args) => trace::run(&args),
-        Command::Keystore(args) => keystore::run(&args),
-        Command::Age(args) => age::run(&args),
         Command::Fs(args) => fs::run(&args),
-        Command::Endurance(args) => endurance::run(&args),
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),
@@ -170,15 +164,32 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|failure| failure.report())
 }
 
+/// A command line.
+enum Parsed {
+    Command(Command),
+    Study(&'static dyn Registered, ArgMatches),
+}
+
+/// The whole command, with its studies.
+fn command() -> clap::Command {
+    study::with_studies(Cli::command(), STUDIES)
+}
+
 /// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an
 /// input are refused, too.
-fn parse() -> Result<Result<Cli, Failure>, clap::Error> {
-    let mut command = with_negative_numbers(Cli::command());
+fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
+    let mut command = with_negative_numbers(command());
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     name_help_of_help(&command, &mut arguments);
     let matches = command.try_get_matches_from_mut(arguments)?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    Ok(outputs::check(&command, &matches).map(|()| cli))
+    let parsed = match study::named(&matches, STUDIES) {
+        Some((study, arguments)) => Parsed::Study(study, arguments.clone()),
+        None => {
+            let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+            Parsed::Command(cli.command)
+        }
+    };
+    Ok(outputs::check(&command, &matches).map(|()| parsed))
 }
 
 /// `help --help` is the help of `help`: clap takes the option for the name of a command.

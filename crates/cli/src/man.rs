@@ -2,7 +2,6 @@
 
 use crate::common::{self, Failure, Outcome};
 use crate::output;
-use clap::CommandFactory;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +22,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let mut root = crate::Cli::command();
+    let mut root = crate::command();
     root.build();
     if let Some(folder) = &args.output {
         std::fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;

@@ -1,11 +1,12 @@
 //! Where results go: reports on stdout, messages on stderr, and the formats for programs.
 
 use crate::common::{Failure, Outcome};
-use crate::wrap;
+use crate::{study, wrap};
 use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
 use floatgate_lab::report::{Origin, Rows};
+use floatgate_lab::study::Finished;
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
@@ -84,6 +85,14 @@ impl ReportFormat {
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
         self.show(origin, value, rows, text, columns())
+    }
+
+    /// Prints the result of a study.
+    pub(crate) fn print_study(self, finished: &Finished) -> Result<(), Failure> {
+        if self.csv {
+            return print(&csv::table(&finished.rows));
+        }
+        self.print(&finished.origin, &finished.output, "", || study::text(&finished.report))
     }
 
     /// As [`Self::print`], of a list.

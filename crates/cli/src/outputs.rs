@@ -68,7 +68,6 @@ fn is_one_name(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     /// Options whose help says that they write a file, but whose value is a folder or no single file.
     const FOLDERS: [&str; 1] = ["registers"];
@@ -90,6 +89,6 @@ mod tests {
 
     #[test]
     fn every_option_that_writes_a_file_is_known() {
-        visit(&crate::Cli::command());
+        visit(&crate::command());
     }
 }

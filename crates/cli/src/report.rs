@@ -1,11 +1,13 @@
 //! `floatgate report`.
 
-use crate::card;
 use crate::common::{self, Failure, Outcome, read_text};
+use crate::output;
 use floatgate_config::{Library, Override};
 use floatgate_host::output::Output;
 use floatgate_lab::report::Report;
+use floatgate_lab::study::{Context, Registered, SpeedOfCard};
 use floatgate_sim::rig::RigOptions;
+use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
             Input::Parquet => return Err(parquet(&name)),
             Input::Setup if common::is_card(path) => {
-                report.add_json(&name, &card::speed::measured(path, &args.set, args.seed)?)?
+                report.add_json(&name, &speed_of_card(&library, path, args)?)?
             }
             Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,
         }
@@ -71,6 +73,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     output.write_all(page.as_bytes()).map_err(|error| output.failed(error))?;
     common::finish(output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The result of `floatgate card speed` on a card, in JSON.
+fn speed_of_card(library: &Library, card: &Path, args: &Args) -> Result<String, Failure> {
+    let options = json!({ "card": card, "set": args.set, "seed": args.seed });
+    let context = Context { library, progress: &|_| (), table: None, plot: None };
+    let finished = Registered::run(&SpeedOfCard, options, &context)?;
+    serde_json::to_string(&finished.origin.around(&finished.output)).map_err(output::bug)
 }
 
 /// An input by the extension of its name.

@@ -1,15 +1,17 @@
 //! `floatgate speed`.
 
-use crate::card;
 use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
+use crate::study;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
+use floatgate_lab::study::SpeedOfCard;
 use floatgate_mtd::{Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -64,7 +66,7 @@ pub(crate) struct Args {
     /// Test a new filesystem on the flash instead of the bare flash: files written and read in pieces of 4 KiB, 64 KiB and 1 MiB,
     /// attached, mounted, 100 files of 2 KiB created, listed, removed; --count gives the size of a file. The table filesystem of
     /// the setup says how it is mounted
-    #[arg(long, value_name = "KIND", value_parser = filesystem_kind)]
+    #[arg(long, value_name = "KIND")]
     pub(crate) fs: Option<FilesystemKind>,
 
     /// Run every combination of values, one row each (repeatable): --sweep bus.mode=1-1-1,1-4-4, a range
@@ -86,15 +88,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) format: ReportFormat,
-}
-
-/// A filesystem by its name.
-pub(crate) fn filesystem_kind(name: &str) -> Result<FilesystemKind, String> {
-    match name {
-        "ubifs" => Ok(FilesystemKind::Ubifs),
-        "jffs2" => Ok(FilesystemKind::Jffs2),
-        _ => Err("there are `ubifs` and `jffs2`".to_owned()),
-    }
 }
 
 impl Args {
@@ -123,8 +116,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let named = args.setup.open()?;
     let run = speed_run::measure_with_advice(
         &named.library,
-        &named.setup,
-        &named.sets,
+        &named.named.setup,
+        &named.named.sets,
         named.options,
         &args.tests(),
     )?;
@@ -163,8 +156,13 @@ fn of_card(args: &Args) -> Outcome {
             ),
         ));
     }
-    let SetupArgs { setup, set, seed, .. } = args.setup.clone();
-    card::speed::run(&card::speed::Args::of_card(setup, set, seed, args.format))
+    let set = args.setup.set.iter().flat_map(|set| ["--set".into(), set.into()]);
+    let format = [(args.format.json, "--json"), (args.format.csv, "--csv")];
+    let format = format.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, option)| option.into());
+    let seed = ["--seed".into(), args.setup.seed.to_string().into()];
+    let words: Vec<OsString> =
+        set.chain(seed).chain(format).chain([args.setup.setup.clone().into()]).collect();
+    study::run_with(&SpeedOfCard, words)
 }
 
 /// A line of CSV.

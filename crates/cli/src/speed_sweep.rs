@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let outcomes = speed_run::sweep(
         &named.library,
-        &named.setup,
-        (&named.own_sets, named.corner),
+        &named.named.setup,
+        (&named.named.own_sets, named.named.corner),
         named.options,
         &tests,
         &combinations,

@@ -25,7 +25,7 @@ use floatgate_sim::rig::{self, Device, RigOptions};
 use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{Error as FsError, NewFile, NewKind};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Percent of the free space that files take which stay, where nothing else is asked for.
@@ -53,7 +53,7 @@ pub struct Options {
 }
 
 /// Erase cycles of a chip's blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cycles {
     /// The least worn block.
     pub least: u32,
@@ -64,7 +64,7 @@ pub struct Cycles {
 }
 
 /// Life of a filesystem on a chip.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Seed of the chip.
     pub seed: u64,
@@ -83,7 +83,7 @@ pub struct Life {
 }
 
 /// Lives of several chips.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Title of the setup.
     pub title: String,
@@ -95,6 +95,10 @@ pub struct Report {
     pub scrub_days: Option<u32>,
     /// Years asked for.
     pub years: f64,
+    /// Temperature, in degrees Celsius.
+    pub temperature_c: f64,
+    /// Bytes that programs wrote in a day.
+    pub write_bytes_per_day: u64,
     /// Erase cycles that the blocks had before the first day.
     pub cycles_before: u32,
     /// Erase cycles that the part promises; none where it says nothing.
@@ -115,7 +119,7 @@ pub struct Report {
 }
 
 /// Wear of the most worn block of a partition.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WearOut {
     /// Erase cycles for which a block is good: those that the part promises, or fewer where the ECC corrects no more.
     pub cycles: u64,
@@ -207,6 +211,8 @@ pub(crate) fn run_with(
         filesystem: options.kind,
         scrub_days: options.scrub_days,
         years: options.years,
+        temperature_c: options.temperature_c,
+        write_bytes_per_day: options.write_bytes_per_day,
         cycles_before: lives.first().map_or(0, |life| life.cycles_before),
         rated_cycles: chip.promised_cycles(),
         wear: WearOut::of_life(flash, options),

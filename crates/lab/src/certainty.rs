@@ -3,11 +3,11 @@
 //! Whether an answer rests on a value is tried out: the value is changed, and the answer is asked for again.
 
 use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Setup, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A value, and how sure its file is of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Certainty {
     /// Dotted path of the value.
     pub field: String,

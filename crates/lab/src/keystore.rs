@@ -15,7 +15,8 @@ use floatgate_mtd::advice::Command;
 use floatgate_mtd::{Instant, Nanos};
 use floatgate_sim::error::Error;
 use floatgate_sim::firmware::Firmware;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The two drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,10 +29,10 @@ pub enum Driver {
 }
 
 /// One line of the test program's output.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Name of the test, as printed.
-    pub test: &'static str,
+    pub test: Cow<'static, str>,
     /// Pages, sectors or chips handled.
     pub rounds: u64,
     /// Virtual time in ns.
@@ -46,8 +47,8 @@ impl Line {
 
     /// Seconds with three decimals and ms each with two, both cut off as the program prints them.
     pub fn printed(&self) -> (String, String) {
-        let ms = self.ticks_ms();
-        let each = (ms / self.rounds, (ms % self.rounds) * 100 / self.rounds);
+        let (ms, rounds) = (self.ticks_ms(), self.rounds.max(1));
+        let each = (ms / rounds, (ms % rounds) * 100 / rounds);
         (format!("{}.{:03}", ms / 1000, ms % 1000), format!("{}.{:02}", each.0, each.1))
     }
 }
@@ -166,7 +167,7 @@ impl<C: SpiChip> Machine<'_, C> {
         for i in 0..rounds {
             round(self, i)?;
         }
-        Ok(Line { test, rounds: u64::from(rounds), ns: self.now.since(start).as_ns() })
+        Ok(Line { test: test.into(), rounds: u64::from(rounds), ns: self.now.since(start).as_ns() })
     }
 
     /// Waits until `n` tick borders have passed: the HAL counts ticks, not time.
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn prints_cut_off_figures() {
-        let line = Line { test: "read page", rounds: 65536, ns: 15_681_900_000 };
+        let line = Line { test: "read page".into(), rounds: 65536, ns: 15_681_900_000 };
         assert_eq!(line.printed(), ("15.681".to_owned(), "0.23".to_owned()));
     }
 }

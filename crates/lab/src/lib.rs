@@ -15,6 +15,7 @@
 //! - [`fs_compare`]: filesystems and bare flash side by side.
 //! - [`papers`]: published tables beside what is simulated.
 //! - [`keystore`]: a microcontroller's keystore test on a SPI NOR.
+//! - [`study`]: the common shape of studies, and their list.
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
 //! - [`sweep`]: many designs of a setup, the best of them, and the parameter that matters.
@@ -60,6 +61,7 @@ pub mod progress;
 pub mod report;
 pub mod speed;
 pub mod speed_run;
+pub mod study;
 pub mod sweep;
 pub mod trace;
 

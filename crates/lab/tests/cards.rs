@@ -33,7 +33,7 @@ fn speed(card: &LoadedCard, requests: u32) -> CardSpeed {
 /// Requests a second of a test with 4 KiB, or MB/s with 1 MiB.
 fn figure(report: &CardSpeed, state: CardState, operation: &str, access: &str, bytes: u64) -> f64 {
     let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
-        (test.state, test.operation, test.access, test.request_bytes) == (state, operation, access, bytes)
+        (test.state, &*test.operation, &*test.access, test.request_bytes) == (state, operation, access, bytes)
     };
     let test = report.tests.iter().find(is_it).unwrap();
     if bytes == 4096 { test.iops } else { test.mb_s }
@@ -85,7 +85,7 @@ fn every_block_mapped_card_collapses_beyond_its_open_allocation_units() {
 fn speeds_in_a_cache_are_not_steady() {
     let in_order = |name: &str, sets: &[&str]| {
         let is_it = |test: &floatgate_lab::card::speed::CardTest| {
-            (test.state, test.operation, test.access) == (CardState::Full, "write", "sequential")
+            (test.state, &*test.operation, &*test.access) == (CardState::Full, "write", "sequential")
         };
         speed(&card(name, sets), 500).tests.into_iter().filter(is_it).collect::<Vec<_>>()
     };
@@ -105,7 +105,8 @@ fn random_writes_of_a_full_card_are_steady() {
     let report = speed(&card("a1-32g", &small), 200);
     let test = |state, operation, access| {
         let is_it = |test: &&floatgate_lab::card::speed::CardTest| {
-            (test.state, test.operation, test.access, test.request_bytes) == (state, operation, access, 4096)
+            (test.state, &*test.operation, &*test.access, test.request_bytes)
+                == (state, operation, access, 4096)
         };
         report.tests.iter().find(is_it).unwrap()
     };

@@ -409,7 +409,7 @@ fn the_keystore_prints_its_table() {
     let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
     for (driver, published) in [(Driver::WithDelays, BEFORE), (Driver::WithoutDelays, AFTER)] {
         let lines = keystore::on(&config, driver, 0).unwrap();
-        let names: Vec<_> = lines.iter().map(|line| line.test).collect();
+        let names: Vec<_> = lines.iter().map(|line| &*line.test).collect();
         let rows = papers::select(documents(), "P2/before").unwrap();
         let expected: Vec<_> = rows[0].tables[0].rows.iter().map(|row| &*row.row).collect();
         assert_eq!(names, expected);

@@ -20,6 +20,19 @@ pub fn count(n: u64, singular: &str) -> String {
     format!("{n} {}", noun(n, singular))
 }
 
+/// Groups the digits of a number by threes: 34133 becomes "34 133".
+pub fn grouped(n: u64) -> String {
+    let digits = format!("{n}");
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
 /// A quantity that may have decimals, with its noun: "1 year", "0.25 years".
 pub fn measure(n: f64, singular: &str) -> String {
     format!("{n} {}", noun(if n == 1.0 { 1 } else { 0 }, singular))

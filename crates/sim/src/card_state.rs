@@ -3,10 +3,10 @@
 use floatgate_card::{Card, Fake, Mapping};
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// State of a card before it is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CardState {
     /// Nothing was ever written.

@@ -18,6 +18,7 @@ use floatgate_stack::ubifs::compress::Effort;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// A device that a machine can be built on.
 pub trait Below: Mtd + Clone + fmt::Debug + Send + Sync + 'static {}
@@ -282,6 +283,31 @@ pub enum FilesystemKind {
     Ubifs,
     /// JFFS2.
     Jffs2,
+}
+
+impl FilesystemKind {
+    /// Its name: `ubifs` or `jffs2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ubifs => "ubifs",
+            Self::Jffs2 => "jffs2",
+        }
+    }
+}
+
+impl fmt::Display for FilesystemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for FilesystemKind {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Ubifs, Self::Jffs2];
+        all.into_iter().find(|kind| kind.name() == name).ok_or("there are `ubifs` and `jffs2`")
+    }
 }
 
 /// Compression of new files, as the options of a mount name it.

@@ -1,6 +1,6 @@
 //! The account of a card that worked, as text.
 
-use super::speed::time;
+use super::time;
 use crate::common::{grouped, grouped_count};
 use crate::table::Table;
 use floatgate_lab::card::account::KindTotals;

@@ -1,7 +1,7 @@
 //! `floatgate card compare`.
 
 use super::replay::State;
-use super::speed::time;
+use super::time;
 use crate::common::{self, Failure, Outcome, grouped};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;

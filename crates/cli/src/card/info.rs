@@ -1,6 +1,6 @@
 //! `floatgate card info`.
 
-use super::speed::time;
+use super::time;
 use crate::common::{self, Outcome, grouped, size};
 use crate::output::ReportFormat;
 use crate::table::Table;

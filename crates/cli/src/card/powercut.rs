@@ -1,6 +1,6 @@
 //! `floatgate card powercut`.
 
-use super::speed::time;
+use super::time;
 use crate::common::{Failure, Outcome, grouped, grouped_count, size};
 use crate::output::{self, ReportFormat};
 use floatgate_config::{Library, Override};

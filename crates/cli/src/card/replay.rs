@@ -2,7 +2,7 @@
 
 use super::account::account_text;
 use super::recorded::Recording;
-use super::speed::time;
+use super::time;
 use crate::common::{self, Failure, Outcome, grouped_count};
 use crate::fs::{SHARE, with_progress};
 use crate::output::ReportFormat;

@@ -1,7 +1,7 @@
 //! `floatgate card run`.
 
 use super::recorded::Recording;
-use super::speed::time;
+use super::time;
 use super::vm::{Guest, VmKind};
 use crate::common::{Failure, Outcome, grouped};
 use crate::output::{ReportFormat, bug};

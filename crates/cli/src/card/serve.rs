@@ -3,7 +3,7 @@
 use super::account::account_text;
 use super::clock::clock;
 use super::recorded::Recording;
-use super::speed::time;
+use super::time;
 use crate::common::{Failure, Outcome, grouped_count};
 use crate::output::{self, ReportFormat, bug, tell};
 use floatgate_config::{Library, Override};

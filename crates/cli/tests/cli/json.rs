@@ -1,7 +1,7 @@
 //! `--json` is what docs/json.md says, key by key and type by type, in both directions.
 
 use crate::support::{PAPERS_JSON, dump_files, names, run, scratch, stdout};
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::kind_of;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -309,6 +309,7 @@ const LINES: &[(&str, &str)] = &[
     ("endurance of a NOR", "endurance w25q128jv --json"),
     ("endurance --all", "endurance --all --chips 2 --json"),
     ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
+    ("endurance --example-trace", "endurance mt29f8g08maawc --example-trace 0.4 --json"),
     ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
     ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),
@@ -405,8 +406,9 @@ fn documented_kinds_exist() {
     for (section, kind) in
         documented().into_iter().filter_map(|(title, section)| Some((title, section.kind?)))
     {
-        let known: Option<ResultKind> = serde_json::from_value(kind.clone().into()).ok();
-        assert_eq!(known.map(|known| known.to_string()), Some(kind), "{section}");
+        let result = serde_json::json!({ "floatgate": env!("CARGO_PKG_VERSION"), "kind": kind });
+        let known = kind_of(&result).map(|known| known.to_string());
+        assert_eq!(known, Ok(kind), "{section}");
     }
 }
 

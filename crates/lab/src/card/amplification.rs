@@ -1,29 +1,131 @@
 //! Write amplification of random writes to a full page-mapped card, beside its published analysis.
 
 use crate::Error;
+use crate::report::Origin;
+use crate::study::report::{Cell, Section, Table};
+use crate::study::{Context, List, Report, Study};
 use floatgate_card::{BusMode, Card, CardOptions, CardSpec, Collector, Mapping, TimingSpec, WearSpec};
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, Nanos};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// Choice of collectors, sizes and over-provisioning.
-#[derive(Clone, Debug)]
+/// Over-provisioning where none is given.
+const PERCENTS: &str = "7,10,14,20,28";
+
+/// The study `card amplification`.
+pub struct Amplification;
+
+/// Compare the write amplification of garbage collection with its published analysis
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(
+    feature = "command",
+    command(after_help = "Examples:
+  floatgate card amplification
+  floatgate card amplification --over-provisioning 7,14,21,28 --collector greedy --json
+  floatgate card amplification --blocks 2048 --units-per-block 64 --csv
+
+Writes 4 KiB at random places to a full page-mapped card until it is in its steady state, and compares its write amplification with the analysis of Desnoyers \
+(SYSTOR 2012) for greedy and FIFO cleaning. Over-provisioning is what whole blocks make of the percentage asked for.")
+)]
 pub struct AmplificationOptions {
-    /// Ways to choose the block that is cleaned.
-    pub collectors: Vec<Collector>,
-    /// Space beyond the logical one, in percent of that.
+    /// Space beyond the logical one, in percent of that
+    #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = PERCENTS))]
     pub over_provisioning: Vec<f64>,
-    /// Number of blocks.
+
+    /// Choice of the block that is cleaned
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_enum, value_delimiter = ',', default_value = "greedy,fifo")
+    )]
+    pub collector: Vec<Cleaning>,
+
+    /// Number of blocks
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().blocks, value_parser = clap::value_parser!(u32).range(4..=65536)))]
     pub blocks: u32,
-    /// Map units of 4 KiB in a block.
+
+    /// Map units of 4 KiB in a block
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().units_per_block, value_parser = clap::value_parser!(u32).range(1..=65536)))]
     pub units_per_block: u32,
-    /// Seed of the places that are written.
+
+    /// Seed of the places that are written
+    #[cfg_attr(feature = "command", arg(long, default_value_t))]
     pub seed: u64,
 }
 
+impl Default for AmplificationOptions {
+    fn default() -> Self {
+        Self {
+            over_provisioning: PERCENTS.split(',').filter_map(|percent| percent.parse().ok()).collect(),
+            collector: vec![Cleaning::Greedy, Cleaning::Fifo],
+            blocks: 512,
+            units_per_block: 256,
+            seed: 0,
+        }
+    }
+}
+
+/// Choice of the block that is cleaned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
+#[serde(rename_all = "lowercase")]
+pub enum Cleaning {
+    /// The block with the fewest valid units
+    Greedy,
+    /// The block that was opened first
+    Fifo,
+}
+
+impl From<Cleaning> for Collector {
+    fn from(cleaning: Cleaning) -> Self {
+        match cleaning {
+            Cleaning::Greedy => Self::Greedy,
+            Cleaning::Fifo => Self::Fifo,
+        }
+    }
+}
+
+impl Study for Amplification {
+    type Options = AmplificationOptions;
+    type Output = List<AmplificationRow>;
+
+    const NAME: &'static str = "card amplification";
+
+    fn origin(options: &AmplificationOptions, kind: Origin) -> Origin {
+        kind.seeded(options.seed)
+    }
+
+    fn run(options: &AmplificationOptions, _context: &Context<'_>) -> Result<Self::Output, Error> {
+        Ok(List { rows: measure(options)? })
+    }
+
+    fn report(output: &Self::Output) -> Report {
+        let percent = |value: f64| Cell::shown(value, format!("{value:.1} %"));
+        let factor = |value: f64| Cell::shown(value, format!("{value:.3}"));
+        let row = |row: &AmplificationRow| {
+            let collector = match row.collector {
+                Collector::Greedy => "greedy",
+                Collector::Fifo => "FIFO",
+            };
+            let difference = Cell::shown(row.difference_percent, format!("{:+.1} %", row.difference_percent));
+            let [simulated, published] = [row.write_amplification, row.published].map(factor);
+            vec![collector.into(), percent(row.over_provisioning_percent), simulated, published, difference]
+        };
+        let columns = ["over-provisioning", "write amplification", "published", "difference"];
+        let table = Table::new(&["cleaning"], &columns, output.rows.iter().map(row));
+        Report { sections: vec![Section::Table(table)], ..Report::default() }
+    }
+
+    fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {
+        serde_json::to_value(&output.rows)
+    }
+}
+
 /// Write amplification at one over-provisioning.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AmplificationRow {
     /// Choice of the block that is cleaned.
     pub collector: Collector,
@@ -59,8 +161,8 @@ pub fn measure(options: &AmplificationOptions) -> Result<Vec<AmplificationRow>, 
             "ask for fewer blocks, or smaller ones",
         ));
     }
-    let points: Vec<(Collector, f64)> = (options.collectors.iter())
-        .flat_map(|collector| options.over_provisioning.iter().map(|percent| (*collector, *percent)))
+    let points: Vec<(Collector, f64)> = (options.collector.iter())
+        .flat_map(|cleaning| options.over_provisioning.iter().map(|percent| ((*cleaning).into(), *percent)))
         .collect();
     points.into_par_iter().map(|(collector, percent)| row(options, collector, percent)).collect()
 }
@@ -79,7 +181,13 @@ fn row(
         )
     };
     // Below 1 % it takes more than fifty writes for each one of the host, and with few blocks the share of a block is no more than a guess.
-    if blocks < BLOCKS_MIN || logical == 0 || logical >= blocks || percent < 1.0 || !percent.is_finite() {
+    if blocks < BLOCKS_MIN
+        || options.units_per_block == 0
+        || logical == 0
+        || logical >= blocks
+        || percent < 1.0
+        || !percent.is_finite()
+    {
         return Err(impossible());
     }
     let spec = spec(options, collector, logical);
@@ -213,7 +321,7 @@ mod tests {
     #[test]
     fn both_collectors_write_as_much_as_the_analysis_says() {
         let options = AmplificationOptions {
-            collectors: vec![Collector::Greedy, Collector::Fifo],
+            collector: vec![Cleaning::Greedy, Cleaning::Fifo],
             over_provisioning: vec![7.0, 14.0, 28.0],
             blocks: 512,
             units_per_block: 256,
@@ -232,7 +340,7 @@ mod tests {
             [(0.0, 64), (0.9, 512), (7.0, 2), (f64::NAN, 64), (1e9, 64), (-50.0, 64), (7.0, u32::MAX)]
         {
             let options = AmplificationOptions {
-                collectors: vec![Collector::Greedy],
+                collector: vec![Cleaning::Greedy],
                 over_provisioning: vec![percent],
                 blocks,
                 units_per_block: 64,

@@ -10,7 +10,8 @@ use floatgate_card::{
 };
 use floatgate_mtd::random::Random;
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, SECTOR_BYTES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Options of a measurement.
 #[derive(Clone, Debug)]
@@ -52,14 +53,14 @@ const SEQUENTIAL_SECTORS: u64 = 1 << 17;
 const OPEN_AUS_MAX: u32 = 64;
 
 /// Result of one test.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CardTest {
     /// State of the card before the tests of this state.
     pub state: CardState,
     /// `read` or `write`.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     /// `sequential` or `random`.
-    pub access: &'static str,
+    pub access: Cow<'static, str>,
     /// Bytes of a request.
     pub request_bytes: u64,
     /// Number of requests in the window that counts: the last one.
@@ -90,7 +91,7 @@ pub struct CardTest {
 }
 
 /// Latencies in us.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Mean in us.
     pub mean_us: f64,
@@ -119,12 +120,12 @@ impl Latencies {
 }
 
 /// Allocation units written in turn.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OpenAuRow {
     /// Number of allocation units.
     pub aus: u32,
     /// `linear` or `random` order of the requests inside each.
-    pub order: &'static str,
+    pub order: Cow<'static, str>,
     /// Bytes of a request.
     pub request_bytes: u64,
     /// Megabytes (10^6) a second.
@@ -138,7 +139,7 @@ pub struct OpenAuRow {
 }
 
 /// Reads before, on and behind multiples of an alignment (`flashbench -a`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlignmentRow {
     /// Alignment in bytes.
     pub align_bytes: u64,
@@ -153,7 +154,7 @@ pub struct AlignmentRow {
 }
 
 /// All that is measured on a card.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CardSpeed {
     /// Maker and name of the card.
     pub card: String,
@@ -480,8 +481,8 @@ impl Bench {
         let uj = (self.card.device().energy().total_nj() - before.energy_nj) as f64 / 1e3;
         CardTest {
             state: self.state,
-            operation: if pattern.is_write { "write" } else { "read" },
-            access: if pattern.is_random { "random" } else { "sequential" },
+            operation: if pattern.is_write { "write" } else { "read" }.into(),
+            access: if pattern.is_random { "random" } else { "sequential" }.into(),
             request_bytes: pattern.bytes,
             requests,
             is_steady: !pattern.is_write,
@@ -539,7 +540,7 @@ impl Bench {
         let erases = self.card.device().stats().erases - before.erases;
         Ok(OpenAuRow {
             aus,
-            order,
+            order: order.into(),
             request_bytes: bytes,
             mb_s: written as f64 / seconds / 1e6,
             mean_us,

@@ -2,7 +2,7 @@
 
 use super::life::{Stretch, cycles};
 use floatgate_mtd::Nanos;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Cycles at either end of a life that the paper reports by themselves.
 pub(super) const ENDS: u64 = 100;
@@ -11,7 +11,7 @@ pub(super) const ENDS: u64 = 100;
 pub(super) const TYPICAL: u64 = 10_000;
 
 /// An operation's time over the life of blocks, in us: means over all blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean of the first 100 cycles.
     pub first_100_us: f64,

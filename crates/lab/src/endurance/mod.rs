@@ -25,22 +25,26 @@ pub use subject::{Evidence, PAPER_CHIPS, Subject};
 use floatgate_device::cells::stress;
 use floatgate_image::words::count;
 use floatgate_sim::error::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
 /// Pages of a block that each cycle programs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pages {
     /// One, as in the paper's endurance test.
     #[default]
+    #[serde(alias = "1")]
+    #[cfg_attr(feature = "command", value(name = "1"))]
     One,
     /// All of the block.
     All,
 }
 
 /// Data that are programmed. No effect on wear was found (Desnoyers 2009), and the model has none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// All bits programmed, as in the paper's endurance test.
@@ -55,7 +59,7 @@ pub enum Pattern {
 }
 
 /// An experiment on blocks of one kind of chip.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     /// Blocks of each chip.
     pub blocks: u32,

@@ -5,10 +5,10 @@ use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_device::spi_nor::spec::EraseType;
 use floatgate_sim::error::Error;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Promises of a NOR.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promise {
     /// The part, as it was named.
     pub part: String,
@@ -25,7 +25,7 @@ pub struct Promise {
 }
 
 /// Time of an erase command.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EraseTime {
     /// Bytes that it erases.
     pub bytes: u32,

@@ -7,10 +7,11 @@ use super::{Experiment, Pages};
 use floatgate_mtd::random::{hash, mix};
 use floatgate_sim::error::Error;
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Everything about one chip. Its JSON is stable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The part, as it was named.
     pub part: String,
@@ -23,7 +24,7 @@ pub struct Report {
     /// Cycles that the data sheet promises.
     pub nominal_cycles: u64,
     /// `measured` or `typical`: what the model of its wear rests on.
-    pub evidence: &'static str,
+    pub evidence: Cow<'static, str>,
     /// Confidence in the evidence, 0 to 1; none when typical.
     pub confidence: Option<f64>,
     /// Parameters of the experiment.
@@ -49,7 +50,7 @@ pub struct Report {
 }
 
 /// Cycles until the status fails.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Of the first block to fail.
     pub min: u64,
@@ -68,7 +69,7 @@ pub struct Life {
 }
 
 /// A bin of a histogram.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// First number of cycles that belongs to it.
     pub from: u64,
@@ -79,7 +80,7 @@ pub struct Bin {
 }
 
 /// Cycles until failure of one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockCycles {
     /// Number of its chip.
     pub chip: u32,
@@ -90,7 +91,7 @@ pub struct BlockCycles {
 }
 
 /// One block's times against cycles.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
     /// Number of its chip.
     pub chip: u32,
@@ -101,7 +102,7 @@ pub struct Trace {
 }
 
 /// Times from a cycle on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// The cycle; the first is 0.
     pub cycle: u64,
@@ -170,7 +171,7 @@ fn report(s: &Subject, e: &Experiment, numbers: &[(u32, u32)], lives: &[Vec<Stre
         title: s.title.clone(),
         bits_per_cell: s.bits_per_cell,
         nominal_cycles: s.nominal_cycles,
-        evidence,
+        evidence: evidence.into(),
         confidence,
         experiment: e.clone(),
         life: summary(&blocks, s.nominal_cycles)?,

@@ -1,6 +1,6 @@
 //! CSV files as sections.
 
-use super::model::{Cell, Row, Section, Table, plain};
+use super::model::{Cell, Row, Section, Table, plain, rows_of};
 use crate::csv::records;
 use floatgate_sim::error::Error;
 
@@ -28,7 +28,7 @@ pub(super) fn section(name: &str, text: &str) -> Result<Section, Error> {
     if rows.is_empty() {
         return Err(refuse("no rows".to_owned()));
     }
-    let caption = format!("Rows of {}", plain(name));
+    let caption = rows_of(name);
     let columns = columns.iter().map(|column| plain(column)).collect();
     let table = Table { caption, columns, rows, ..Table::default() }.without_empty_columns();
     Ok(Section {

@@ -4,6 +4,7 @@
 //! - [`Origin`]: the fields of the envelope; [`Envelope`]: origin and result as one object; [`Rows`]: a list as a result.
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
+use crate::study::{self, Registered};
 use floatgate_sim::error::Error;
 use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use std::path::Path;
 /// Version of floatgate that writes results.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Kind of a result. Its name in JSON has hyphens: `card-speed`.
+/// Kind of a result that is no study's. Its name in JSON has hyphens: `card-speed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ResultKind {
@@ -28,8 +29,6 @@ pub enum ResultKind {
     Fs,
     /// Result of `floatgate fs --partition`.
     FsPartition,
-    /// Result of `floatgate age`.
-    Age,
     /// Result of `floatgate trace`.
     Trace,
     /// Result of `floatgate otp info`.
@@ -38,16 +37,10 @@ pub enum ResultKind {
     OtpRead,
     /// Result of `floatgate otp write`, `erase` and `lock`.
     OtpWrite,
-    /// Result of `floatgate keystore`.
-    Keystore,
-    /// Result of `floatgate card speed`.
-    CardSpeed,
     /// Result of `floatgate card info`.
     CardInfo,
     /// Result of `floatgate card powercut`.
     CardPowercut,
-    /// Result of `floatgate card amplification`.
-    CardAmplification,
     /// Result of `floatgate card replay`.
     CardReplay,
     /// Result of `floatgate card run`.
@@ -64,14 +57,6 @@ pub enum ResultKind {
     ProbeMtd,
     /// Result of `floatgate probe --kept`.
     ProbeKept,
-    /// Result of `floatgate endurance`.
-    Endurance,
-    /// Result of `floatgate endurance` of a NOR.
-    EnduranceNor,
-    /// Result of `floatgate endurance --all`.
-    EnduranceAll,
-    /// Result of `floatgate endurance --predict`.
-    EndurancePredict,
     /// Result of `floatgate fit`.
     Fit,
     /// Result of `floatgate papers`.
@@ -143,12 +128,12 @@ impl fmt::Display for ResultKind {
 impl ResultKind {
     /// Origin of a result about a part, setup, card, file or device, as it was named.
     pub fn of(self, target: impl AsRef<Path>) -> Origin {
-        Origin { target: Some(target.as_ref().display().to_string()), ..self.of_nothing() }
+        self.of_nothing().about(target)
     }
 
     /// Origin of a result that is about nothing in particular, such as a catalogue.
-    pub const fn of_nothing(self) -> Origin {
-        Origin { floatgate: VERSION, kind: self, target: None, overrides: Vec::new(), seed: None }
+    pub fn of_nothing(self) -> Origin {
+        Origin::of_kind(self.to_string())
     }
 }
 
@@ -156,7 +141,7 @@ impl ResultKind {
 #[derive(Clone, Debug, Serialize)]
 pub struct Origin {
     floatgate: &'static str,
-    kind: ResultKind,
+    kind: String,
     target: Option<String>,
     overrides: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,6 +149,17 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Origin of a result of this kind, which is about nothing in particular.
+    pub(crate) const fn of_kind(kind: String) -> Self {
+        Self { floatgate: VERSION, kind, target: None, overrides: Vec::new(), seed: None }
+    }
+
+    /// With the part, setup, card, file or device that the result is about, as it was named.
+    #[must_use]
+    pub fn about(self, target: impl AsRef<Path>) -> Self {
+        Self { target: Some(target.as_ref().display().to_string()), ..self }
+    }
+
     /// With the overrides of `--set`, as typed.
     #[must_use]
     pub fn with(self, overrides: &[String]) -> Self {
@@ -230,17 +226,39 @@ impl EnvelopeError {
     }
 }
 
+/// Kind of a result that was read.
+#[derive(Clone)]
+pub enum KnownKind {
+    /// The result of a study, with the whole kind.
+    Study(&'static dyn Registered, String),
+    /// Another result.
+    Other(ResultKind),
+}
+
+impl fmt::Display for KnownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Study(_, kind) => f.write_str(kind),
+            Self::Other(kind) => kind.fmt(f),
+        }
+    }
+}
+
 /// The kind of a result.
 ///
 /// # Errors
 /// JSON without an envelope, of a newer version, or of a kind that this version does not know.
-pub fn kind_of(json: &Value) -> Result<ResultKind, EnvelopeError> {
+pub fn kind_of(json: &Value) -> Result<KnownKind, EnvelopeError> {
     let text = |key: &str| json.get(key).and_then(Value::as_str).ok_or(EnvelopeError::Missing);
     let (version, kind) = (text("floatgate")?, text("kind")?);
     if numbers(version).ok_or(EnvelopeError::Missing)? > numbers(VERSION).unwrap_or_default() {
         return Err(EnvelopeError::Newer(version.to_owned()));
     }
+    if let Some(study) = study::of_kind(kind) {
+        return Ok(KnownKind::Study(study, kind.to_owned()));
+    }
     ResultKind::deserialize(kind.into_deserializer())
+        .map(KnownKind::Other)
         .map_err(|_: value::Error| EnvelopeError::Unknown(kind.to_owned()))
 }
 

@@ -121,6 +121,9 @@ fn summary(sections: &[Section]) -> String {
 }
 
 fn figures(section: &Section) -> String {
+    if !section.conclusion.is_empty() {
+        return section.conclusion.clone();
+    }
     let of_bars: Vec<String> =
         section.bars.iter().take(4).map(|bar| format!("{}: {}", bar.name, bar.figure)).collect();
     if !of_bars.is_empty() {
@@ -290,7 +293,7 @@ fn cell(cell: &Cell, is_head: bool) -> String {
     match cell {
         // What is shown is rounded; sorting uses the exact value.
         Cell::Number(n) if n.to_string() == text => format!(r#"<td class="n">{words}</td>"#),
-        Cell::Number(n) => format!(r#"<td class="n" data-v="{n}">{words}</td>"#),
+        Cell::Number(n) | Cell::Shown(n, _) => format!(r#"<td class="n" data-v="{n}">{words}</td>"#),
         _ if is_head => format!(r#"<th scope="row">{words}</th>"#),
         // A sentence in a narrow column would make its row as tall as a screen.
         _ if text.chars().count() > 40 => format!(r#"<td class="long">{words}</td>"#),

@@ -15,7 +15,8 @@ mod model;
 mod read;
 mod setup;
 
-pub use envelope::{Envelope, EnvelopeError, Origin, ResultKind, Rows, kind_of};
+use crate::study::Registered;
+pub use envelope::{Envelope, EnvelopeError, KnownKind, Origin, ResultKind, Rows, kind_of};
 use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::RigOptions;
@@ -68,6 +69,20 @@ impl Report {
         let value: serde_json::Value = serde_json::from_str(text)
             .map_err(|error| Error::asked(format!("{name}: not JSON: {error}"), read::HELP))?;
         self.sections.push(read::section(name, &value)?);
+        Ok(())
+    }
+
+    /// Adds the result of a study.
+    ///
+    /// # Errors
+    /// JSON that is no result of this study.
+    pub fn add_study(
+        &mut self,
+        name: &str,
+        study: &dyn Registered,
+        result: &serde_json::Value,
+    ) -> Result<(), Error> {
+        self.sections.push(read::section_of_study(name, study.kind(""), study, result)?);
         Ok(())
     }
 

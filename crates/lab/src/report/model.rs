@@ -1,6 +1,7 @@
 //! Contents of a report, before they are HTML.
 
 use super::read::shown;
+use crate::study::report as study;
 use floatgate_image::words;
 use floatgate_mtd::Phase;
 use std::collections::BTreeSet;
@@ -16,6 +17,8 @@ pub(super) struct Section {
     pub(super) kind: String,
     /// Names and values that stand once in the result.
     pub(super) facts: Vec<(String, String)>,
+    /// Its conclusion, for the summary of the page; empty where the figures say it.
+    pub(super) conclusion: String,
     /// Sentences.
     pub(super) notes: Vec<String>,
     pub(super) bars: Vec<Bar>,
@@ -25,6 +28,34 @@ pub(super) struct Section {
     pub(super) compared: Vec<Compared>,
     /// Sources of the numbers, as a table of its own.
     pub(super) sources: Option<Table>,
+}
+
+impl Section {
+    /// The report of a study.
+    pub(super) fn of_report(name: &str, kind: String, report: study::Report) -> Self {
+        let mut section = Self {
+            heading: plain(if report.title.is_empty() { name } else { &report.title }),
+            origin: plain(name),
+            kind,
+            conclusion: plain(&report.conclusion),
+            notes: report.head.iter().map(|line| plain(line)).collect(),
+            ..Self::default()
+        };
+        for part in report.sections {
+            match part {
+                study::Section::Text(lines) => section.notes.extend(lines.iter().map(|line| plain(line))),
+                study::Section::Advice(all) => {
+                    section.notes.extend(all.iter().map(|advice| plain(&advice.to_string())));
+                }
+                study::Section::Bars { caption, bars } => section.tables.push(Table::of_bars(&caption, bars)),
+                study::Section::Table(table) => {
+                    section.notes.extend(table.below.iter().map(|line| plain(line)));
+                    section.tables.push(Table::of_study(name, table));
+                }
+            }
+        }
+        section
+    }
 }
 
 /// Time of a test by phase.
@@ -82,6 +113,8 @@ pub(super) enum Cell {
     #[default]
     Empty,
     Number(f64),
+    /// A number with the text that is shown.
+    Shown(f64, String),
     Text(String),
 }
 
@@ -100,7 +133,8 @@ impl Cell {
 
     /// True for a flag that is set.
     fn is_set(&self) -> bool {
-        matches!(self, Self::Number(n) if *n != 0.0) || matches!(self, Self::Text(text) if text == "true")
+        matches!(self, Self::Number(n) | Self::Shown(n, _) if *n != 0.0)
+            || matches!(self, Self::Text(text) if text == "true")
     }
 }
 
@@ -112,6 +146,35 @@ pub(super) struct Compared {
 }
 
 impl Table {
+    fn of_bars(caption: &str, bars: Vec<study::Bar>) -> Self {
+        let row = |bar: study::Bar| Row {
+            cells: vec![Cell::Text(plain(&bar.name)), Cell::Number(bar.count as f64)],
+            marked: false,
+        };
+        Self {
+            caption: plain(caption),
+            columns: vec!["range".to_owned(), "count".to_owned()],
+            rows: bars.into_iter().map(row).collect(),
+            ..Self::default()
+        }
+    }
+
+    fn of_study(name: &str, table: study::Table) -> Self {
+        let cell = |cell: study::Cell| match cell {
+            study::Cell::Text(text) => Cell::Text(plain(&text)),
+            study::Cell::Number { value, text } => Cell::Shown(value, plain(&text)),
+        };
+        let row = |row: Vec<study::Cell>| Row { cells: row.into_iter().map(cell).collect(), marked: false };
+        let all = Self {
+            caption: if table.caption.is_empty() { rows_of(name) } else { plain(&table.caption) },
+            columns: table.columns.iter().map(|column| column.heading.to_owned()).collect(),
+            rows: table.rows.into_iter().map(row).collect(),
+            ..Self::default()
+        };
+        let shown = all.without_empty_columns();
+        Self { plot: table.plot && shown.plot, ..shown }
+    }
+
     /// A table of rows that have different keys: a column for each key, in the order of first use.
     pub(super) fn of_keyed(caption: &str, rows: Vec<Vec<(String, Cell)>>) -> Self {
         let (mut columns, mut known) = (Vec::new(), BTreeSet::new());
@@ -170,7 +233,9 @@ impl Table {
     pub(super) fn numeric(&self) -> Vec<bool> {
         let column = |i: usize| self.rows.iter().filter_map(move |row| row.cells.get(i));
         let is_text = |cell: &Cell| matches!(cell, Cell::Text(text) if !text.is_empty());
-        let numbers = |i| column(i).any(|cell| matches!(cell, Cell::Number(_))) && !column(i).any(is_text);
+        let numbers = |i| {
+            column(i).any(|cell| matches!(cell, Cell::Number(_) | Cell::Shown(..))) && !column(i).any(is_text)
+        };
         (0..self.columns.len()).map(numbers).collect()
     }
 
@@ -202,6 +267,11 @@ pub(super) fn comparison(sections: &[Section]) -> Option<Table> {
         std::iter::once(subject).chain(one.figures.iter().cloned()).collect()
     };
     Some(Table::of_keyed("Comparison of setups and results of `speed`", compared.iter().map(row).collect()))
+}
+
+/// Caption of a table that has no other.
+pub(super) fn rows_of(name: &str) -> String {
+    format!("Rows of {}", plain(name))
 }
 
 /// A text without control characters and without marks that reverse the order of letters.

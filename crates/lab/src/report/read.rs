@@ -1,7 +1,8 @@
 //! The JSON of floatgate's commands (docs/json.md) as sections.
 
-use super::envelope::{ResultKind, kind_of};
-use super::model::{Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, plain, time};
+use super::envelope::{KnownKind, ResultKind, kind_of};
+use super::model::{Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time};
+use crate::study::Registered;
 use floatgate_mtd::Phase;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
@@ -16,20 +17,12 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::Sweep => &[("rows", "Designs"), ("sensitivity", "Sensitivity: shares of the variance")],
         Kind::Fs => &[("rows", "Filesystems and bare flash"), ("refused", "Tests that cannot be")],
         Kind::FsPartition => &[("rows", "Filesystems by the size of the partition")],
-        Kind::CardSpeed => &[("tests", "Requests")],
         Kind::Speed => &[("tests", "Tests"), ("advice", "Bottlenecks and what would be faster")],
-        Kind::Endurance => &[
-            ("blocks", "Blocks"),
-            ("life.histogram", "Histogram of lives"),
-            ("trace.points", "Times of the block with the median life"),
-        ],
         Kind::Papers => &[("rows", "Published and simulated figures"), ("predictions", "Predictions")],
         Kind::Powercut => {
             &[("kinds", "Kinds of cuts"), ("by_step", "Cuts by step"), ("failures", "Failures")]
         }
         Kind::CardPowercut => &[("failures", "Failures")],
-        Kind::Age => &[("runs", "Runs"), ("runs.lives", "Lives of the chips")],
-        Kind::Keystore => &[("with_delays", "With delays"), ("without_delays", "Without delays")],
         Kind::Fit => &[
             ("parameters", "Costs, as stated and as fitted"),
             ("rows", "Measured figures"),
@@ -54,9 +47,7 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::PartsConfidence => &[("rows", "Values by confidence")],
         Kind::PartConfidence => &[("rows", "Values that are not sure")],
         Kind::Controllers | Kind::Hosts => &[("rows", "Profiles")],
-        Kind::EnduranceAll => &[("rows", "Chips")],
         Kind::CardRun => &[("rows", "Filesystems under their workloads")],
-        Kind::CardAmplification => &[("rows", "Write amplification")],
         _ => return None,
     })
 }
@@ -66,8 +57,21 @@ pub(super) fn section(name: &str, value: &Value) -> Result<Section, Error> {
     if let Some(section) = columns(name, value) {
         return Ok(section);
     }
-    let kind = kind_of(value).map_err(|error| error.of_file(name))?;
-    section_of(name, kind, value)
+    match kind_of(value).map_err(|error| error.of_file(name))? {
+        KnownKind::Study(study, kind) => section_of_study(name, kind, study, value),
+        KnownKind::Other(kind) => section_of(name, kind, value),
+    }
+}
+
+/// The result of a study, by its report.
+pub(super) fn section_of_study(
+    name: &str,
+    kind: String,
+    study: &dyn Registered,
+    value: &Value,
+) -> Result<Section, Error> {
+    let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
+    Ok(Section::of_report(name, kind, report))
 }
 
 /// A section of a result of a known kind.
@@ -88,7 +92,7 @@ pub(super) fn section_of(name: &str, kind: ResultKind, value: &Value) -> Result<
     }
 }
 
-fn wrong(name: &str, kind: ResultKind, what: &str) -> Error {
+fn wrong(name: &str, kind: impl std::fmt::Display, what: &str) -> Error {
     Error::asked(format!("{name}: a result of the kind `{kind}`, but {what}"), HELP)
 }
 
@@ -98,8 +102,6 @@ fn object(
     tables: &[(&str, &str)],
     result: &Map<String, Value>,
 ) -> Result<Section, Error> {
-    let runs = (kind == ResultKind::Age).then(|| runs_in_words(result));
-    let result = runs.as_ref().unwrap_or(result);
     let text = |key: &str| result.get(key).and_then(Value::as_str).map(plain);
     let title =
         ["title", "card", "chip", "target"].into_iter().find_map(text).filter(|title| !title.is_empty());
@@ -153,7 +155,7 @@ fn of_rows(name: &str, kind: ResultKind, rows: Vec<Cells>) -> Section {
         origin: plain(name),
         kind: kind.to_string(),
         facts: vec![("rows".to_owned(), rows.len().to_string())],
-        tables: vec![Table::of_keyed(&format!("Rows of {}", plain(name)), rows)],
+        tables: vec![Table::of_keyed(&rows_of(name), rows)],
         ..Section::default()
     }
 }
@@ -186,7 +188,7 @@ fn table(
     // Rows of other lists are different tests, which are not to be compared with each other.
     table.equal = (kind == ResultKind::Papers).then_some(["published", "simulated"]);
     let is_plotted = matches!(kind, ResultKind::Sweep | ResultKind::Papers) && path == "rows";
-    table.plot &= is_plotted || kind == ResultKind::CardSpeed;
+    table.plot &= is_plotted;
     Ok((!table.rows.is_empty()).then_some(table))
 }
 
@@ -213,40 +215,6 @@ fn rows_at(value: &Value, path: &str) -> Option<Vec<Cells>> {
         all.extend(inner.map(|cells| first.clone().chain(cells).collect::<Cells>()));
     }
     Some(all)
-}
-
-/// The runs of `age` as a reader takes them: scrubbed `never`, `2 of 5` survived, the ends of an interval.
-fn runs_in_words(result: &Map<String, Value>) -> Map<String, Value> {
-    let or = |value: Option<&Value>, word: &str| match value {
-        None | Some(Value::Null) => Value::from(word),
-        Some(value) => value.clone(),
-    };
-    let in_words = |run: &Map<String, Value>| {
-        // What tells one run from another stands first.
-        let mut words = Map::from_iter([("scrub_days".to_owned(), or(run.get("scrub_days"), "never"))]);
-        words.extend(run.iter().filter(|(key, _)| *key != "scrub_days").map(|(k, v)| (k.clone(), v.clone())));
-        let lives = run.get("lives").and_then(Value::as_array).map_or(0, Vec::len);
-        if let Some(survived) = run.get("survived") {
-            words.insert("survived".to_owned(), format!("{survived} of {lives}").into());
-        }
-        if let Some([low, high]) = run.get("probability").and_then(Value::as_array).map(Vec::as_slice) {
-            let interval = format!("{} to {}", shown(&cell(low)), shown(&cell(high)));
-            words.insert("probability".to_owned(), interval.into());
-        }
-        let lives = words.get_mut("lives").and_then(Value::as_array_mut).into_iter().flatten();
-        for life in lives.filter_map(Value::as_object_mut) {
-            let failure = or(life.get("failure"), "none");
-            life.insert("failure".to_owned(), failure);
-        }
-        Value::from(words)
-    };
-    let mut result = result.clone();
-    for run in result.get_mut("runs").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(words) = run.as_object().map(in_words) {
-            *run = words;
-        }
-    }
-    result
 }
 
 /// A row, and its key where it is that of an object.
@@ -314,6 +282,7 @@ pub(super) fn shown(cell: &Cell) -> String {
     match cell {
         Cell::Empty => String::new(),
         Cell::Text(text) => text.clone(),
+        Cell::Shown(_, text) => text.clone(),
         Cell::Number(n) => number(*n),
     }
 }

@@ -146,7 +146,7 @@ fn a_csv_keeps_its_texts() {
         assert!(page.contains(text), "{text}");
     }
     let rows = json!({ "rows": [{ "nominal_cycles": 9_007_199_254_740_993_u64, "life": 1.5 }] });
-    report.add_json("a.json", &marked(ResultKind::EnduranceAll, &rows)).unwrap();
+    report.add_json("a.json", &marked(ResultKind::Parts, &rows)).unwrap();
     assert!(report.html().unwrap().contains("9007199254740993"));
 }
 
@@ -205,18 +205,32 @@ fn page_of(kind: ResultKind, result: &serde_json::Value) -> String {
 /// Of each chip when and of what it died, and nothing that only a program reads.
 #[test]
 fn lives_of_chips_are_told_in_words() {
-    let life = |seed: u32, years: Option<f64>, why: Option<&str>| json!({ "seed": seed, "failed_after_years": years, "failure": why, "bad_blocks": 0 });
+    let life = |seed: u32, years: Option<f64>, why: Option<&str>| {
+        json!({ "seed": seed, "failed_after_years": years, "failure": why, "moved": 3, "bad_blocks": 0,
+            "cycles": { "least": 1, "mean": 2, "most": 9 } })
+    };
     let run = |days: Option<u32>, survived: u32| {
-        json!({ "title": "board", "scrub_days": days, "survived": survived, "probability": [0.0567, 0.5],
+        json!({ "title": "board", "chip": "maker chip", "filesystem": "ubifs", "scrub_days": days, "years": 5.0,
+            "temperature_c": 55.0, "write_bytes_per_day": 1 << 20, "cycles_before": 0, "rated_cycles": 1000,
+            "wear": { "cycles": 1000, "reason": "promised", "cycles_at_end": 9, "worn_out_after_years": null },
+            "promised_retention_years": null, "cells_simulated": true, "survived": survived, "probability": [0.0567, 0.5],
             "lives": [life(0, Some(3.25), Some("data lost")), life(1, None, None)] })
     };
-    let page = page_of(ResultKind::Age, &json!({ "runs": [run(None, 1), run(Some(91), 0)] }));
-    for text in
-        ["never", "1 of 2", "0 of 2", "0.0567 to 0.5", "Lives of the chips", "3.25", "data lost", ">none<"]
-    {
-        assert!(page.contains(text), "{text}");
+    let result = json!({ "runs": [run(None, 1), run(Some(91), 0)] });
+    let mut report = Report::new("", "");
+    report.add_study("age.json", &crate::study::Age, &result).unwrap();
+    let page = report.html().unwrap();
+    for text in [
+        "UBIFS for 5 years at 55 C, 1 MiB written a day",
+        "without ubihealthd: 1 of 2 chips survive; probability 6 to 50 % (95 %)</caption>",
+        "ubihealthd every 91 days: 0 of 2 chips survive",
+        r#"<td class="n" data-v="3.25">3.2 years</td>"#,
+        "data lost",
+        "not enough: try --scrub-days with fewer days",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
     }
-    assert!(page.contains("survived: 1 of 2; probability: 0.0567 to 0.5"), "the summary");
+    assert!(page.contains("<td>without ubihealthd: 1 of 2 chips survive"), "the summary");
 }
 
 #[test]

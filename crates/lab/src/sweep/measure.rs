@@ -9,6 +9,7 @@ use crate::fs_speed;
 use crate::powercut::{self, CutKind, Mode, SecondCut, SetupFlash};
 use crate::speed::{self, Measured, SpeedOptions, Test};
 use crate::speed_run;
+use crate::study::setup;
 use floatgate_config::corner::Corner;
 use floatgate_config::{Config, Library, Override, Problem};
 use floatgate_sim::error::Error;
@@ -91,19 +92,10 @@ pub(super) enum Measure {
     Card(Card),
 }
 
-/// Times of the chip's array.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum CornerName {
-    #[default]
-    Typ,
-    Max,
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Speed {
-    corner: CornerName,
+    corner: setup::Corner,
     bad_blocks: u32,
     first_block: u32,
     blocks: u32,
@@ -113,7 +105,7 @@ pub(super) struct Speed {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Fs {
-    corner: CornerName,
+    corner: setup::Corner,
     bad_blocks: u32,
     blocks: u32,
     fs: FilesystemKind,
@@ -157,13 +149,13 @@ pub(super) struct Card {
 
 impl Default for Speed {
     fn default() -> Self {
-        Self { corner: CornerName::Typ, bad_blocks: 0, first_block: 0, blocks: 1, pages: Vec::new() }
+        Self { corner: setup::Corner::Typ, bad_blocks: 0, first_block: 0, blocks: 1, pages: Vec::new() }
     }
 }
 
 impl Default for Fs {
     fn default() -> Self {
-        Self { corner: CornerName::Typ, bad_blocks: 0, blocks: 10, fs: FilesystemKind::Ubifs }
+        Self { corner: setup::Corner::Typ, bad_blocks: 0, blocks: 10, fs: FilesystemKind::Ubifs }
     }
 }
 
@@ -322,8 +314,7 @@ impl Measure {
     /// Corner of the chip.
     pub(super) fn corner(&self) -> Corner {
         match self {
-            Self::Speed(Speed { corner: CornerName::Max, .. })
-            | Self::Fs(Fs { corner: CornerName::Max, .. }) => Corner::Slowest,
+            Self::Speed(Speed { corner, .. }) | Self::Fs(Fs { corner, .. }) => (*corner).into(),
             _ => Corner::Typical,
         }
     }
@@ -563,7 +554,7 @@ impl Card {
         };
         let report = card::speed::measure(&card, &options, &|_| ())?;
         let name =
-            |test: &CardTest| Self::figure(test.state, test.operation, test.access, test.request_bytes);
+            |test: &CardTest| Self::figure(test.state, &test.operation, &test.access, test.request_bytes);
         let mut figures: Vec<(String, Figure)> =
             report.tests.iter().map(|test| (name(test), Figure::Value(test.mb_s))).collect();
         figures.push((Self::POWER_ON.to_owned(), Figure::Value(report.power_on_us)));

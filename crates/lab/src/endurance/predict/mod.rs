@@ -16,11 +16,12 @@ use super::{Experiment, Stretch};
 use floatgate_device::cells::Wear;
 use floatgate_sim::error::Error;
 use grid::{Aged, Counted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use steps::{Steps, readings};
 
 /// A median and the central 90 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// As likely below as above.
     pub median: f64,
@@ -31,14 +32,16 @@ pub struct Interval {
 }
 
 /// Prediction of a block's remaining life from its times. Its JSON is stable.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prediction {
     /// The part, as it was named.
     pub part: String,
     /// Maker and name.
     pub chip: String,
+    /// Description in one line.
+    pub title: String,
     /// `measured` or `typical`: what the model of its wear rests on.
-    pub evidence: &'static str,
+    pub evidence: Cow<'static, str>,
     /// Measurements given.
     pub samples: usize,
     /// The last cycle that was measured; none when cycles were not counted.
@@ -97,7 +100,8 @@ pub fn predict(subject: &Subject, experiment: &Experiment, samples: &[Sample]) -
     Ok(Prediction {
         part: subject.part.clone(),
         chip: subject.full_name(),
-        evidence: if subject.evidence == Evidence::Typical { "typical" } else { "measured" },
+        title: subject.title.clone(),
+        evidence: if subject.evidence == Evidence::Typical { "typical" } else { "measured" }.into(),
         samples: samples.len(),
         cycle: last.cycle,
         used,

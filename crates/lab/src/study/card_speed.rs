@@ -1,0 +1,212 @@
+//! `floatgate card speed`.
+
+use super::report::{Cell, Section, Table};
+use super::{Context, Report, Study};
+use crate::card;
+use crate::card::speed::{
+    AlignmentRow, CardSpeed, CardSpeedOptions, CardTest, OpenAuRow, REQUESTS_MAX, measure,
+};
+use crate::report::Origin;
+use floatgate_config::Override;
+use floatgate_mtd::Nanos;
+use floatgate_mtd::size::text as bytes;
+use floatgate_mtd::words::grouped;
+use floatgate_sim::error::Error;
+use serde::Deserialize;
+use serde_json::{Value, to_value};
+use std::path::PathBuf;
+
+/// Requests to a card that is empty, used and full.
+pub struct SpeedOfCard;
+
+/// Measure requests on an empty, a used and a full card, how many allocation units stay open, and reads across borders
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(
+    feature = "command",
+    command(after_help = "Examples:
+  floatgate card speed kingston-class-10
+  floatgate card speed kingston-class-10 --table open-aus --set card.open_aus=4
+  floatgate card speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
+  floatgate card speed a1-32g --set 'card.slc.blocks=0' --json
+  floatgate card speed my-card.toml --table alignment --csv
+  floatgate card speed samsung-evo-16g --table power --set card.power.limit_ua=70100
+
+Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
+requests as before, until two windows in a row differ by less than 10 %, have two allocation units or more where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
+more than 256 MiB, `steady` is no: the speed lasts no longer than the cache or the free blocks. The used card has its first \
+half written, the full card all of it, both then partly overwritten at random. Allocation units are written in turn, a request each, in order \
+and out of order; where the time jumps, one more than can be open is written. The alignment table is that of flashbench -a. Late are requests that take \
+longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")
+)]
+pub struct SpeedOfCardOptions {
+    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    card: PathBuf,
+
+    /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104
+    #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
+    set: Vec<String>,
+
+    /// Sizes of requests, multiples of 512 bytes
+    #[cfg_attr(feature = "command", arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = SIZES, value_parser = floatgate_mtd::size::parse))]
+    sizes: Vec<u64>,
+
+    /// Most requests of a window of a test
+    #[cfg_attr(feature = "command", arg(long, value_name = "N", default_value_t = Self::default().requests, value_parser = clap::value_parser!(u32).range(1..=i64::from(REQUESTS_MAX))))]
+    requests: u32,
+
+    /// Seed of the card's bad blocks and errors, and of the places of random requests
+    #[cfg_attr(feature = "command", arg(long, default_value_t))]
+    seed: u64,
+}
+
+/// Sizes of requests where none are given.
+const SIZES: &str = "4096,32768,131072,1048576";
+
+impl Default for SpeedOfCardOptions {
+    fn default() -> Self {
+        let sizes = SIZES.split(',').filter_map(|size| size.parse().ok()).collect();
+        Self { card: PathBuf::new(), set: Vec::new(), sizes, requests: 500, seed: 0 }
+    }
+}
+
+/// Tables by the names that choose them.
+const REQUESTS: &str = "requests";
+const OPEN_AUS: &str = "open-aus";
+const ALIGNMENT: &str = "alignment";
+const POWER: &str = "power";
+
+impl Study for SpeedOfCard {
+    type Options = SpeedOfCardOptions;
+    type Output = CardSpeed;
+
+    const NAME: &'static str = "card speed";
+    const TABLES: &'static [(&'static str, &'static str)] = &[
+        (REQUESTS, "Sequential and random reads and writes"),
+        (OPEN_AUS, "Allocation units written in turn"),
+        (ALIGNMENT, "Reads before, on and behind borders"),
+        (POWER, "Energy of the requests, and those that took too long"),
+    ];
+
+    fn origin(options: &SpeedOfCardOptions, kind: Origin) -> Origin {
+        kind.about(&options.card).with(&options.set).seeded(options.seed)
+    }
+
+    fn run(options: &SpeedOfCardOptions, context: &Context<'_>) -> Result<CardSpeed, Error> {
+        let SpeedOfCardOptions { card, set, sizes, requests, seed } = options;
+        if sizes.is_empty() || !(1..=REQUESTS_MAX).contains(requests) {
+            return Err(Error::asked(
+                "there is no request to make",
+                format!("ask for 1 to {REQUESTS_MAX} requests of some size"),
+            ));
+        }
+        let card = card::load(context.library, card, &Override::parse_all(set)?)?;
+        let options = CardSpeedOptions { requests: *requests, sizes: sizes.clone(), seed: *seed };
+        measure(&card, &options, context.progress)
+    }
+
+    fn report(report: &CardSpeed) -> Report {
+        let CardSpeed {
+            card, title, capacity_bytes, au_bytes, open_aus, open_aus_random, page_bytes, ..
+        } = report;
+        let claim = |claimed: u64| format!("a fake: claims {} MB", grouped(claimed / 1_000_000));
+        let sizes = format!(
+            "{} MB, AU {}, pages of {}; open AUs: {open_aus}, {open_aus_random} of them in any order",
+            grouped(capacity_bytes / 1_000_000),
+            bytes(*au_bytes),
+            bytes(*page_bytes)
+        );
+        let limit = report.limit_mw.map_or("no limit".to_owned(), |limit| format!("at most {limit:.1} mW"));
+        let ready = format!(
+            "ready {} after a loss of power when full; supply: {limit}",
+            time(report.power_on_us).text()
+        );
+        Report {
+            title: format!("{card}: {title}"),
+            head: [sizes].into_iter().chain(report.claimed_bytes.map(claim)).chain([ready]).collect(),
+            sections: [requests(report), open_aus_in_turn(report), alignment(report), power(report)]
+                .map(Section::Table)
+                .into(),
+            ..Report::default()
+        }
+    }
+
+    fn rows(report: &CardSpeed, table: Option<&str>) -> serde_json::Result<Value> {
+        match table {
+            Some(OPEN_AUS) => to_value(&report.open_au_rows),
+            Some(ALIGNMENT) => to_value(&report.alignment_rows),
+            _ => to_value(&report.tests),
+        }
+    }
+}
+
+/// A time in us, in the unit that suits it.
+fn time(us: f64) -> Cell {
+    Cell::shown(us, Nanos::from_ns((us * 1e3).round() as u64).to_string())
+}
+
+fn size_of(n: u64) -> Cell {
+    Cell::shown(n as f64, bytes(n))
+}
+
+fn decimals(value: f64, decimals: usize) -> Cell {
+    Cell::shown(value, format!("{value:.decimals$}"))
+}
+
+/// Cells with the card's state and the request of a test.
+fn request(test: &CardTest) -> [Cell; 3] {
+    let request = format!("{} {}", test.access, test.operation);
+    [test.state.name().into(), request.into(), size_of(test.request_bytes)]
+}
+
+fn requests(report: &CardSpeed) -> Table {
+    let row = |test: &CardTest| {
+        let CardTest { operation, mb_s, iops, latency, .. } = test;
+        let amplification =
+            if operation == "write" { decimals(test.write_amplification, 2) } else { "".into() };
+        let [median, most, longest] = [latency.p50_us, latency.p99_us, latency.max_us].map(time);
+        let steady = if test.is_steady { "yes" } else { "no" };
+        let measured = [decimals(*mb_s, 2), decimals(*iops, 0), median, most, longest, amplification];
+        request(test).into_iter().chain(measured).chain([Cell::count(test.erases), steady.into()]).collect()
+    };
+    let columns = ["size", "MB/s", "IOPS", "median", "99 %", "longest", "WA", "erases", "steady"];
+    let table = Table::new(&["card", "request"], &columns, report.tests.iter().map(row));
+    Table { key: REQUESTS, plot: true, ..table.titled("requests") }
+}
+
+fn open_aus_in_turn(report: &CardSpeed) -> Table {
+    let row = |row: &OpenAuRow| {
+        let speed = [decimals(row.mb_s, 2), time(row.mean_us), time(row.max_us), Cell::count(row.erases)];
+        let head = [Cell::count(row.aus), row.order.as_ref().into(), size_of(row.request_bytes)];
+        head.into_iter().chain(speed).collect()
+    };
+    let columns = ["size", "MB/s", "mean", "longest", "erases"];
+    let table = Table::new(&["AUs", "order"], &columns, report.open_au_rows.iter().map(row));
+    Table { key: OPEN_AUS, ..table.titled("allocation units written in turn, on the full card") }
+}
+
+fn alignment(report: &CardSpeed) -> Table {
+    let row = |row: &AlignmentRow| {
+        let times = [row.pre_us, row.on_us, row.post_us].map(time);
+        [size_of(row.align_bytes)].into_iter().chain(times).chain([decimals(row.diff_us, 1)]).collect()
+    };
+    let columns = ["border", "pre", "on", "post", "diff, us"];
+    let table = Table::new(&[], &columns, report.alignment_rows.iter().map(row));
+    Table {
+        key: ALIGNMENT,
+        ..table.titled("reads of 16 KiB before, on and behind borders, on the full card")
+    }
+}
+
+fn power(report: &CardSpeed) -> Table {
+    let row = |test: &CardTest| {
+        let energy =
+            [decimals(test.uj_per_request, 1), decimals(test.mj_per_mib, 2), decimals(test.mean_mw, 0)];
+        let late = [test.late, test.dropped].map(Cell::count);
+        request(test).into_iter().chain(energy).chain(late).collect()
+    };
+    let columns = ["size", "uJ/request", "mJ/MiB", "mean mW", "late", "dropped"];
+    let table = Table::new(&["card", "request"], &columns, report.tests.iter().map(row));
+    Table { key: POWER, ..table.titled("energy, and requests that took too long") }
+}

@@ -1,0 +1,54 @@
+//! Types of options that several studies have.
+
+use serde::{Deserialize, Deserializer, de};
+use std::str::FromStr;
+
+/// Makes a type of numbers within bounds, which is read from text and from JSON.
+macro_rules! bounded {
+    ($($(#[$doc:meta])* $name:ident: $number:ty, $bounds:expr, $words:literal;)+) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $name(pub(super) $number);
+
+        impl $name {
+            /// The number.
+            pub const fn get(self) -> $number {
+                self.0
+            }
+
+            fn within(number: $number) -> Result<Self, &'static str> {
+                if $bounds.contains(&number) { Ok(Self(number)) } else { Err($words) }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = &'static str;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::within(text.parse().map_err(|_| $words)?)
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Self::within(Deserialize::deserialize(from)?).map_err(de::Error::custom)
+            }
+        }
+    )+};
+}
+bounded! {
+    /// Years of use.
+    Years: f64, (0.1..=100.0), "a number of years from 0.1 to 100";
+    /// A temperature.
+    Celsius: f64, (-55.0..=150.0), "degrees Celsius from -55 to 150";
+    /// Percent of the free space of a filesystem that files take.
+    Fill: u32, (1..=80), "a whole number from 1 to 80";
+    /// Number of chips.
+    Chips: u32, (1..=10_000), "a whole number from 1 to 10000";
+}
