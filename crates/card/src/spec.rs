@@ -207,7 +207,7 @@ pub struct CardSpec {
     /// The area in which FAT keeps its tables.
     #[serde(default)]
     pub fat: FatSpec,
-    /// The SLC cache.
+    /// Blocks that hold one bit a cell: the SLC cache, and the log.
     #[serde(default)]
     pub slc: SlcSpec,
     /// Wear, and what is done about it.
