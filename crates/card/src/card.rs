@@ -1,7 +1,7 @@
 //! The card as the host sees it: bus, command overhead, the buffer for parts of units, and the account.
 
 use crate::bus::BusMode;
-use crate::ftl::Ftl;
+use crate::ftl::{Extent, Ftl};
 use crate::limits::HostSpec;
 use crate::nand::{Fault, Planes, State};
 use crate::power::{CardEnergy, PowerSpec, Times};
@@ -69,6 +69,8 @@ struct Pending {
     /// Sectors of the unit that are there.
     from: usize,
     to: usize,
+    /// Some of it came with a request that is too long for the log.
+    is_long: bool,
     data: Vec<u8>,
 }
 
@@ -88,6 +90,8 @@ pub struct Card {
     /// Parts of units, the oldest first.
     pending: Vec<Pending>,
     pending_most: usize,
+    /// Bytes of the longest request that goes to the log.
+    log_request_most: usize,
     /// A unit's worth of zeros, for discards of parts; a unit to fill one up.
     scratch: Vec<u8>,
     last_page: LastPage,
@@ -152,6 +156,10 @@ impl Card {
             unit_sectors: unit_bytes / SECTOR_BYTES as u64,
             units_per_au: (spec.au_bytes / unit_bytes) as u32,
             pending: Vec::new(),
+            log_request_most: match spec.log_request_bytes {
+                0 => usize::MAX,
+                most => usize::try_from(most).unwrap_or(usize::MAX),
+            },
             pending_most: (spec.buffer_bytes / unit_bytes).clamp(1, 64) as usize,
             scratch: vec![0; unit_bytes as usize],
             last_page: NO_PAGE,
@@ -350,16 +358,18 @@ impl Card {
         piece.to - piece.from == self.unit_sectors as usize
     }
 
-    fn write_piece(&mut self, piece: Piece, data: &[u8]) -> Result<(), Fault> {
+    /// Writes a piece of a request of this extent.
+    fn write_piece(&mut self, piece: Piece, data: &[u8], extent: Extent) -> Result<(), Fault> {
         if self.is_whole(piece) {
             if !self.pending.is_empty() {
                 self.pending.retain(|pending| pending.unit != piece.unit);
             }
-            return self.ftl.write(piece.unit, data);
+            return self.ftl.write(piece.unit, data, extent);
         }
         let place = self.pending_place(piece)?;
         let pending = &mut self.pending[place];
         (pending.from, pending.to) = (pending.from.min(piece.from), pending.to.max(piece.to));
+        pending.is_long |= extent == Extent::Long;
         pending.data[piece.from * SECTOR_BYTES..piece.to * SECTOR_BYTES].copy_from_slice(data);
         let is_complete = pending.to - pending.from == self.unit_sectors as usize;
         if is_complete { self.evict(place) } else { Ok(()) }
@@ -378,7 +388,7 @@ impl Card {
             self.evict(0)?;
         }
         let data = vec![0; self.scratch.len()];
-        self.pending.push(Pending { unit: piece.unit, from: piece.from, to: piece.to, data });
+        self.pending.push(Pending { unit: piece.unit, from: piece.from, to: piece.to, is_long: false, data });
         Ok(self.pending.len() - 1)
     }
 
@@ -403,12 +413,18 @@ impl Card {
 
     /// Writes a buffered unit to the NAND, completed when it is only a part.
     fn evict(&mut self, place: usize) -> Result<(), Fault> {
-        let Pending { from, to, .. } = self.pending[place];
-        if to - from != self.unit_sectors as usize {
+        let Pending { from, to, is_long, .. } = self.pending[place];
+        let is_whole = to - from == self.unit_sectors as usize;
+        if !is_whole {
             self.fill(place)?;
         }
+        let extent = match (is_long, is_whole) {
+            (true, _) => Extent::Long,
+            (false, true) => Extent::Short,
+            (false, false) => Extent::Part,
+        };
         let pending = self.pending.remove(place);
-        self.ftl.write(pending.unit, &pending.data)
+        self.ftl.write(pending.unit, &pending.data, extent)
     }
 
     fn evict_all(&mut self) -> Result<(), Fault> {
@@ -575,6 +591,7 @@ impl Card {
             return Err(BlockErrorKind::WornOut.at(lba, self.host.now()));
         }
         self.last_page = NO_PAGE;
+        let extent = if data.len() > self.log_request_most { Extent::Long } else { Extent::Short };
         let (mut at, mut rest) = (lba, data);
         let mut outcome = Ok(());
         while !rest.is_empty() && outcome.is_ok() {
@@ -583,7 +600,7 @@ impl Card {
             self.finish();
             self.host.spend(Resource::Bus, Phase::Data, self.bus.data(piece.sectors()), "data");
             self.ftl.now = self.host.now();
-            outcome = self.write_piece(piece, first);
+            outcome = self.write_piece(piece, first, extent);
             (at, rest) = (at + piece.sectors(), later);
         }
         self.stop(data.len() / SECTOR_BYTES);
@@ -600,7 +617,7 @@ impl Card {
                 self.ftl.discard(piece.unit);
             } else if self.ftl.slot(piece.unit).is_some() || self.is_pending(piece.unit) {
                 let zeros = vec![0; piece.bytes()];
-                self.write_piece(piece, &zeros)?;
+                self.write_piece(piece, &zeros, Extent::Short)?;
             }
             (lba, count) = (lba + piece.sectors(), count - piece.sectors());
         }

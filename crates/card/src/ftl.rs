@@ -5,6 +5,7 @@
 //! map points to none of its slots. It is erased when it is needed.
 
 use crate::discards::Discards;
+use crate::log::LogCleaning;
 use crate::nand::{Block, Fault, Kind, Nand, State};
 use crate::open_aus::OpenAus;
 use crate::packed::PackedInts;
@@ -21,6 +22,17 @@ pub(crate) enum Source<'a> {
     Host(&'a [u8]),
     /// The slot to which the map points, read by the time given.
     Copy(Instant),
+}
+
+/// Length of the requests that wrote a unit of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Less than the unit: the rest was read from the NAND.
+    Part,
+    /// The whole unit, with requests that are not too long for the log.
+    Short,
+    /// Too long for the log.
+    Long,
 }
 
 /// Blocks that are filled one after the other with whatever comes.
@@ -56,6 +68,7 @@ pub(crate) struct Ftl {
     /// By [`Kind`].
     streams: [Stream; 5],
     pub(crate) open: OpenAus,
+    pub(crate) log_cleaning: Option<LogCleaning>,
     /// Clock of the controller.
     pub(crate) now: Instant,
     /// Ends of the programs that the buffer holds data for, a ring.
@@ -93,6 +106,7 @@ impl Ftl {
             discards,
             streams: [Stream { frontier: None, blocks: 0, limit: 0 }; 5],
             open: OpenAus::new(spec, slots_per_au),
+            log_cleaning: None,
             now: Instant::ZERO,
             in_flight: vec![Instant::ZERO; pages],
             oldest: 0,
@@ -165,13 +179,13 @@ impl Ftl {
 
     /// Writes a unit of the host, and does what the card must do about it before the next.
     #[inline]
-    pub(crate) fn write(&mut self, unit: u32, data: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn write(&mut self, unit: u32, data: &[u8], extent: Extent) -> Result<(), Fault> {
         self.units.host += 1;
         let is_cached = self.slc_blocks > 0 && self.fat_of(unit) == FatKind::None;
         if is_cached {
             self.write_to_stream(Kind::Slc, unit, Source::Host(data))?;
         } else {
-            self.write_through(unit, Source::Host(data))?;
+            self.write_through(unit, Source::Host(data), extent)?;
         }
         if self.nand.operations.erases >= self.next_levelling {
             self.level_wear()?;
@@ -181,13 +195,13 @@ impl Ftl {
 
     /// Writes a unit past the SLC cache.
     #[inline]
-    fn write_through(&mut self, unit: u32, source: Source<'_>) -> Result<(), Fault> {
+    fn write_through(&mut self, unit: u32, source: Source<'_>, extent: Extent) -> Result<(), Fault> {
         match (self.fat_of(unit), self.mapping) {
             (FatKind::Page, _) => self.write_to_stream(Kind::Fat, unit, source),
             (FatKind::Pinned, _) => self.write_to_au(unit, source, true),
             (FatKind::None, Mapping::Page) => self.write_to_stream(Kind::Main, unit, source),
             (FatKind::None, Mapping::Block) => self.write_to_au(unit, source, false),
-            (FatKind::None, Mapping::Hybrid) if self.continues_au(unit) => {
+            (FatKind::None, Mapping::Hybrid) if self.is_for_au(unit, extent) => {
                 self.write_to_au(unit, source, false)
             }
             (FatKind::None, Mapping::Hybrid) => self.write_to_stream(Kind::Log, unit, source),
@@ -197,8 +211,12 @@ impl Ftl {
     #[inline]
     fn write_to_stream(&mut self, kind: Kind, unit: u32, source: Source<'_>) -> Result<(), Fault> {
         self.append(kind, unit, source)?;
-        let stream = &self.streams[kind as usize];
-        if stream.blocks > stream.limit { self.collect(kind) } else { Ok(()) }
+        let Stream { blocks, limit, .. } = self.streams[kind as usize];
+        match kind {
+            _ if blocks > limit => self.collect(kind),
+            Kind::Log if blocks == limit => self.clean_log_step(),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a unit into the frontier of a stream.
@@ -310,6 +328,9 @@ impl Ftl {
 
     /// Closes a block: its summary is written, and it is free when nothing in it is valid.
     pub(crate) fn close(&mut self, block: u32) -> Result<(), Fault> {
+        if self.nand.blocks[block as usize].kind == Kind::Log {
+            self.nand.blocks[block as usize].aus = self.aus_in(block)?;
+        }
         self.nand.program_summary(self.now, block)?;
         if self.nand.blocks[block as usize].valid == 0 {
             self.release(block);
@@ -438,18 +459,35 @@ impl Ftl {
     }
 
     /// The closed block of a stream to clean next.
-    fn victim(&self, kind: Kind) -> Option<u32> {
-        let in_order = kind == Kind::Log || kind == Kind::Slc || self.collector == Collector::Fifo;
-        // Without a block to move to, only the emptiest is sure to become free.
-        let by_age = in_order && self.standby.is_some();
+    pub(crate) fn victim(&self, kind: Kind) -> Option<u32> {
         let blocks = self.nand.blocks.iter().zip(0u32..);
-        let closed = blocks.filter(|(block, _)| block.state == State::Closed && block.kind == kind);
-        let victim = if by_age {
-            closed.min_by_key(|(block, _)| block.opened)
-        } else {
-            closed.min_by_key(|(block, _)| block.valid)
+        let closed =
+            || blocks.clone().filter(|(block, _)| block.state == State::Closed && block.kind == kind);
+        let emptiest = closed().min_by_key(|(block, _)| block.valid)?;
+        // Without a block to move to, only the emptiest is sure to become free.
+        let must_move = self.standby.is_none();
+        let victim = match kind {
+            _ if must_move => Some(emptiest),
+            Kind::Slc => closed().min_by_key(|(block, _)| block.opened),
+            Kind::Log if !self.stays_in_stream(emptiest.0) => {
+                let worth = |block: &Block| self.nand.worth_of_merging(block);
+                closed().max_by(|(one, _), (other, _)| worth(one).total_cmp(&worth(other)))
+            }
+            _ if self.collector == Collector::Fifo => closed().min_by_key(|(block, _)| block.opened),
+            _ => Some(emptiest),
         };
         victim.map(|(_, number)| number)
+    }
+
+    /// True when the valid units of a block stay in its stream as it is cleaned, false when they go to the blocks of their allocation units.
+    pub(crate) fn stays_in_stream(&self, block: &Block) -> bool {
+        match block.kind {
+            Kind::Fat | Kind::Discards => true,
+            Kind::Main => self.mapping == Mapping::Page,
+            // Most of it was written again: the rest may be soon, and moving it costs less than merging its allocation units.
+            Kind::Log => block.valid <= self.nand.slots_of(Kind::Log) / 2,
+            Kind::Slc => false,
+        }
     }
 
     /// Cleans one block of a stream; false when there is none.
@@ -463,6 +501,7 @@ impl Ftl {
     /// Writes the valid units of a closed block anew, after which it is free.
     fn clean(&mut self, block: u32) -> Result<(), Fault> {
         let kind = self.nand.blocks[block as usize].kind;
+        let stays = self.stays_in_stream(&self.nand.blocks[block as usize]);
         if kind == Kind::Discards {
             self.program_partial_pages()?;
         }
@@ -476,17 +515,23 @@ impl Ftl {
                 page = self.nand.page_of(slot);
                 ready = self.nand.read_page(self.now, page);
             }
-            self.move_unit(kind, unit, ready)?;
+            self.move_unit(kind, stays, unit, ready)?;
         }
         Ok(())
     }
 
-    fn move_unit(&mut self, kind: Kind, unit: u32, ready: Instant) -> Result<(), Fault> {
+    /// Moves a unit out of a block that is cleaned, with all others of its allocation unit where that is merged.
+    pub(crate) fn move_unit(
+        &mut self,
+        kind: Kind,
+        stays: bool,
+        unit: u32,
+        ready: Instant,
+    ) -> Result<(), Fault> {
         match kind {
-            Kind::Slc => self.write_through(unit, Source::Copy(ready)),
-            Kind::Fat | Kind::Discards => self.append(kind, unit, Source::Copy(ready)),
-            Kind::Main if self.mapping == Mapping::Page => self.append(Kind::Main, unit, Source::Copy(ready)),
-            Kind::Main | Kind::Log => self.merge(self.open.au_of(unit)),
+            _ if stays => self.append(kind, unit, Source::Copy(ready)),
+            Kind::Slc => self.write_through(unit, Source::Copy(ready), Extent::Short),
+            _ => self.merge(self.open.au_of(unit)),
         }
     }
 
@@ -522,9 +567,10 @@ impl Ftl {
         self.collect_after_move()
     }
 
-    /// A page-mapped stream may have one block more than it should after a block was moved into it.
+    /// A stream may have one block more than it should after a block was moved into it.
     fn collect_after_move(&mut self) -> Result<(), Fault> {
         self.collect(Kind::Discards)?;
+        self.collect(Kind::Log)?;
         if self.mapping == Mapping::Page {
             self.collect(Kind::Main)?;
         }
@@ -589,6 +635,7 @@ impl Ftl {
         self.now = at;
         self.in_flight.fill(self.now);
         self.open.clear();
+        self.log_cleaning = None;
         self.discards.lose_power();
         self.scan();
         self.nand.powered()?;
@@ -596,7 +643,7 @@ impl Ftl {
         self.read_discards();
         self.count_blocks();
         self.finish_merges()?;
-        for kind in [Kind::Slc, Kind::Log, Kind::Fat] {
+        for kind in [Kind::Slc, Kind::Fat] {
             self.collect(kind)?;
         }
         self.collect_after_move()?;

@@ -11,11 +11,12 @@
 //!   | mapping | goes to | is cleaned by |
 //!   |---|---|---|
 //!   | `block` | the open block of its allocation unit (`open_aus`): K are open, R of them in any order | closing the one used least recently: copy the rest, erase |
-//!   | `hybrid` | as `block` while in order, else log blocks shared by all | merging all allocation units of the oldest log block |
+//!   | `hybrid` | as `block` while in order or of a long request, else log blocks shared by all | moving the rest of a log block that is less than half valid, else merging its allocation units |
 //!   | `page` | one frontier | moving the valid units of the emptiest (greedy) or oldest (FIFO) block |
 //!
 //!   The SLC cache, a page-mapped FAT area and the bitmaps of discards are streams with a frontier of their own. In each case the valid units of a block are written
 //!   anew, and a block to which the map does not point any more is free. Wear levelling and refresh clean blocks, too.
+//! - `log`: a block of the log is cleaned a unit at a time, beside the writes that fill another.
 //! - `discards`: bitmaps of the units without contents, map units of their own in a stream of their own.
 //! - `nand`: blocks, dies, times, wear, and the spare areas: each slot has its logical address, each page a sequence number, each full
 //!   block a last page with a summary of its addresses. The map is all that a card needs much memory for, less than 4 bytes per 4 KiB: spare
@@ -59,6 +60,7 @@ mod evil;
 mod fake;
 mod ftl;
 mod limits;
+mod log;
 mod nand;
 mod open_aus;
 mod packed;

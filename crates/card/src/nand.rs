@@ -80,6 +80,8 @@ pub(crate) struct Block {
     failure: f64,
     /// Sequence number of the first page.
     pub(crate) opened: u64,
+    /// Allocation units to merge when this log block is cleaned; 0 after a loss of power.
+    pub(crate) aus: u32,
 }
 
 /// Planes of a page, a bit for each.
@@ -224,6 +226,7 @@ impl Nand {
             reads: 0,
             failure: 0.0,
             opened: 0,
+            aus: 0,
         }
     }
 
@@ -239,12 +242,21 @@ impl Nand {
         }
     }
 
+    /// Worth of merging what is in a log block, by its age in pages. The fewer allocation units it has, the fewer merges there are, and the
+    /// more of each is in other log blocks, which are cleaned at the same time.
+    pub(crate) fn worth_of_merging(&self, block: &Block) -> f64 {
+        let aus = f64::from(block.aus.max(1));
+        (self.sequence - block.opened) as f64 / (aus * aus)
+    }
+
     /// Slots that a block of this kind has.
     pub(crate) const fn slots_of(&self, kind: Kind) -> u32 {
-        match kind {
-            Kind::Slc => self.slc_slots,
-            _ => self.slots_per_block,
-        }
+        if self.is_slc(kind) { self.slc_slots } else { self.slots_per_block }
+    }
+
+    /// True when blocks of this kind hold one bit a cell.
+    const fn is_slc(&self, kind: Kind) -> bool {
+        matches!(kind, Kind::Slc) || (matches!(kind, Kind::Log) && self.slc.log)
     }
 
     pub(crate) const fn first_slot(&self, block: u32) -> u32 {
@@ -373,9 +385,10 @@ impl Nand {
         let block = self.block_of(page << self.page_shift);
         self.blocks[block as usize].reads += 1;
         let block = &self.blocks[block as usize];
-        let (array, what) = match block.kind {
-            Kind::Slc => (self.slc.t_r_us, Draw::SlcRead),
-            _ => (self.timing.t_r_us, Draw::Read),
+        let (array, what) = if self.is_slc(block.kind) {
+            (self.slc.t_r_us, Draw::SlcRead)
+        } else {
+            (self.timing.t_r_us, Draw::Read)
         };
         let times = u64::from(1 + block.retries);
         self.operations.reads += 1;
@@ -419,9 +432,10 @@ impl Nand {
     #[inline]
     fn program_time(&mut self, at: Instant, page: u32, kind: Kind) -> Result<Instant, Fault> {
         self.powered()?;
-        let (array, what) = match kind {
-            Kind::Slc => (self.slc.t_prog_us, Draw::SlcProgram),
-            _ => (self.timing.t_prog_us, Draw::Program),
+        let (array, what) = if self.is_slc(kind) {
+            (self.slc.t_prog_us, Draw::SlcProgram)
+        } else {
+            (self.timing.t_prog_us, Draw::Program)
         };
         let die = self.die_of(page);
         let (_, loaded) = self.channel.reserve(at.max(self.dies[die].busy_until()), self.transfer);
@@ -635,6 +649,7 @@ impl Nand {
             let kept = if is_merge && !has_summary { 0 } else { programmed };
             (kept..next).for_each(|slot| self.clear(first + slot));
             self.blocks[block as usize].next = programmed;
+            self.blocks[block as usize].aus = 0;
         }
     }
 

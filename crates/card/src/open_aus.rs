@@ -4,7 +4,7 @@
 //! old block. Written in any order (random-capable), units are appended as they come; closing it copies all of them into a further
 //! block. Opening one more than the card can have open closes the one that was used least recently.
 
-use crate::ftl::{Ftl, Source};
+use crate::ftl::{Extent, Ftl, Source};
 use crate::nand::{Fault, Kind};
 use crate::spec::CardSpec;
 use std::ops::Range;
@@ -92,14 +92,16 @@ impl OpenAus {
 }
 
 impl Ftl {
-    /// True when a write to this unit goes on with an allocation unit in order, or begins one.
-    pub(crate) fn continues_au(&self, unit: u32) -> bool {
+    /// True when a hybrid card writes this unit into the block of its allocation unit: when the request is too long for the log, goes on
+    /// with an open allocation unit in order, or begins one with a whole unit.
+    pub(crate) fn is_for_au(&self, unit: u32, extent: Extent) -> bool {
         let au = self.open.au_of(unit);
         let offset = unit - self.open.units_of(au).start;
-        match self.open.find(au) {
-            Some(place) => self.nand.blocks[self.open.open[place].block as usize].next == offset,
-            None => offset == 0,
-        }
+        extent == Extent::Long
+            || match self.open.find(au) {
+                Some(place) => self.nand.blocks[self.open.open[place].block as usize].next == offset,
+                None => offset == 0 && extent == Extent::Short,
+            }
     }
 
     /// Writes a unit into the block of its allocation unit, which is opened when it is not.

@@ -95,6 +95,7 @@ impl Spares {
 }
 
 /// Spare areas of one block, as they were read.
+#[derive(Clone, Debug)]
 pub(crate) struct BlockSpares {
     words: Words,
     slots: usize,

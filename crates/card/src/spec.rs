@@ -19,7 +19,7 @@ pub enum Mapping {
     /// An allocation unit is one block in order; only open ones can be written.
     #[default]
     Block,
-    /// As `Block`, and what is not written in order goes to log blocks shared by all allocation units.
+    /// As `Block`, and short requests that are not in order go to log blocks shared by all allocation units.
     Hybrid,
     /// Units anywhere, collected as garbage.
     Page,
@@ -82,12 +82,14 @@ pub struct EvilSpec {
     pub one_in_sectors: u32,
 }
 
-/// The SLC cache: `[card.slc]`. Blocks of it hold one bit a cell.
+/// Blocks that hold one bit a cell: `[card.slc]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SlcSpec {
-    /// Number of blocks; 0 for a card without a cache.
+    /// Number of blocks of the SLC cache; 0 for a card without a cache.
     pub blocks: u32,
+    /// True when the log blocks (`hybrid`) hold one bit a cell, too.
+    pub log: bool,
     /// Time to read a page into the NAND's register, us.
     #[serde(with = "units::us")]
     pub t_r_us: Nanos,
@@ -177,6 +179,9 @@ pub struct CardSpec {
     /// Number of shared log blocks (`hybrid`).
     #[serde(default)]
     pub log_blocks: u32,
+    /// Longest request that goes to the log, in bytes; 0 for no limit. A longer one opens its allocation unit (`hybrid`).
+    #[serde(default, with = "units::bytes")]
+    pub log_request_bytes: u64,
     /// NAND blocks beyond those that the capacity fills: open and log blocks, SLC cache, over-provisioning, replacements.
     pub spare_blocks: u32,
     /// Number of spare blocks that are bad from the factory.
@@ -202,7 +207,7 @@ pub struct CardSpec {
     /// The area in which FAT keeps its tables.
     #[serde(default)]
     pub fat: FatSpec,
-    /// The SLC cache.
+    /// Blocks that hold one bit a cell: the SLC cache, and the log.
     #[serde(default)]
     pub slc: SlcSpec,
     /// Wear, and what is done about it.
@@ -300,6 +305,11 @@ impl CardSpec {
         };
         let slc = if self.slc.blocks > 0 { u64::from(self.slc.blocks) + 1 } else { 0 };
         fat + written + slc + self.reserve_blocks()
+    }
+
+    /// True when some blocks hold one bit a cell.
+    const fn has_slc(&self) -> bool {
+        self.slc.blocks > 0 || self.slc.log
     }
 
     /// Blocks that hold the bitmaps of discards: with room for one that is written while another is cleaned.
@@ -444,9 +454,9 @@ impl CardSpec {
             (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
             (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
             (
-                self.slc.blocks == 0 || (self.slc.t_r_us > Nanos::ZERO && self.slc.t_prog_us > Nanos::ZERO),
+                !self.has_slc() || (self.slc.t_r_us > Nanos::ZERO && self.slc.t_prog_us > Nanos::ZERO),
                 "slc.blocks",
-                "with `slc.t_r_us` and `slc.t_prog_us` above 0, or a cache costs no time",
+                "with `slc.t_r_us` and `slc.t_prog_us` above 0, or SLC blocks cost no time",
             ),
             (!has_fat || (self.fat.aus > 0 && fat_end <= self.aus()), "fat.aus", "must lie inside the card"),
             (self.fat.kind != FatKind::Page || self.fat.spare_blocks > 0, "fat.spare_blocks", "at least 1"),
@@ -505,7 +515,7 @@ impl CardSpec {
                 "at most 100000",
             ),
             (
-                slots >= 1 && (self.slc.blocks == 0 || slc_pages >= 1),
+                slots >= 1 && (!self.has_slc() || slc_pages >= 1),
                 "slc.blocks",
                 "a block must have a page per bit of a cell",
             ),

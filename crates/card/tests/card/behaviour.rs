@@ -128,6 +128,44 @@ fn a_log_helps_a_few_scattered_writes() {
     assert!(block.as_ns() > 10 * hybrid.as_ns(), "{block} {hybrid}");
 }
 
+#[test]
+fn random_writes_are_fast_where_the_log_holds_their_range() {
+    let hybrid = "mapping = 'hybrid'\nlog_blocks = 8\nlog_request_bytes = 4096\nspare_blocks = 16";
+    let slc = "slc = { log = true, t_r_us = 25, t_prog_us = 200 }";
+    let time = |changes: &str, tables: &str, share: f64| {
+        let mut card = cheap(changes, tables);
+        fill(&mut card);
+        let time = random_writes(&mut card, share, 3000);
+        card.check().unwrap();
+        time
+    };
+    // The log holds every unit of 3 allocation units; of all 64 it holds an eighth.
+    let (near, far) = (time(hybrid, "", 0.05), time(hybrid, "", 1.0));
+    assert!(far > 5.0 * near, "{near} {far}");
+    let block = time("", "", 0.05);
+    assert!(block > 5.0 * near, "{near} {block}");
+    // As many slots in SLC blocks.
+    let of_slc = "mapping = 'hybrid'\nlog_blocks = 16\nlog_request_bytes = 4096\nspare_blocks = 24";
+    let near_slc = time(of_slc, slc, 0.05);
+    assert!(near > 1.5 * near_slc, "{near} {near_slc}");
+}
+
+#[test]
+fn long_requests_open_allocation_units_and_pass_the_log() {
+    let hybrid = "open_aus = 3\nopen_aus_random = 0\nmapping = 'hybrid'\nlog_blocks = 8\nspare_blocks = 16";
+    let in_turn = |changes: &str, aus: &[u64]| {
+        let mut card = cheap(changes, "");
+        fill(&mut card);
+        per_write(&mut card, aus, true)
+    };
+    // Writes of 16 KiB.
+    let passes = format!("{hybrid}\nlog_request_bytes = 4096");
+    let (few, many) = (in_turn(&passes, &[10, 20, 30]), in_turn(&passes, &[10, 20, 30, 40]));
+    assert!(many > 5.0 * few, "{few} {many}");
+    let (few, many) = (in_turn(hybrid, &[10, 20, 30]), in_turn(hybrid, &[10, 20, 30, 40]));
+    assert!(many < 3.0 * few, "the log takes them: {few} {many}");
+}
+
 /// Mean time of random writes of 4 KiB to the first `share` of the card.
 fn random_writes(card: &mut Card, share: f64, count: u32) -> f64 {
     let places = (card.capacity() as f64 * share) as u64 / 8;

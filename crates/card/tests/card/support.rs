@@ -32,6 +32,13 @@ pub(crate) fn policies() -> Vec<(&'static str, CardSpec)> {
         ("block, paged FAT, SLC", spec("spare_blocks = 16", &format!("{page}\n{slc}"))),
         ("hybrid", spec(hybrid, "")),
         (
+            "hybrid, SLC log of short requests",
+            spec(
+                &format!("{hybrid}\nlog_request_bytes = 2048"),
+                "slc = { log = true, t_r_us = 25, t_prog_us = 200 }",
+            ),
+        ),
+        (
             "hybrid, pinned FAT, SLC",
             spec(&format!("{hybrid}\nspare_blocks = 16"), &format!("{pinned}\n{slc}")),
         ),

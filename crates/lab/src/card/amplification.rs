@@ -222,6 +222,7 @@ fn spec(options: &AmplificationOptions, collector: Collector, logical: u32) -> C
         mapping: Mapping::Page,
         collector,
         log_blocks: 0,
+        log_request_bytes: 0,
         spare_blocks: options.blocks - logical,
         bad_blocks: 0,
         idle_blocks: 0,

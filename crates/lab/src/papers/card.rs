@@ -6,7 +6,7 @@
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::replay::places_per_file;
 use crate::card::shipped::{AU_BYTES, find, traces};
-use crate::card::speed::{AlignmentRow, alignments};
+use crate::card::speed::{AlignmentRow, alignments, in_order_mb_s, random_in_file_mb_s};
 use crate::card::state::CardState;
 use crate::card::{CardOptions, LoadedCard, load};
 use floatgate_card::{CardSpec, Fake};
@@ -24,6 +24,8 @@ pub(super) const PREFIX: &str = "card ";
 const PROBE: &str = "probe";
 const ALIGNMENT: &str = "flashbench -a";
 const NAND: &str = "NAND";
+const IN_ORDER: &str = "in order";
+const RANDOM: &str = "random";
 const PLACES: &str = "places";
 const TRACES: &str = "traces";
 /// Begins the name of a second card, with which the shipped traces are compared.
@@ -40,6 +42,8 @@ pub(super) enum Outcome {
     Alignment(Vec<AlignmentRow>),
     /// Timings of the NAND.
     Nand(Box<CardSpec>),
+    /// Speeds of reads and writes, MB/s.
+    Speeds([f64; 2]),
     /// Places to which the shipped traces of file creation write; the card does not matter.
     Places,
     /// All shipped traces on the card, and on the one that it is compared with.
@@ -79,6 +83,8 @@ pub(super) fn measure(
         PROBE => Outcome::Probe(Box::new(probed(&card, seed)?)),
         ALIGNMENT => Outcome::Alignment(alignments(&card, seed)?),
         NAND => Outcome::Nand(Box::new(card.spec)),
+        IN_ORDER => Outcome::Speeds(in_order_mb_s(&card.spec)?),
+        RANDOM => Outcome::Speeds(random_in_file_mb_s(&card.spec, seed)?),
         PLACES => Outcome::Places,
         TRACES => Outcome::Traces { own: played(&card, CardState::Empty)?, other: Vec::new() },
         TRACES_FULL => {
@@ -95,7 +101,7 @@ pub(super) fn measure(
 }
 
 fn unknown(what: &str) -> Error {
-    let known = [PROBE, ALIGNMENT, NAND, PLACES, TRACES, TRACES_FULL].join("; ");
+    let known = [PROBE, ALIGNMENT, NAND, IN_ORDER, RANDOM, PLACES, TRACES, TRACES_FULL].join("; ");
     Error::asked(
         format!("no measure is called \"{PREFIX}{what}\""),
         format!("after \"{PREFIX}\" there may stand {known}; {TRACES_OVER}CARD"),
@@ -125,6 +131,11 @@ impl Outcome {
             Self::Probe(answers) => answer(answers, what),
             Self::Alignment(rows) => alignment(rows, what),
             Self::Nand(spec) => nand_us(spec, what),
+            Self::Speeds([read, write]) => match what {
+                "read" => Some(*read),
+                "write" => Some(*write),
+                _ => None,
+            },
             Self::Places => places(what),
             Self::Traces { own, other } => compared(own, other, what),
         }

@@ -17,7 +17,7 @@ fn card(seed: u64) -> Unknown {
     spec.page_bytes = spec.page_bytes.min(16 << 10);
     spec.capacity_bytes = (8 * (801 + 4 * seed) * MIB).next_multiple_of(8 * spec.au_bytes);
     spec.spare_blocks = 120 + (spec.capacity_bytes / spec.au_bytes / 20) as u32;
-    spec.slc = SlcSpec { blocks: 16, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
+    spec.slc = SlcSpec { blocks: 16, log: false, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
     spec.timing.au_switch_us = Nanos::ZERO;
     spec.timing.t_bers_us = Nanos::from_us(5000);
     spec.fat = floatgate_card::FatSpec::default();

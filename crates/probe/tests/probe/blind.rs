@@ -296,7 +296,8 @@ fn a_cache_that_is_too_small_to_be_seen_leaves_doubt() {
         (card.spec.au_bytes, card.spec.page_bytes) = (au_mib << 20, 16 << 10);
         (card.spec.open_aus, card.spec.open_aus_random, card.hidden_sectors) = (4, 0, 0);
         (card.spec.fat.kind, card.spec.spare_blocks) = (FatKind::None, 300);
-        card.spec.slc = SlcSpec { blocks, t_r_us: Nanos::from_us(40), t_prog_us: Nanos::from_us(200) };
+        card.spec.slc =
+            SlcSpec { blocks, log: false, t_r_us: Nanos::from_us(40), t_prog_us: Nanos::from_us(200) };
         let answers = probe(&card);
         for verdict in verdicts(&card, &answers) {
             assert!(

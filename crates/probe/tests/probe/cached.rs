@@ -17,7 +17,7 @@ fn card(open: u32, random: u32, pinned: u32) -> Unknown {
     if pinned > 0 {
         spec.fat = FatSpec { kind: FatKind::Pinned, first_au: 1, aus: pinned, spare_blocks: 0 };
     }
-    spec.slc = SlcSpec { blocks: 16, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
+    spec.slc = SlcSpec { blocks: 16, log: false, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
     (spec.bus, spec.buffer_bytes, spec.dies, spec.bits_per_cell) = (BusMode::Sdr50, 64 << 10, 1, 2);
     (spec.timing.t_prog_us, spec.timing.au_switch_us) = (Nanos::from_us(800), Nanos::from_us(300));
     (card.hidden_sectors, card.noise) = (0, 1.0);

@@ -45,7 +45,8 @@ impl Unknown {
         }
         if has_slc {
             let blocks = pick(&[4, 8, 16]).max(16 * MIB / au_bytes) as u32;
-            spec.slc = SlcSpec { blocks, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
+            spec.slc =
+                SlcSpec { blocks, log: false, t_r_us: Nanos::from_us(25), t_prog_us: Nanos::from_us(200) };
         }
         spec.bus = BusMode::ALL[1..][pick(&[0, 1, 1, 2, 3, 4]) as usize];
         spec.buffer_bytes = pick(&[16, 64, 128, 256, 512, 1024]) << 10;

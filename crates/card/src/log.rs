@@ -1,0 +1,65 @@
+//! The log of a hybrid card: its oldest block is cleaned a unit with each write, so that the log has room for the next block when one is
+//! full, and no request waits for more than a merge.
+
+use crate::ftl::Ftl;
+use crate::nand::{Fault, Kind, State};
+use crate::spare::BlockSpares;
+use std::collections::BTreeSet;
+
+/// A log block that is being cleaned.
+#[derive(Clone, Debug)]
+pub(crate) struct LogCleaning {
+    block: u32,
+    /// Sequence number of its first page: another one means that the block was erased since.
+    opened: u64,
+    spares: BlockSpares,
+    /// Slot to look at next.
+    next: u32,
+    /// Its units stay in the log.
+    stays: bool,
+}
+
+impl Ftl {
+    /// Cleans a unit of the log when all its blocks are in use.
+    pub(crate) fn clean_log_step(&mut self) -> Result<(), Fault> {
+        let mut cleaning = match self.log_cleaning.take().filter(|cleaning| self.is_current(cleaning)) {
+            Some(cleaning) => cleaning,
+            None => match self.victim(Kind::Log) {
+                Some(block) => self.begin_cleaning(block)?,
+                None => return Ok(()),
+            },
+        };
+        let first = self.nand.first_slot(cleaning.block);
+        let end = self.nand.blocks[cleaning.block as usize].next;
+        while cleaning.next < end {
+            let slot = cleaning.next;
+            cleaning.next += 1;
+            let unit = cleaning.spares.unit(slot).filter(|unit| self.slot(*unit) == Some(first + slot));
+            if let Some(unit) = unit {
+                let ready = self.read_page(first + slot);
+                let stays = cleaning.stays;
+                self.log_cleaning = Some(cleaning);
+                return self.move_unit(Kind::Log, stays, unit, ready);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_cleaning(&self, block: u32) -> Result<LogCleaning, Fault> {
+        let of = &self.nand.blocks[block as usize];
+        let (opened, stays) = (of.opened, self.stays_in_stream(of));
+        Ok(LogCleaning { block, opened, spares: self.nand.spares(block)?, next: 0, stays })
+    }
+
+    fn is_current(&self, cleaning: &LogCleaning) -> bool {
+        let block = &self.nand.blocks[cleaning.block as usize];
+        block.state == State::Closed && block.kind == Kind::Log && block.opened == cleaning.opened
+    }
+
+    /// Number of allocation units of which a block has something.
+    pub(crate) fn aus_in(&self, block: u32) -> Result<u32, Fault> {
+        let spares = self.nand.spares(block)?;
+        let units = (0..self.nand.blocks[block as usize].next).filter_map(|slot| spares.unit(slot));
+        Ok(units.map(|unit| self.open.au_of(unit)).collect::<BTreeSet<_>>().len() as u32)
+    }
+}
