@@ -515,3 +515,25 @@ fn setups_have_cells() {
     assert!(refused("imx6-mx30lf2g18ac", "cells.cicles=1").contains("cicles"));
     assert!(refused("zc702-mx25uw12845g", "cells.cycles=1").contains("NOR"));
 }
+
+/// A part is a setup: it runs on the board that was written for it, or on one of its kind, which the title names.
+#[test]
+fn every_part_runs_on_a_board() {
+    let title = |name: &str| floatgate_lab::speed_run::title(&config(name, &[]));
+    assert_eq!(title("w35n01jw"), title("am62a-w35n01jw"));
+    assert!(title("w25n01jw").ends_with("on the board ma35d1-w25n02jw"), "{}", title("w25n01jw"));
+    let parts: Vec<&str> = library().names(Kind::Part).collect();
+    let fails = |part: &&str| {
+        let setup = library().setup(part).map_err(|error| error.to_string());
+        let config =
+            setup.and_then(|setup| library().resolve(&setup, &[]).map_err(|error| error.to_string()));
+        let wired = config.and_then(|config| {
+            floatgate_sim::rig::wire(library(), &config, TIMING_ONLY)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        });
+        wired.err().map(|error| format!("{part}: {error}"))
+    };
+    let failed: Vec<String> = parts.par_iter().filter_map(fails).collect();
+    assert!(parts.len() > 60 && failed.is_empty(), "{failed:#?}");
+}
