@@ -6,9 +6,13 @@ use super::library::{Kind, Library};
 use super::node::Node;
 use super::set::Override;
 use super::source::Source;
+use floatgate_device::host::HostProfile;
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi::Variant;
 use std::cmp::Reverse;
+
+/// Controller whose times are those of the wires alone.
+const IDEAL: &str = "ideal-spi";
 
 impl Library {
     /// The setup of a part: that which was written for it, or its chip on the board whose own chip is most like it. `None` where no board
@@ -19,8 +23,10 @@ impl Library {
     pub(super) fn setup_of_part(&self, part: &str) -> Result<Option<Setup>, ConfigError> {
         let loaded = self.load(Kind::Part, part)?;
         let spec = loaded.chip()?;
-        let fits =
-            self.names(Kind::Setup).filter_map(|board| Some((self.likeness(board, part, &spec)?, board)));
+        let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
+        let (maker, name) = (of("maker"), of("name"));
+        let boards = self.names(Kind::Setup);
+        let fits = boards.filter_map(|board| Some((self.likeness(board, part, (&spec, &maker))?, board)));
         let Some((likeness, board)) = fits.max_by_key(|(likeness, board)| (*likeness, Reverse(*board)))
         else {
             return Ok(None);
@@ -28,8 +34,7 @@ impl Library {
         if likeness.is_own_chip {
             return self.setup(board).map(Some);
         }
-        let of = |key: &str| loaded.head.get(key).and_then(Node::as_text).unwrap_or_default().to_owned();
-        let title = format!("{} {} on the board {board}", of("maker"), of("name"));
+        let title = format!("{maker} {name} on the board {board}");
         let text = |value: String| toml::Value::String(value).to_string();
         let (base, chip, title) =
             (text(board.to_owned()), text(part.to_owned()), text(title.trim().to_owned()));
@@ -38,7 +43,7 @@ impl Library {
     }
 
     /// Likeness of a board's own chip to a part; `None` for a board that cannot have it.
-    fn likeness(&self, board: &str, part: &str, spec: &ChipSpec) -> Option<Likeness> {
+    fn likeness(&self, board: &str, part: &str, (spec, maker): (&ChipSpec, &str)) -> Option<Likeness> {
         let setup = self.setup(board).ok()?;
         let own = self.resolve(&setup, &[]).ok()?;
         let own_spec = own.checked_chip().ok()?;
@@ -48,9 +53,15 @@ impl Library {
         let chip = Override::parse_all(&[format!("chip={part}")]).ok()?;
         self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
         let sizes = [spec, &own_spec].map(|spec| spec.facts().size_bytes.max(1).ilog2());
+        let (wanted, has) = (lanes(spec), own.extract_or_default("bus.lanes").unwrap_or(0));
+        let is_firmware = own.extract_or_default::<HostProfile>("host").is_ok_and(|host| host.firmware);
+        let controller = setup.tree.child("controller").and_then(|table| table.child("base"));
         Some(Likeness {
             is_own_chip: is_plain(&setup, part),
-            has_its_lanes: lanes(&own_spec) == lanes(spec),
+            is_linux: !is_firmware && controller.and_then(Node::as_text) != Some(IDEAL),
+            lanes: wanted.min(has),
+            lanes_idle: Reverse(has.saturating_sub(wanted)),
+            is_of_maker: own.part().maker == maker,
             size_differs: Reverse(sizes[0].abs_diff(sizes[1])),
             // Variants of a board have longer names.
             name_words: Reverse(board.split('-').count()),
@@ -62,7 +73,12 @@ impl Library {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     is_own_chip: bool,
-    has_its_lanes: bool,
+    /// Its host is a Linux, and its controller one that exists.
+    is_linux: bool,
+    /// Data lanes that both have.
+    lanes: u8,
+    lanes_idle: Reverse<u8>,
+    is_of_maker: bool,
     /// Powers of two between the sizes of the chips.
     size_differs: Reverse<u32>,
     name_words: Reverse<usize>,

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 89] = [
+const WRONG: [&str; 88] = [
     "",
     "nosuch",
     "speed",
@@ -44,7 +44,6 @@ const WRONG: [&str; 89] = [
     "keystore --set firmware.clock_hz=0",
     "endurance",
     "endurance nosuch",
-    "endurance am62a-w35n01jw",
     "endurance w25q128jv --example-trace 0.4",
     "endurance s29gl128p --predict block.csv",
     "endurance mt29f8g08maawc --all",
