@@ -425,10 +425,11 @@ def test_a_study_is_found_by_the_words_of_its_command() -> None:
     assert list(run.to_pandas().columns) == command(*asked, "--csv").splitlines()[0].split(",")
     sizes = floatgate.study("card amplification", blocks=64, over_provisioning=[28], collector=["fifo"])
     assert [row["collector"] for row in sizes] == ["fifo"]
-    for name, options, message in [
+    wrong: list[tuple[str, dict[str, Any], str]] = [
         ("keyring", {}, "no study is called 'keyring'|no study is called \"keyring\""),
         ("keystore", {"sead": 1}, "options of keystore: unknown field `sead`"),
         ("age", {"setup": "imx6-mx30lf2g18ac", "years": 1000}, "a number of years from 0.1 to 100"),
-    ]:
+    ]
+    for name, options, message in wrong:
         with pytest.raises(floatgate.Error, match=message):
             floatgate.study(name, **options)
