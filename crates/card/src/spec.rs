@@ -438,7 +438,7 @@ impl CardSpec {
         ]
     }
 
-    fn counts(&self) -> [(bool, &'static str, &'static str); 12] {
+    fn counts(&self) -> [(bool, &'static str, &'static str); 14] {
         let block_mapped = self.mapping != Mapping::Page;
         let fat_end = u64::from(self.fat.first_au) + u64::from(self.fat.aus);
         let has_fat = self.fat.kind != FatKind::None;
@@ -452,7 +452,13 @@ impl CardSpec {
                 "at least 1 beyond the pinned ones",
             ),
             (self.mapping != Mapping::Hybrid || self.log_blocks > 0, "log_blocks", "at least 1"),
-            (self.log_blocks <= 1 << 20 && self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
+            (self.log_blocks <= 1 << 20, "log_blocks", "at most 2^20"),
+            (self.slc.blocks <= 1 << 20, "slc.blocks", "at most 2^20"),
+            (
+                self.log_request_bytes.is_multiple_of(SECTOR_BYTES as u64),
+                "log_request_bytes",
+                "a multiple of 512",
+            ),
             (
                 !self.has_slc() || (self.slc.t_r_us > Nanos::ZERO && self.slc.t_prog_us > Nanos::ZERO),
                 "slc.blocks",

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     pub(crate) first_block: u32,
 
     /// Number of eraseblocks to test
-    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = BLOCKS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
 
     /// Eraseblocks to skip between two tested ones
@@ -89,6 +89,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) format: ReportFormat,
 }
+
+/// Eraseblocks that are tested unless another number is named.
+const BLOCKS: u32 = 10;
 
 impl Args {
     pub(crate) fn tests(&self) -> SpeedOptions {
@@ -139,6 +142,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
 /// The speed of a card.
 fn of_card(args: &Args) -> Outcome {
     let of_flash = [
+        (args.first_block != 0, "--peb"),
+        (args.count != BLOCKS, "--count"),
+        (args.skip != 0, "--skip"),
+        (args.continuous, "--continuous"),
         (args.fs.is_some(), "--fs"),
         (args.plot.is_some(), "--plot"),
         (!args.sweep.is_empty(), "--sweep"),

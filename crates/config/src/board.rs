@@ -9,6 +9,8 @@ use super::source::Source;
 use floatgate_device::host::HostProfile;
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::spi::Variant;
+use floatgate_device::units::hz;
+use serde::Deserialize;
 use std::cmp::Reverse;
 
 /// Controller whose times are those of the wires alone.
@@ -53,11 +55,14 @@ impl Library {
         let chip = Override::parse_all(&[format!("chip={part}")]).ok()?;
         self.resolve(&setup, &chip).and_then(|config| config.checked_chip()).ok()?;
         let sizes = [spec, &own_spec].map(|spec| spec.facts().size_bytes.max(1).ilog2());
-        let (wanted, has) = (lanes(spec), own.extract_or_default("bus.lanes").unwrap_or(0));
+        let Bus { lanes: has, clock_hz } = own.extract_or_default("bus").unwrap_or_default();
+        let wanted = lanes(spec);
+        let has_partition = setup.tree.child("partition").is_some();
         let is_firmware = own.extract_or_default::<HostProfile>("host").is_ok_and(|host| host.firmware);
         let controller = setup.tree.child("controller").and_then(|table| table.child("base"));
         Some(Likeness {
             is_own_chip: is_plain(&setup, part),
+            runs: clock_hz <= most_hz(spec) && (!has_partition || sizes[0] >= sizes[1]),
             is_linux: !is_firmware && controller.and_then(Node::as_text) != Some(IDEAL),
             lanes: wanted.min(has),
             lanes_idle: Reverse(has.saturating_sub(wanted)),
@@ -69,10 +74,21 @@ impl Library {
     }
 }
 
+/// Part of a board's bus.
+#[derive(Default, Deserialize)]
+struct Bus {
+    #[serde(default)]
+    lanes: u8,
+    #[serde(default, with = "hz")]
+    clock_hz: u64,
+}
+
 /// Likeness of a board to the one that a part would have; the greatest fits best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Likeness {
     is_own_chip: bool,
+    /// Neither its clock nor its partition is beyond the part.
+    runs: bool,
     /// Its host is a Linux, and its controller one that exists.
     is_linux: bool,
     /// Data lanes that both have.
@@ -84,12 +100,23 @@ struct Likeness {
     name_words: Reverse<usize>,
 }
 
-/// True for a setup whose chip is the part as it stands in the catalogue.
+/// True for a setup whose chip is the part as it stands in the catalogue, or one of its profiles.
 fn is_plain(setup: &Setup, part: &str) -> bool {
     let chip = setup.tree.child("chip");
     let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);
-    let changes = chip.and_then(Node::as_table).map_or(0, |table| table.len());
-    changes == 1 && named.is_some_and(|named| named.eq_ignore_ascii_case(part))
+    let is_changed = chip
+        .and_then(Node::as_table)
+        .is_some_and(|table| table.iter().any(|(key, _)| !["base", "profile"].contains(&&**key)));
+    !is_changed && named.is_some_and(|named| named.eq_ignore_ascii_case(part))
+}
+
+/// Highest clock; without a limit for chips with a parallel bus.
+fn most_hz(spec: &ChipSpec) -> u64 {
+    match spec {
+        ChipSpec::SpiNand(spec) => spec.sdr_hz,
+        ChipSpec::SpiNor(spec) => spec.max_sdr_hz,
+        ChipSpec::RawNand(_) | ChipSpec::ParallelNor(_) => u64::MAX,
+    }
 }
 
 /// Most data lanes of a read; 0 for chips with a parallel bus.

@@ -5,7 +5,7 @@ use super::nearest::{listed, nearest};
 use super::node::Node;
 use super::source::{Origin, Source};
 use floatgate_mtd::advice;
-use floatgate_mtd::advice::{Advice, Command};
+use floatgate_mtd::advice::{Advice, Command, shell};
 use include_dir::{Dir, include_dir};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -244,6 +244,9 @@ impl Library {
         let near = nearest(name, self.names(kind), 3);
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
+            (_, Some(Kind::Card)) => {
+                error.help(advice! { format!("`{name}` is a card; "), shell("floatgate card help"), " lists what can be done with one" })
+            }
             (_, Some(other)) => {
                 error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))
             }

@@ -281,6 +281,11 @@ impl Prepared {
 fn explain_missing_part(tree: &Node, error: ConfigError) -> ConfigError {
     match (tree.child("part"), tree.child("chip")) {
         (Some(_), _) => error,
+        (None, Some(_)) if tree.child("kind").is_some() => {
+            ConfigError::new(Problem::MissingKey, "this is the file of a part, not of a setup")
+                .at(tree.origin.value_place())
+                .help("name it in a setup of your own, as in `chip = \"./part.toml\"`, which adds controller, bus and host")
+        }
         (None, Some(chip)) => ConfigError::new(Problem::MissingKey, "missing key `base` in [chip]")
             .path("chip.base")
             .at(chip.origin.value_place())

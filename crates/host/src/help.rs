@@ -4,9 +4,7 @@
 use crate::mount::FolderError;
 use crate::output::{OutputError, is_stdout};
 use floatgate_mtd::advice;
-#[cfg(feature = "fuse")]
-use floatgate_mtd::advice::shell;
-use floatgate_mtd::advice::{Advice, Help};
+use floatgate_mtd::advice::{Advice, Help, shell};
 use std::io;
 
 /// True when there is no room for more bytes in a file.

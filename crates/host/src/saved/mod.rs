@@ -1,12 +1,12 @@
 //! Contents of a device before the first write to each range, in a file that outlives the process and a loss of power.
 //!
-//! - [`identity`]: the device whose contents they are, and how it is known again.
-//! - [`format`]: bytes of the file.
-//! - [`SavedRanges`]: saves ranges, makes them durable, and restores them. It knows files and devices only as [`Store`] and [`Disk`], so that tests
+//! - `identity`: the device whose contents they are, and how it is known again.
+//! - `format`: bytes of the file.
+//! - `SavedRanges`: saves ranges, makes them durable, and restores them. It knows files and devices only as `Store` and `Disk`, so that tests
 //!   cut power at each step of a model of both.
-//! - [`folder`]: the folder with saved files, and a file as a [`Store`].
+//! - `folder`: the folder with saved files, and a file as a `Store`.
 //!
-//! A range is overwritten only after [`SavedRanges::prepare`] has returned: its contents were written to the file and synced, and then a mark that
+//! A range is overwritten only after `SavedRanges::prepare` has returned: its contents were written to the file and synced, and then a mark that
 //! counts them was written and synced. What is behind the mark was not overwritten, so its loss is none; what is missing before it is reported.
 
 mod folder;

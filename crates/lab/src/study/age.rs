@@ -39,7 +39,7 @@ UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is 
 for the cycles and its data for the years that the part promises.")
 )]
 pub struct AgeOptions {
-    /// A setup's name (see `floatgate setups`), or the path of a TOML file
+    /// A setup's or part's name (see `floatgate setups`, `floatgate parts`), or the path of a TOML file
     setup: PathBuf,
 
     /// Override any field of the setup: --set chip=w25n01jw --set cells.cycles=50000
