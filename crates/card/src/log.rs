@@ -56,7 +56,7 @@ impl Ftl {
         block.state == State::Closed && block.kind == Kind::Log && block.opened == cleaning.opened
     }
 
-    /// Number of allocation units of which a block has something.
+    /// Number of allocation units with data in a block.
     pub(crate) fn aus_in(&self, block: u32) -> Result<u32, Fault> {
         let spares = self.nand.spares(block)?;
         let units = (0..self.nand.blocks[block as usize].next).filter_map(|slot| spares.unit(slot));

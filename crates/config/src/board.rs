@@ -13,12 +13,11 @@ use floatgate_device::units::hz;
 use serde::Deserialize;
 use std::cmp::Reverse;
 
-/// Controller whose times are those of the wires alone.
+/// Name of the controller model without overhead, which no board has.
 const IDEAL: &str = "ideal-spi";
 
 impl Library {
-    /// The setup of a part: that which was written for it, or its chip on the board whose own chip is most like it. `None` where no board
-    /// has chips of its kind.
+    /// The setup written for a part, or the part on the board whose chip is most like it. `None` when no board has a chip of this kind.
     ///
     /// # Errors
     /// As [`Library::setup`].
@@ -100,7 +99,7 @@ struct Likeness {
     name_words: Reverse<usize>,
 }
 
-/// True for a setup whose chip is the part as it stands in the catalogue, or one of its profiles.
+/// True when the chip of a setup is the unchanged part of the catalogue or one of its profiles.
 fn is_plain(setup: &Setup, part: &str) -> bool {
     let chip = setup.tree.child("chip");
     let named = chip.and_then(|chip| chip.child("base")).and_then(Node::as_text);

@@ -65,7 +65,7 @@ impl Unmounter {
 pub fn check_directory(directory: &Path) -> Result<(), FolderError> {
     let failed = |error: std::io::Error| match error.raw_os_error() {
         Some(code) if code == Errno::NOTCONN.raw_os_error() => FolderError::Dead(directory.to_owned()),
-        _ => FolderError::Host { directory: directory.to_owned(), error },
+        _ => FolderError::host(directory, error),
     };
     // What is not a folder is refused here. Of a dead mount the kernel may still know the status.
     let mut entries = std::fs::read_dir(directory).map_err(failed)?;

@@ -72,7 +72,7 @@ fn options_are_the_same_as_json() {
     assert!(run(json!({ "sides": 2 })).is_ok_and(|run| !run.found_problem));
 }
 
-/// The page of a result that is none says so, whatever study it claims to be of.
+/// JSON of another shape is refused by each study, with its kind.
 #[test]
 fn a_result_of_another_shape_is_refused() {
     for study in WITH_TOY.iter().chain(STUDIES) {

@@ -53,14 +53,14 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     /// # Errors
     /// The host does not let us.
     pub fn new(device: D, clock: Box<dyn Clock>, name: &str, directory: &Path) -> Result<Self, FolderError> {
-        let failed = |error| FolderError::Host { directory: directory.to_owned(), error };
         mount::check_directory(directory)?;
         let size = device.capacity() * SECTOR_BYTES as u64;
         let served = Arc::new(Mutex::new(Served::new(device, clock)));
         let file = OneFile { served: Arc::clone(&served), name: name.to_owned(), size };
         let mut config = fuser::Config::default();
         config.mount_options = mount::options(name, true);
-        let session = Session::new(file, directory, &config).map_err(failed)?;
+        let session =
+            Session::new(file, directory, &config).map_err(|error| FolderError::host(directory, error))?;
         Ok(Self { session, served, directory: directory.to_owned() })
     }
 
@@ -75,9 +75,8 @@ impl<D: BlockDevice + Send + 'static> MountedDevice<D> {
     /// The connection to the kernel failed, or a request hit a bug.
     pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
         let Self { session, served, directory } = self;
-        let failed = |error| FolderError::Host { directory: directory.clone(), error };
         mount::run(session, &directory)?;
-        let bug = || failed(io::Error::other("a request has failed in the middle"));
+        let bug = || FolderError::host(&directory, io::Error::other("a request has failed in the middle"));
         let served = Arc::into_inner(served).ok_or_else(bug)?.into_inner().map_err(|_| bug())?;
         Ok((served.device, served.punctuality))
     }

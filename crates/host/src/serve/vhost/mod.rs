@@ -79,7 +79,7 @@ impl<D: BlockDevice> VhostDevice<D> {
         name: &str,
         path: &Path,
     ) -> Result<(Self, Stopper), FolderError> {
-        let failed = |error| FolderError::Host { directory: path.to_owned(), error };
+        let failed = |error| FolderError::host(path, error);
         let listener = UnixListener::bind(path).map_err(failed)?;
         let (stopped, stop) = UnixStream::pair().map_err(failed)?;
         let served = Served::new(device, clock);
@@ -94,7 +94,7 @@ impl<D: BlockDevice> VhostDevice<D> {
     /// The connection fails, or what comes over it is no vhost-user.
     pub fn serve(self) -> Result<(D, Punctuality), FolderError> {
         let Self { served, name, listener, path, stopped } = self;
-        let failed = |error| FolderError::Host { directory: path.clone(), error };
+        let failed = |error| FolderError::host(&path, error);
         let connected = ready(&stopped, &[listener.as_fd()]).and_then(|ready| match ready {
             Some(_) => listener.accept().map(|(socket, _)| Some(socket)),
             None => Ok(None),
