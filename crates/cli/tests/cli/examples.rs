@@ -93,8 +93,9 @@ fn every_example_works_as_typed() {
     // The help of a group shows examples of its commands.
     let mut seen = BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
-    // They stay in the foreground, boot a guest or need a device, and have tests of their own.
+    // They stay in the foreground, boot a guest, need a device or take long, and have tests of their own.
     let apart = [
+        "floatgate papers --json",
         "floatgate image mount ",
         "floatgate card serve ",
         "floatgate card run ",

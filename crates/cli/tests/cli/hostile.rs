@@ -2,6 +2,7 @@
 
 use crate::support::{Run, assert_refused, finish, floatgate, fresh, run_in, stdout};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Every command line of one argument more than `{}` stands for.
@@ -277,13 +278,17 @@ fn no_value_of_the_firmware_is_fatal() {
 #[test]
 fn no_value_of_a_card_is_fatal() {
     let folder = fresh("cards");
+    let mut seen = BTreeSet::new();
     for card in ["sandisk-extreme", "fake-chain-32g", "a1-32g"] {
         let shown: Value = serde_json::from_str(&stdout(&format!("parts {card} --json"))).unwrap();
         let mut paths = Vec::new();
         numbers(&shown["card"], "card", &mut paths);
         assert!(paths.len() > 20, "{card} has few fields");
-        for path in &paths {
-            for value in ["0", "1", "1000000000", "9007199254740993", "-1", "spi"] {
+        for path in paths {
+            // What a card before had, too, takes the two ends here.
+            let is_new = seen.insert(path.clone());
+            let values = ["0", "9007199254740993", "1", "1000000000", "-1", "spi"];
+            for value in &values[..if is_new { values.len() } else { 2 }] {
                 let set = format!("{path}={value}");
                 let small = "card.capacity_bytes=256MiB";
                 let args = ["card", "speed", card, "--requests", "5", "--set", small, "--set", &set];

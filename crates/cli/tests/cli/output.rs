@@ -68,19 +68,20 @@ fn tokens(text: &str) -> BTreeSet<&str> {
 #[test]
 fn lines_fit_into_the_columns_and_break_between_words() {
     let mut wrong = Vec::new();
-    for columns in [40, 80, 132] {
-        let (narrow, wide) = (files("narrow"), files("wide"));
-        for line in reports() {
+    let (narrow, wide) =
+        ([40, 80, 132].map(|columns| (columns, files(&format!("narrow-{columns}")))), files("wide"));
+    for line in reports() {
+        let whole = run_in(&wide, line.split_whitespace());
+        let whole = tokens(&whole.out);
+        for (columns, folder) in &narrow {
             let mut command = floatgate();
-            command.args(line.split_whitespace()).current_dir(&narrow).env("COLUMNS", columns.to_string());
+            command.args(line.split_whitespace()).current_dir(folder).env("COLUMNS", columns.to_string());
             let run = finish(&mut command);
-            let is_long = |text: &&str| text.chars().count() > columns && is_breakable(text);
+            let is_long = |text: &&str| text.chars().count() > *columns && is_breakable(text);
             let long = run.out.lines().chain(run.err.lines()).filter(is_long);
             wrong.extend(long.map(|text| format!("{line} in {columns} columns: {text}")));
-            let whole = run_in(&wide, line.split_whitespace());
             // A waterfall names what there is room for, and a hex dump the first byte of each line.
             if !line.starts_with("trace") && !line.starts_with("otp read") {
-                let whole = tokens(&whole.out);
                 let cut = tokens(&run.out).into_iter().filter(|word| !whole.contains(word));
                 wrong.extend(cut.map(|word| format!("{line} in {columns} columns breaks at {word}")));
             }

@@ -172,12 +172,13 @@ fn a_fault_is_told_of_the_image_that_has_it() {
 #[test]
 fn a_change_without_room_says_what_does_not_fit() {
     let folder = folder("volumes-full");
-    std::fs::write(folder.join("big"), images::noise(20_000_000)).unwrap();
+    let noise = images::noise(20_000_000);
+    std::fs::write(folder.join("big"), &noise).unwrap();
     let refused = words(&folder, "image put two.ubi big / --volume data", 2).err;
     assert!(refused.contains("two.ubi: /big: no space"), "{refused}");
     let mut at_end = false;
     for kib in (11_000..16_000).rev().step_by(40) {
-        std::fs::write(folder.join("big"), images::noise(kib * 1024)).unwrap();
+        std::fs::write(folder.join("big"), &noise[..kib * 1024]).unwrap();
         let run = run_in(&folder, "image put two.ubi big / --volume data -o out.ubi".split_whitespace());
         if run.code == Some(0) {
             break;

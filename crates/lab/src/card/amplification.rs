@@ -26,7 +26,7 @@ pub struct Amplification;
     command(after_help = "Examples:
   floatgate card amplification
   floatgate card amplification --over-provisioning 7,14,21,28 --collector greedy --json
-  floatgate card amplification --blocks 2048 --units-per-block 64 --csv
+  floatgate card amplification --blocks 1024 --units-per-block 64 --csv
 
 Writes 4 KiB at random places to a full page-mapped card until it is in its steady state, and compares its write amplification with the analysis of Desnoyers \
 (SYSTOR 2012) for greedy and FIFO cleaning. Over-provisioning is what whole blocks make of the percentage asked for.")
