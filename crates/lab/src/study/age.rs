@@ -193,11 +193,10 @@ impl Study for Age {
         if output.runs.iter().all(|run| run.cells_simulated) {
             sections.push(Section::Advice(vec![advice(&output.runs)]));
         }
-        let simulated = output.runs.iter().filter(|run| run.cells_simulated);
         Report {
             title: first.title.clone(),
             head: vec![conditions, wear(first)],
-            conclusion: simulated.map(survival).collect::<Vec<_>>().join("; "),
+            conclusion: verdict(&output.runs),
             sections,
         }
     }
@@ -248,6 +247,24 @@ fn promised(run: &Run) -> Section {
         format!("cells of NOR are not simulated; {retention}"),
         format!("by what the part promises, {end}"),
     ])
+}
+
+/// Chips that survive, in a sentence.
+fn verdict(runs: &[Run]) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let conditions = format!("{} at {} C", measure(first.years, "year"), first.temperature_c);
+    let clause = |run: &Run| {
+        let chips = count(run.lives.len() as u64, "chip");
+        let verb = if run.lives.len() == 1 { "survives" } else { "survive" };
+        let how = match (run.scrub_days, run.filesystem) {
+            _ if !run.cells_simulated => "by what the part promises".to_owned(),
+            (Some(days), _) => format!("with ubihealthd every {}", count(days.into(), "day")),
+            (None, FilesystemKind::Ubifs) => "without ubihealthd".to_owned(),
+            (None, FilesystemKind::Jffs2) => "under JFFS2".to_owned(),
+        };
+        format!("{} of {chips} {verb} {conditions} {how}", run.survived)
+    };
+    format!("{}.", runs.iter().map(clause).collect::<Vec<_>>().join("; "))
 }
 
 /// Number of chips that survive.
