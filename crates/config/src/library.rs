@@ -241,7 +241,10 @@ impl Library {
         if is_plain && self.locate(&here, by).is_file() {
             return error.help(format!("a file of that name is here: {}", here.display()));
         }
-        let near = nearest(name, self.names(kind), 3);
+        // A part or a card is named where a setup is, too.
+        let kinds: &[Kind] =
+            if kind == Kind::Setup { &[Kind::Setup, Kind::Part, Kind::Card] } else { &[kind] };
+        let near = nearest(name, kinds.iter().flat_map(|kind| self.names(*kind)), 3);
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(Kind::Card)) => {

@@ -149,6 +149,7 @@ const EACH: &[&str] = &[
     "report am62a-w35n01jw -o -",
     "sweep designs.toml -o - --format csv",
     "man speed",
+    "compare stm32-n25q128a samsung-evo-16g --partition 1MiB",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",

@@ -783,8 +783,8 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
     let mut text = match &advice.needs {
         Some(code) => format!("{code} is the weakest code that holds for {rated} cycles"),
         None => format!(
-            "no code that fits the OOB holds for {} years after all {rated} rated cycles: with fewer cycles the data last, otherwise refresh them",
-            use_.years
+            "no code that fits the OOB holds for {} after all {rated} rated cycles: with fewer cycles the data last, otherwise refresh them",
+            measure(use_.years, "year")
         ),
     };
     if own.code == NO_ECC {
@@ -797,8 +797,10 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
     }
     let point = Point::new("ECC", text)
         .rests_on(format!(
-            "{} years at {} C between program and read, {:.0} reads of a block",
-            use_.years, use_.temperature_c, use_.reads
+            "{} at {} C between program and read, {:.0} reads of a block",
+            measure(use_.years, "year"),
+            use_.temperature_c,
+            use_.reads
         ))
         .rests_on(format!(
             "the chip asks for {} bits in {} bytes; bit errors {}",
@@ -847,8 +849,10 @@ fn scrub_point(
         };
         let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
         point = point.rests_on(format!(
-            "read {period}: {} of {LIVES} chips last {} years at {} C",
-            report.survived, wish.years, wish.temperature_c
+            "read {period}: {} of {LIVES} chips last {} at {} C",
+            report.survived,
+            measure(wish.years, "year"),
+            wish.temperature_c
         ));
         if report.survived == LIVES {
             point = point.rests_on(format!(
@@ -859,14 +863,14 @@ fn scrub_point(
             ));
             point.advice = match scrub_days {
                 _ if report.wear.ends_before(wish.years) => format!(
-                    "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {} years",
+                    "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {}",
                     report.wear.worn_out_after_years.unwrap_or(0.0),
-                    wish.years
+                    measure(wish.years, "year")
                 ),
                 None => format!(
-                    "{} needs no reading pass for {} years at {} a day: charge is lost too slowly",
+                    "{} needs no reading pass for {} at {} a day: charge is lost too slowly",
                     name(kind),
-                    wish.years,
+                    measure(wish.years, "year"),
                     life::in_units(wish.write_bytes_per_day)
                 ),
                 Some(days) => format!(

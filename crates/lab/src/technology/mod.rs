@@ -134,7 +134,7 @@ pub struct Missing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "problem")]
 pub enum Unfit {
-    /// What has to fit does not.
+    /// The size that is needed does not fit.
     TooSmall {
         /// Bytes that there are.
         bytes: u64,
