@@ -296,7 +296,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&show::timing(&report, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
-        show::text(args, &flash.geometry, &options, &report)
+        format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
     });
     let origin = args.origin(ResultKind::Powercut).seeded(args.seed);
     args.format.print(&origin, &json, "by_step", text)?;

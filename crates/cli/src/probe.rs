@@ -794,7 +794,8 @@ fn text(report: &Report, tool: Option<&str>) -> String {
     };
     let conclusion = conclusion(&report.answers).map_or_else(String::new, |said| format!("\n\n{said}"));
     let (classes, statements, partitions) = (classes(report), statements(report), partitions(report));
-    format!("{target}: {measured}\n\n{table}{classes}{statements}{partitions}{conclusion}")
+    let report = format!("{target}: {measured}\n\n{table}{classes}{statements}{partitions}");
+    format!("{}{conclusion}", report.trim_end())
 }
 
 /// Time and bytes of the probe, which files of earlier versions do not have.

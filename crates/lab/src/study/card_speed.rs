@@ -130,7 +130,6 @@ impl Study for SpeedOfCard {
             sections: [requests(report), open_aus_in_turn(report), alignment(report), power(report)]
                 .map(Section::Table)
                 .into(),
-            ..Report::default()
         }
     }
 
