@@ -98,8 +98,8 @@ fn of_flash(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, E
     let candidate = Candidate::new(target, speed_run::title(&own), own.part(), chip_bytes);
     let board = Board { name: candidate.target.clone(), setup, sets: Vec::new(), chosen: None };
     candidate.filled(|candidate| {
-        let is_setup = target.to_str().is_none_or(|name| library.has(Kind::Setup, name));
-        if !is_setup {
+        let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
+        if is(Kind::Part) && !is(Kind::Setup) {
             candidate.remarks.push(format!("It runs on: {}.", candidate.title));
         }
         candidate.lacks(Quantity::Energy, "the supply current of raw flash is not simulated");

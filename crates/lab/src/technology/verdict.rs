@@ -77,7 +77,7 @@ pub struct Lead {
     pub factor: f64,
 }
 
-/// The fastest candidates of each race in which two figures or more are known.
+/// The fastest candidates of each race in which two figures or more are known, and no other is as fast.
 pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
     let lead = |race: Race| {
         let mut known: Vec<(&str, f64)> = candidates
@@ -87,7 +87,8 @@ pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
             .collect();
         known.sort_by(|a, b| race.factor(a.1, b.1).total_cmp(&1.0).reverse());
         let [(target, value), (_, next), ..] = known[..] else { return None };
-        Some(Lead { race, target: target.to_owned(), value, factor: race.factor(value, next) })
+        let factor = race.factor(value, next);
+        (factor > 1.0).then(|| Lead { race, target: target.to_owned(), value, factor })
     };
     Race::ALL.into_iter().filter_map(lead).collect()
 }
@@ -224,5 +225,7 @@ mod tests {
         all[1].figures.synced_write_ms = None;
         assert_eq!(leads(&all), []);
         assert_eq!(said(&all, &USE), ["All of them last 10 years at 100 MiB a day."]);
+        let equal = [candidate("a", Some(1.0), 1.0, 1.0), candidate("b", Some(1.0), 1.0, 1.0)];
+        assert_eq!(leads(&equal), [], "neither is faster");
     }
 }
