@@ -162,7 +162,8 @@ pub(crate) fn read_text(path: &Path, most: u64, what: &str) -> Result<String, Fa
         Ok(bytes) if bytes as u64 > most => {
             Err(Failure::new(format!("{}: larger than {} MiB", path.display(), most >> 20), what))
         }
-        Ok(_) => Ok(text),
+        // Some editors begin a file with a byte order mark.
+        Ok(_) => Ok(text.strip_prefix('\u{FEFF}').map_or_else(|| text.clone(), str::to_owned)),
         Err(error) => Err(Failure::new(format!("{}: {error}", path.display()), what)),
     }
 }

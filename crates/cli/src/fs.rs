@@ -51,7 +51,7 @@ pub(crate) struct Args {
     bytes: u64,
 
     /// Percent of the free space that files take when mounting is measured
-    #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u32).range(1..=95))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = fill)]
     fill: u32,
 
     /// Compare filesystems on partitions of these sizes: space for files, time until a full one can be used, kernel memory
@@ -75,6 +75,12 @@ fn subjects(name: &str) -> Result<Subjects, String> {
     found.ok_or_else(|| {
         "there are `jffs2`, `ubifs`, `mtdblock`, `mtdchar`, `raw` for the last two, and programs by paths with a slash".to_owned()
     })
+}
+
+/// Percent of the free space: `80` or `80%`.
+fn fill(text: &str) -> Result<u32, &'static str> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    percent.filter(|percent| (1..=95).contains(percent)).ok_or("a whole number from 1 to 95")
 }
 
 /// Bytes with a unit, at least one.

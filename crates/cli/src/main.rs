@@ -12,6 +12,7 @@ mod completions;
 mod ecc;
 mod fit;
 mod fs;
+mod help;
 mod image;
 mod man;
 #[cfg(not(feature = "mount"))]
@@ -170,9 +171,9 @@ enum Parsed {
     Study(&'static dyn Registered, ArgMatches),
 }
 
-/// The whole command, with its studies.
+/// The whole command, with its studies, in groups.
 fn command() -> clap::Command {
-    study::with_studies(Cli::command(), STUDIES)
+    help::grouped(study::with_studies(Cli::command(), STUDIES))
 }
 
 /// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an

@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         };
         list("missed", &|row| row.is_missed());
         list("not as stated", &|row| row.is_changed());
-        text
+        text + &conclusion(&report.summary)
     })?;
     Ok(code)
 }
@@ -230,6 +230,20 @@ fn summary(s: &Summary) -> String {
         size(s.median_predicted),
         size(s.median_left_out),
         s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row))
+    )
+}
+
+/// The summary in a sentence.
+fn conclusion(s: &Summary) -> String {
+    let all = s.figures + s.ranges + s.directions;
+    let missed = s.missed + s.ranges_missed + s.directions_missed;
+    let agree = all.saturating_sub(missed);
+    let median = s.median.map_or_else(String::new, |median| {
+        format!("; the median residual of a figure is {}", size(Some(median)))
+    });
+    format!(
+        "\n\n{agree} of {} agree with what floatgate simulates{median}.",
+        common::count(all, "published figure")
     )
 }
 

@@ -93,7 +93,8 @@ fn list(library: &Library, args: &Args) -> Outcome {
     let rows: Vec<PartRow> =
         chosen(library, args)?.into_iter().map(|(part, _, head)| PartRow::new(part, head)).collect();
     args.format.finish_rows(&ResultKind::Parts.of_nothing(), &rows, || {
-        let mut table = Table::new(["part", "maker", "kind", "least sure", "description"]).numbers(3..4);
+        let header = ["part", "maker", "kind", "least sure", "description"];
+        let mut table = Table::new(header).numbers(3..4).optional([3, 1]);
         for row in &rows {
             let sure = percent(row.lowest_confidence);
             table.row([&row.part, &row.maker, &row.kind, &sure, &row.title]);

@@ -82,10 +82,10 @@ pub(crate) struct Args {
     faults: bool,
 
     /// Bytes of the flash, such as 8MiB: less than the chip has, to be quick [default: 16MiB, or 64 eraseblocks if that is more]
-    #[arg(long, value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
-    size: Option<u64>,
+    #[arg(long, alias = "size", value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
+    partition: Option<u64>,
 
-    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --size have to be repeated, too
+    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too
     #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast"])]
     replay: Option<RunId>,
 
@@ -177,7 +177,7 @@ impl Args {
     fn flash(&self, library: &Library, fs: FilesystemKind) -> Result<SetupFlash, Failure> {
         let sets = Override::parse_all(&self.set)?;
         let name = self.setup.as_deref().unwrap_or(Path::new(""));
-        let flash = SetupFlash::of_setup(library, name, &sets, (fs, self.size))?;
+        let flash = SetupFlash::of_setup(library, name, &sets, (fs, self.partition))?;
         if let Some(bytes) = flash.too_small_bytes {
             output::tell(&show::larger_sectors(bytes, flash.geometry.erase_bytes));
         }
@@ -240,7 +240,7 @@ impl Args {
         let setup = self.setup.as_ref().filter(|_| id.starts_with("chip"));
         let Some(setup) = setup else { return String::new() };
         let sets = self.set.iter().map(|set| format!("--set '{}' ", set.replace('\'', r"'\''")));
-        let size = self.size.map(|size| format!("--size {size} "));
+        let size = self.partition.map(|size| format!("--partition {size} "));
         format!("{} {}", setup.display(), sets.chain(size).collect::<String>())
     }
 
@@ -296,7 +296,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&show::timing(&report, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
-        show::text(args, &flash.geometry, &options, &report)
+        format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
     });
     let origin = args.origin(ResultKind::Powercut).seeded(args.seed);
     args.format.print(&origin, &json, "by_step", text)?;
@@ -306,7 +306,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn no_workload(error: &WorkloadError) -> Failure {
     let help = match error {
         WorkloadError::Failed { .. } => {
-            "this is no power cut: choose another chip, a larger --size, or leave out --faults"
+            "this is no power cut: choose another chip, a larger --partition, or leave out --faults"
         }
         WorkloadError::NoOperations(_) => {
             "give the workload more --steps, or take another --seed: without fsync or sync everything stays in memory"
@@ -328,7 +328,7 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
         (FlashId::Chip { .. }, None) => {
             return Err(Failure::new(
                 "this run was on the chip of a setup",
-                "name the setup before --replay, and repeat its --set and --size",
+                "name the setup before --replay, and repeat its --set and --partition",
             ));
         }
         (FlashId::Chip { .. }, Some(_)) => {
@@ -336,7 +336,7 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
             if flash.id() != id.flash {
                 return Err(Failure::new(
                     "this run was on the chip of another setup",
-                    "repeat the setup, --set and --size of the command that printed the id",
+                    "repeat the setup, --set and --partition of the command that printed the id",
                 ));
             }
             args.on_threads(|| powercut::replay_on(id, &|seed| flash.chip(&library, seed, id.faults)))?

@@ -21,7 +21,8 @@ use floatgate_probe::picture::{Picture, pictures};
 use floatgate_probe::registers::{self, Registers};
 use floatgate_probe::{
     Answer, Answers, HEAD, IMAGE, Kind, Limits, Noise, Probe, ProbeError, ProbeOptions, Promise, Report,
-    Samples, Simulated, Value, Verdict, WritePlan, conclude, fio, flashbench, members, probe_simulated,
+    Samples, Simulated, Value, Verdict, WritePlan, conclude, conclusion, fio, flashbench, members,
+    probe_simulated,
 };
 use indicatif::{ProgressBar, ProgressFinish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -791,7 +792,10 @@ fn text(report: &Report, tool: Option<&str>) -> String {
         _ if unanswered == report.answers.all().len() => format!("{IMAGE}\n"),
         _ => format!("{IMAGE}\n\n{table}"),
     };
-    format!("{target}: {measured}\n\n{table}{}{}{}", classes(report), statements(report), partitions(report))
+    let conclusion = conclusion(&report.answers).map_or_else(String::new, |said| format!("\n\n{said}"));
+    let (classes, statements, partitions) = (classes(report), statements(report), partitions(report));
+    let report = format!("{target}: {measured}\n\n{table}{classes}{statements}{partitions}");
+    format!("{}{conclusion}", report.trim_end())
 }
 
 /// Time and bytes of the probe, which files of earlier versions do not have.

@@ -103,6 +103,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let (screened, Some(first)) = results.screened() {
         tell(&format!("{screened} of {designs} miss `screen` (column `refused`), the first: {first}"));
     }
+    tell(&results.conclusion().join("\n"));
     let (refused, Some(first)) = results.refused() else { return Ok(ExitCode::SUCCESS) };
     tell(&format!("{refused} of {designs} cannot be had (column `refused`), the first because: {first}"));
     Ok(ExitCode::FAILURE)

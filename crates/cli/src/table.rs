@@ -1,4 +1,4 @@
-//! Tables of text: columns where they fit, a block of lines for each row where they do not.
+//! Tables of text: columns where they fit, fewer columns where these are optional, and else a block of lines for each row.
 
 use crate::output;
 use crate::wrap::{self, width, words};
@@ -13,8 +13,8 @@ const PROSE: usize = 28;
 
 /// A table as the whole command draws it.
 ///
-/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces; when the columns are still
-/// too wide, each row becomes a block of lines `header  value`. Names and numbers are never broken.
+/// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional columns are left out where the last column would be
+/// too narrow; when the columns are still too wide, each row becomes a block of lines `header  value`. Names and numbers are never broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     header: Vec<String>,
@@ -23,15 +23,27 @@ pub(crate) struct Table {
     numbers: Vec<bool>,
     /// Cells in red, by row and column.
     red: Vec<(usize, usize)>,
+    /// Columns that may be left out, the first one first.
+    optional: Vec<usize>,
     /// Columns of the terminal.
     limit: Option<usize>,
 }
+
+/// Least width of the last column, if it needs as much, for which optional columns are left out.
+const ROOMY: usize = 40;
 
 impl Table {
     pub(crate) fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Self {
         let header: Vec<String> = header.into_iter().map(Into::into).collect();
         let numbers = vec![false; header.len()];
-        Self { header, rows: Vec::new(), numbers, red: Vec::new(), limit: output::columns() }
+        Self {
+            header,
+            rows: Vec::new(),
+            numbers,
+            red: Vec::new(),
+            optional: Vec::new(),
+            limit: output::columns(),
+        }
     }
 
     /// Aligns columns to the right: numbers.
@@ -40,6 +52,47 @@ impl Table {
             *right |= columns.contains(&column);
         }
         self
+    }
+
+    /// Leaves these columns out on a narrow terminal, the first one first.
+    pub(crate) fn optional(mut self, columns: impl IntoIterator<Item = usize>) -> Self {
+        self.optional.extend(columns);
+        self
+    }
+
+    /// True when the last column has the width that it needs to be read.
+    fn is_roomy(&self) -> bool {
+        let last = self.header.len().saturating_sub(1);
+        let needed = self.rows.iter().filter_map(|row| row.get(last)).map(|cell| widest_line(cell)).max();
+        self.widths().is_some_and(|widths| widths.get(last).copied() >= needed.map(|all| all.min(ROOMY)))
+    }
+
+    /// The table as it fits the terminal: without optional columns where it is too narrow.
+    fn fitted(&self) -> Self {
+        let mut fitted = self.clone();
+        let mut left: Vec<usize> = (0..self.header.len()).collect();
+        for &column in self.optional.iter().filter(|_| self.limit.is_some()) {
+            if fitted.is_roomy() {
+                break;
+            }
+            left.retain(|&other| other != column);
+            fitted = self.of_columns(&left);
+        }
+        fitted
+    }
+
+    /// Some columns of the table.
+    fn of_columns(&self, columns: &[usize]) -> Self {
+        let of = |cells: &Vec<String>| columns.iter().filter_map(|&at| cells.get(at).cloned()).collect();
+        let place = |column: usize| columns.iter().position(|&at| at == column);
+        Self {
+            header: of(&self.header),
+            rows: self.rows.iter().map(of).collect(),
+            numbers: columns.iter().filter_map(|&at| self.numbers.get(at).copied()).collect(),
+            red: self.red.iter().filter_map(|&(row, column)| Some((row, place(column)?))).collect(),
+            optional: Vec::new(),
+            limit: self.limit,
+        }
     }
 
     /// Adds a row; missing cells at its end are empty.
@@ -181,9 +234,10 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.limit, self.widths()) {
+        let fitted = self.fitted();
+        match (self.limit, fitted.widths()) {
             (None, _) => self.draw(&self.unlimited(), f),
-            (Some(_), Some(widths)) => self.draw(&widths, f),
+            (Some(_), Some(widths)) => fitted.draw(&widths, f),
             (Some(limit), None) => self.stack(limit, f),
         }
     }
@@ -258,6 +312,26 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[..2], ["mt29f8g08maawc", "  cycles until failure  9 273 006"], "{text}");
         assert!(lines.contains(&"w35n01jw"));
+    }
+
+    #[test]
+    fn optional_columns_are_left_out_before_the_last_one_is_narrow() {
+        let drawn = |limit: usize| {
+            let header = ["part", "maker", "sure", "description"];
+            let mut table = Table { limit: Some(limit), ..Table::new(header).numbers(2..3).optional([1, 2]) };
+            table.row(["w35n01jw", "Winbond", "90 %", "octal SPI NAND of 1 Gbit, 1.8 V, double data rate"]);
+            table
+                .to_string()
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(drawn(100), "part maker sure description");
+        assert_eq!(drawn(60), "part sure description");
+        assert_eq!(drawn(52), "part description");
     }
 
     #[test]

@@ -52,14 +52,41 @@ pub(crate) fn wrapped(line: &str, limit: usize) -> Vec<String> {
 }
 
 /// Programs whose command lines are parts of reports.
-const PROGRAMS: [&str; 5] = ["mkfs.ubifs ", "ubinize ", "mkfs.jffs2 ", "sumtool ", "nandwrite "];
+const PROGRAMS: [&str; 12] = [
+    "mkfs.",
+    "mount -t ",
+    "printf ",
+    "flash_erase ",
+    "flashcp ",
+    "nandwrite ",
+    "sumtool ",
+    "ubiattach ",
+    "ubiformat ",
+    "ubimkvol ",
+    "ubinize ",
+    "ubiupdatevol ",
+];
+
+/// Stands for a space inside quotation marks, at which a command line cannot be broken.
+const QUOTED_SPACE: char = '\u{0}';
+
+/// A command line whose quoted words have no spaces.
+fn quoted(line: &str) -> String {
+    let mut is_inside = false;
+    let mask = |c: char| {
+        is_inside ^= c == '\'';
+        if is_inside && c == ' ' { QUOTED_SPACE } else { c }
+    };
+    line.chars().map(mask).collect()
+}
 
 /// As [`wrapped`]; a command line for a shell stays one, so that it can be copied.
 fn wrapped_in_report(line: &str, limit: usize) -> Vec<String> {
     if !PROGRAMS.iter().any(|program| line.trim_start().starts_with(program)) {
         return wrapped(line, limit);
     }
-    let mut lines = wrapped(line, limit.saturating_sub(2));
+    let lines = wrapped(&quoted(line), limit.saturating_sub(2)).into_iter();
+    let mut lines: Vec<String> = lines.map(|line| line.replace(QUOTED_SPACE, " ")).collect();
     let last = lines.len().saturating_sub(1);
     lines.iter_mut().take(last).for_each(|line| line.push_str(" \\"));
     lines
@@ -113,6 +140,10 @@ mod tests {
         assert_eq!(lines, ["  ubinize -x lzo -r \\", "  DIRECTORY -o \\", "  VOLUME.img"]);
         let lines = wrapped_in_report("    mkfs.jffs2 -e 65536 -r DIRECTORY -o image.jffs2", 40);
         assert_eq!(lines, ["    mkfs.jffs2 -e 65536 -r DIRECTORY \\", "    -o image.jffs2"]);
+        let lines =
+            wrapped_in_report("    printf 'label: dos\\nstart=16384, type=83\\n' | sfdisk /dev/x", 30);
+        let label = "    'label: dos\\nstart=16384, type=83\\n' \\";
+        assert_eq!(lines, ["    printf \\", label, "    | sfdisk /dev/x"]);
     }
 
     #[test]

@@ -244,7 +244,7 @@ fn the_readme_counts_right() {
 fn subcommands() -> Vec<String> {
     let help = String::from_utf8(floatgate("--help", &root()).stdout).unwrap();
     let lines =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        help.lines().skip_while(|line| !line.starts_with("Usage:")).take_while(|line| *line != "Options:");
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !["", "help"].contains(name)).map(str::to_owned).collect()
 }

@@ -246,15 +246,11 @@ fn help(command: &[&str]) -> String {
 
 /// Subcommands that a help text lists.
 fn subcommands(help: &str) -> Vec<String> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let lines = lines.take_while(|line| !line.is_empty());
+    let Some((_, listed)) = help.split_once("<COMMAND>\n") else { return Vec::new() };
+    let lines = listed.lines().take_while(|line| *line != "Options:");
     // A continued description stands further to the right.
-    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    names
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|n| *n != "help")
-        .map(str::to_owned)
-        .collect()
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !["", "help"].contains(name)).map(str::to_owned).collect()
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub use library::{Kind, Library};
 pub use nearest::did_you_mean;
 pub use node::{Node, Table, Value};
 pub use parse::MAX_DEPTH;
-pub use part::{About, Part, Provenance};
+pub use part::{About, Part, Price, Provenance};
 pub use resolve::{Loaded, Prepared};
 pub use set::Override;
 pub use source::{MAX_BYTES, Origin, Place, Source};

@@ -241,7 +241,12 @@ impl Library {
         if is_plain && self.locate(&here, by).is_file() {
             return error.help(format!("a file of that name is here: {}", here.display()));
         }
-        let near = nearest(name, self.names(kind), 3);
+        // On a command line a part or a card is named where a setup is, too.
+        let kinds: &[Kind] = match kind {
+            Kind::Setup if by.is_none() => &[Kind::Setup, Kind::Part, Kind::Card],
+            _ => &[kind],
+        };
+        let near = nearest(name, kinds.iter().flat_map(|kind| self.names(*kind)), 3);
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(Kind::Card)) => {

@@ -19,9 +19,33 @@ pub struct Part {
     /// Description in one line.
     #[serde(default)]
     pub title: String,
+    /// Price, where one is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Sources of the values.
     #[serde(default, rename = "source")]
     pub sources: Vec<Provenance>,
+}
+
+/// Price of a part.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// US dollars for each GB (10^9 bytes).
+    #[serde(deserialize_with = "dollars")]
+    pub usd_per_gb: f64,
+    /// Time at which this was the price: a year, or a date.
+    pub date: String,
+    /// Shop, price list, publication.
+    pub from: String,
+}
+
+fn dollars<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    let value = f64::deserialize(d)?;
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(serde::de::Error::custom(format_args!("a price is a positive number of dollars, not {value}")))
 }
 
 /// Source of some values of a file.

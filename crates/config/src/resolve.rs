@@ -81,7 +81,10 @@ impl Library {
             return self.setup(part).map(Setup::chip_alone);
         }
         // Read by itself first: a wrong name is reported as such, and not as a place in the text below.
-        self.load(Kind::Part, part)?;
+        if let Err(error) = self.load(Kind::Part, part) {
+            let setup = self.setup(part).ok().filter(|setup| setup.tree.child(Kind::Part.table()).is_some());
+            return setup.map(Setup::chip_alone).ok_or(error);
+        }
         let text = format!("chip = {}", toml::Value::String(part.to_owned()));
         self.setup_from(&Source::text("the chip", &text))
     }

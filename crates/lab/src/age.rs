@@ -169,7 +169,7 @@ pub fn flash_life(library: &Library, config: &Config, options: &Options) -> Resu
     let use_ = Use { years: options.years, temperature_c: options.temperature_c, ..Use::default() };
     Ok(FlashLife {
         endurance: Endurance::of_config(config, wired.device.geometry(), use_)?,
-        wear: Wear::measure(library, config, options.kind, options.fill_percent)?,
+        wear: Wear::measure(library, config, options.kind, options.fill_percent, HOT)?,
     })
 }
 

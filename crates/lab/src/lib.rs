@@ -19,6 +19,7 @@
 //! - [`powercut`]: a filesystem that loses power at every flash operation.
 //! - [`report`]: setups and results as one HTML file.
 //! - [`sweep`]: many designs of a setup, the best of them, and the parameter that matters.
+//! - [`technology`]: NAND, NOR, SD cards and eMMC side by side.
 //! - [`csv`]: rows as comma-separated values, and back.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
 //! # Example
@@ -63,6 +64,7 @@ pub mod speed;
 pub mod speed_run;
 pub mod study;
 pub mod sweep;
+pub mod technology;
 pub mod trace;
 
 pub use floatgate_sim::Error;

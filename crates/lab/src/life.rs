@@ -147,8 +147,8 @@ const WRITTEN: u64 = 16 << 20;
 const WRITTEN_BLOCKS: u64 = 32;
 
 impl Wear {
-    /// Writes a file over and over on a new filesystem, with `fsync` each time, and counts the eraseblocks that this takes. Files that stay are not written:
-    /// they take `fill_percent` of the free space, and their eraseblocks are not put into use again.
+    /// Writes a file over and over on a new filesystem in pieces of `piece` bytes, with `fsync` after each, and counts the eraseblocks that this takes. Files
+    /// that stay are not written: they take `fill_percent` of the free space, and their eraseblocks are not put into use again.
     ///
     /// # Errors
     /// The setup is wrong, or the filesystem cannot be made on it.
@@ -157,6 +157,7 @@ impl Wear {
         config: &Config,
         kind: FilesystemKind,
         fill_percent: u32,
+        piece: u64,
     ) -> Result<Self, Error> {
         const REGULAR: NewFile<'_> = NewFile { kind: NewKind::Regular, permissions: 0o644, uid: 0, gid: 0 };
         let rig = rig::wire(library, config, RigOptions::default())?;
@@ -175,9 +176,11 @@ impl Wear {
         let inode = fs.create(ROOT_INODE, b"changes", &REGULAR).map_err(&failed)?;
         let (before, mut written) = (fs.eraseblocks_used(), 0_u64);
         while written < WRITTEN.max(WRITTEN_BLOCKS * erase_bytes) {
-            fs.write(inode, 0, &content).map_err(&failed)?;
+            let start = (written % content.len() as u64) as usize;
+            let end = content.len().min(start + piece.clamp(1, HOT) as usize);
+            fs.write(inode, start as u64, &content[start..end]).map_err(&failed)?;
             fs.fsync(inode).map_err(&failed)?;
-            written += content.len() as u64;
+            written += (end - start) as u64;
         }
         let used = fs.eraseblocks_used() - before;
         Ok(Self {

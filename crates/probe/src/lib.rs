@@ -34,6 +34,7 @@
 
 mod analysis;
 mod answer;
+mod conclusion;
 pub mod fio;
 pub mod flashbench;
 mod members;
@@ -51,6 +52,7 @@ mod target;
 pub use analysis::class::{Promise, Verdict};
 pub use analysis::{IMAGE, conclude};
 pub use answer::{Alternative, Answer, Answers, Value};
+pub use conclusion::conclusion;
 pub use members::members;
 pub use probe::{Limits, Probe, ProbeError, ProbeOptions, WritePlan};
 pub use report::Report;

@@ -98,6 +98,16 @@ pub fn of_size(config: &Config, bytes: u64) -> Result<Override, Error> {
     Ok(Override::parse(&format!("{key}.size={bytes}"), 1)?)
 }
 
+/// Largest size in bytes that [`of_size`] can give the partition that is used: up to the end of the chip.
+///
+/// # Errors
+/// A wrong `[partition]` table, or a chip that cannot be read.
+pub fn largest(config: &Config) -> Result<u64, ConfigError> {
+    let (partition, _) = Partition::of_setup(config)?;
+    let room = config.chip()?.facts().size_bytes.saturating_sub(partition.offset);
+    Ok(if partition.slc { room / 2 } else { room })
+}
+
 /// First byte of the partition that is used.
 ///
 /// # Errors

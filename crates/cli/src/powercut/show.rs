@@ -144,13 +144,22 @@ fn end(args: &Args, report: &Report) -> String {
         text += &failed(args, failure);
     }
     match report.failure_count {
-        0 => text += "nothing was lost",
+        0 => text += &survived(report),
         count => {
             text +=
                 &format!("{} of {} failed", common::grouped(count), common::grouped_count(report.runs, "run"))
         }
     }
     text
+}
+
+/// Conclusion where nothing failed.
+fn survived(report: &Report) -> String {
+    let longest = report.steps.values().map(|counts| counts.recovery_operations_max).max().unwrap_or(0);
+    format!(
+        "the filesystem mounted after each cut, with at most {}\nnothing was lost",
+        common::grouped_count(longest, "flash operation")
+    )
 }
 
 fn failed(args: &Args, failure: &Failure) -> String {

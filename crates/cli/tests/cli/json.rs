@@ -304,6 +304,7 @@ const LINES: &[(&str, &str)] = &[
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),
     ("otp write", "otp lock stm32-n25q128a --json"),
+    ("compare", "compare stm32-n25q128a samsung-evo-16g dying-8g --partition 1GiB --json"),
     ("endurance", "endurance mt29f8g08maawc --json"),
     ("endurance", "endurance mx30lf2g18ac --erase-only --blocks 1 --json"),
     ("endurance of a NOR", "endurance w25q128jv --json"),

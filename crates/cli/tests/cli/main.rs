@@ -11,6 +11,7 @@
 #[cfg(target_os = "linux")]
 mod advise;
 mod breakdown;
+mod compare;
 mod completions;
 mod determinism;
 mod ecc;

@@ -55,6 +55,10 @@ fn reports() -> impl Iterator<Item = &'static str> {
 /// True when a line can be broken: it has a space that is not behind a digit, where a number or its unit may go on.
 fn is_breakable(line: &str) -> bool {
     let line = line.trim();
+    // What a command line quotes stays whole.
+    if line.starts_with('\'') {
+        return false;
+    }
     line.match_indices(' ').any(|(at, _)| !line[..at].ends_with(|c: char| c.is_ascii_digit()))
 }
 
@@ -150,6 +154,7 @@ const EACH: &[&str] = &[
     "report am62a-w35n01jw -o -",
     "sweep designs.toml -o - --format csv",
     "man speed",
+    "compare stm32-n25q128a samsung-evo-16g --partition 1MiB",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
     "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
@@ -390,7 +395,7 @@ fn a_narrow_terminal_breaks_no_number() {
         "endurance mt29f8g08maawc",
         "papers octal",
         "keystore",
-        "parts",
+        "parts --confidence",
         "ecc advise mt29f8g08maawc",
     ];
     for line in lines {
@@ -406,6 +411,15 @@ fn a_narrow_terminal_breaks_no_number() {
             }
         }
     }
+}
+
+/// The catalogue is a line or two for each part, without the columns that are least important.
+#[test]
+fn the_catalogue_is_short_on_a_narrow_terminal() {
+    let drawn = |columns: &str| finish(floatgate().arg("parts").env("COLUMNS", columns)).out;
+    let (narrow, wide) = (drawn("80"), drawn("120"));
+    assert!(narrow.lines().count() <= 140 && !narrow.contains("Winbond"), "{narrow}");
+    assert!(wide.contains("Winbond") && wide.contains(" 60 % "), "{wide}");
 }
 
 #[test]

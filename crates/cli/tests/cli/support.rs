@@ -92,13 +92,12 @@ pub(crate) fn subcommands() -> Vec<String> {
 /// The subcommands of a command, from its help text.
 pub(crate) fn subcommands_of(command: &str) -> Vec<String> {
     let help = stdout(&format!("{command} --help"));
-    let list = help.split("Commands:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+    // Groups of commands are between the usage and the options.
+    let (_, listed) = help.split_once("Usage: ").unwrap();
+    let lines = listed.split("\nOptions:").next().unwrap().lines();
     // Lines with more spaces continue a description.
-    let names = list
-        .lines()
-        .filter(|line| !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    let names = lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    names.filter(|name| !["", "help"].contains(name)).map(str::to_owned).collect()
 }
 
 /// The commands that do something: those without subcommands, and the subcommands.

@@ -12,7 +12,6 @@ use crate::card::LoadedCard;
 use crate::card::compare::{Cell, Matrix, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, capacity_bytes_min};
 use crate::card::state::CardState;
-use crate::card::trace::RequestKind;
 use crate::life;
 use crate::progress::Listener;
 use floatgate_card::{CardSpec, Mapping};
@@ -205,6 +204,19 @@ impl Known {
             partitions: probed.partition.partitions,
             findings: probed.partition.findings,
         })
+    }
+
+    /// Reason not to trust the device with data.
+    pub(crate) fn untrusted_reason(&self) -> Option<String> {
+        let fake = self.claimed_bytes.filter(|claimed| *claimed > self.capacity_bytes);
+        let fake =
+            fake.map(|claimed| format!("it has {} and says {}", size(self.capacity_bytes), size(claimed)));
+        fake.or_else(|| self.unsafe_because.clone())
+    }
+
+    /// Size of the largest partition that begins and ends at borders, in bytes.
+    pub(crate) fn partition_bytes(&self) -> u64 {
+        self.place().1.bytes
     }
 
     /// Where a partition for `fs` goes: the first border from 1 MiB on, up to the last border.
@@ -448,7 +460,7 @@ pub fn advise(
 }
 
 /// The card, made large enough for the traces: their times do not depend on the size otherwise.
-fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
+pub(crate) fn at_least_the_traces(mut card: LoadedCard) -> LoadedCard {
     let least = capacity_bytes_min(card.spec.au_bytes);
     if card.spec.capacity_bytes < least {
         card.spec.capacity_bytes = least.next_multiple_of(card.spec.au_bytes.max(1));
@@ -695,13 +707,7 @@ fn speed_point(
         let trace =
             wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
         let Some(trace) = trace else { continue };
-        let written: u64 = trace
-            .requests(model.spec.au_bytes)?
-            .workload
-            .iter()
-            .filter(|request| request.kind == RequestKind::Write)
-            .map(|request| request.sectors * SECTOR)
-            .sum();
+        let written = trace.requests(model.spec.au_bytes)?.written_bytes();
         expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
     }
     let point =
@@ -716,6 +722,17 @@ fn speed_point(
     })
 }
 
+/// Blocks of a card of this capacity, spare ones included.
+fn flash_blocks(spec: &CardSpec, capacity_bytes: u64) -> u64 {
+    capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks)
+}
+
+/// Bytes that can be written to a new card before all blocks have their rated cycles.
+pub(crate) fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f64) -> f64 {
+    let flash = flash_blocks(spec, capacity_bytes) as f64 * spec.au_bytes as f64;
+    flash * f64::from(spec.wear.endurance_cycles) / amplification
+}
+
 /// Bytes that can be written in a life, and years.
 fn life_point(
     known: &Known,
@@ -728,11 +745,11 @@ fn life_point(
     let (sum, count) = cells(matrix, fs)
         .fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
     let amplification = (sum / f64::from(count.max(1))).exp();
-    let blocks = known.capacity_bytes / spec.au_bytes.max(1) + u64::from(spec.spare_blocks);
+    let blocks = flash_blocks(spec, known.capacity_bytes);
     let cycles = spec.wear.endurance_cycles;
     let used = known.life_used_percent.as_ref();
     let left = used.map_or(1.0, |used| (100 - used.value.min(100)) as f64 / 100.0);
-    let new_bytes = blocks as f64 * spec.au_bytes as f64 * f64::from(cycles) / amplification;
+    let new_bytes = life_bytes(spec, known.capacity_bytes, amplification);
     let bytes = new_bytes * left;
     let level = if spec.wear.static_difference > 0 {
         "with static wear levelling"

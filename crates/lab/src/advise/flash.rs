@@ -44,7 +44,7 @@ pub struct Wish {
 
 impl Wish {
     /// Use for which ECC is judged.
-    fn ecc_use(&self) -> Use {
+    pub(crate) fn ecc_use(&self) -> Use {
         Use { years: self.years, temperature_c: self.temperature_c, ..Use::default() }
     }
 
@@ -123,7 +123,7 @@ impl Board {
     }
 
     /// With the partition that is wished.
-    fn wished(&self, library: &Library, wish: &Wish) -> Result<Config, Error> {
+    pub(crate) fn wished(&self, library: &Library, wish: &Wish) -> Result<Config, Error> {
         match wish.partition_bytes {
             Some(bytes) => self.on_partition(library, bytes),
             None => self.config(library, &[]),
@@ -274,7 +274,7 @@ pub fn advise(
     let mut points: Vec<Point> =
         mode_point(library, board, &own, wired.device.geometry().blocks())?.into_iter().collect();
     progress("filesystems");
-    let candidates = Candidate::all(library, board, wish, &own)?;
+    let candidates = Candidate::all(library, board, wish, &own, &Scope::of_advice())?;
     let best = Candidate::best(&candidates);
     let others: Vec<&Candidate> = candidates.iter().filter(|other| !std::ptr::eq(*other, best)).collect();
     let Candidate { board: chosen, config, geometry, compared, .. } = best;
@@ -310,14 +310,36 @@ pub fn advise(
     })
 }
 
+/// Comparison of filesystems to make on a partition.
+pub(crate) struct Scope {
+    /// Sizes of partitions in bytes; the largest is the partition, or a sample of it.
+    pub(crate) sizes: fn(&Geometry) -> Vec<u64>,
+    /// Tests to make on each.
+    pub(crate) options: Options,
+}
+
+impl Scope {
+    /// The scope of advice.
+    fn of_advice() -> Self {
+        let tests = vec![Test::Write, Test::Read, Test::Mount, Test::Space];
+        Self { sizes: compared_sizes, options: Self::options(tests) }
+    }
+
+    /// Tests of JFFS2 and UBIFS with a short file.
+    pub(crate) fn options(tests: Vec<Test>) -> Options {
+        let subjects = vec![Subject::Jffs2, Subject::Ubifs];
+        Options { subjects, tests, bytes: FILE_BYTES, ..Options::default() }
+    }
+}
+
 /// Eraseblocks that Linux can take, with the filesystems on them.
-struct Candidate {
+pub(crate) struct Candidate {
     board: Board,
-    config: Config,
-    geometry: Geometry,
-    compared: Vec<FsComparison>,
+    pub(crate) config: Config,
+    pub(crate) geometry: Geometry,
+    pub(crate) compared: Vec<FsComparison>,
     /// Configuration of the kernel, where it decides on the eraseblocks.
-    kernel: Option<&'static str>,
+    pub(crate) kernel: Option<&'static str>,
 }
 
 /// Kernel configuration of small eraseblocks of SPI NOR, and eraseblocks without it.
@@ -328,33 +350,43 @@ const SECTORS: [(&str, &str); 2] =
 
 impl Candidate {
     /// The eraseblocks of the setup alone, or of SPI NOR those of both configurations of the kernel, where nothing sets them.
-    fn all(library: &Library, board: &Board, wish: &Wish, own: &Config) -> Result<Vec<Self>, Error> {
+    pub(crate) fn all(
+        library: &Library,
+        board: &Board,
+        wish: &Wish,
+        own: &Config,
+        scope: &Scope,
+    ) -> Result<Vec<Self>, Error> {
         let is_set = own.tree().get("driver.erase_bytes").is_some();
         // Firmware takes the eraseblocks that it has.
         let is_firmware = own.extract_or_default::<HostProfile>("host")?.firmware;
         if own.chip_kind()? != ChipKind::SpiNor || is_set || is_firmware {
-            return Ok(vec![Self::new(library, board.clone(), wish, None)?]);
+            return Ok(vec![Self::new(library, board.clone(), (wish, None), scope)?]);
         }
         let with = |(set, kernel): (&str, &'static str)| {
             let mut board = board.clone();
             board.sets.extend(Override::parse_all(&[set.to_owned()])?);
-            Self::new(library, board, wish, Some(kernel))
+            Self::new(library, board, (wish, Some(kernel)), scope)
         };
         // A chip without sectors of one of the sizes has the other.
         let found: Vec<Self> = SECTORS.into_iter().filter_map(|sectors| with(sectors).ok()).collect();
-        if found.is_empty() { Ok(vec![Self::new(library, board.clone(), wish, None)?]) } else { Ok(found) }
+        if found.is_empty() {
+            Ok(vec![Self::new(library, board.clone(), (wish, None), scope)?])
+        } else {
+            Ok(found)
+        }
     }
 
     fn new(
         library: &Library,
         board: Board,
-        wish: &Wish,
-        kernel: Option<&'static str>,
+        (wish, kernel): (&Wish, Option<&'static str>),
+        scope: &Scope,
     ) -> Result<Self, Error> {
         let config = board.wished(library, wish)?;
         let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
         let geometry = wired.device.geometry().clone();
-        let compared = compare(library, &board, &geometry)?;
+        let compared = compare(library, &board, &geometry, scope)?;
         Ok(Self { board, config, geometry, compared, kernel })
     }
 
@@ -366,7 +398,7 @@ impl Candidate {
     }
 
     /// The one whose filesystem is ready soonest, of those that leave about as much space for files as any.
-    fn best(all: &[Self]) -> &Self {
+    pub(crate) fn best(all: &[Self]) -> &Self {
         let most = all.iter().filter_map(Self::figures).map(|(free, _)| free).fold(0.0, f64::max);
         let ready = |candidate: &Self| {
             let figures = candidate.figures().filter(|(free, _)| *free >= SPACE_SHARE * most);
@@ -460,21 +492,20 @@ fn compared_sizes(geometry: &Geometry) -> Vec<u64> {
     sizes
 }
 
-fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<FsComparison>, Error> {
-    let options = Options {
-        subjects: vec![Subject::Jffs2, Subject::Ubifs],
-        tests: vec![Test::Write, Test::Read, Test::Mount, Test::Space],
-        bytes: FILE_BYTES,
-        ..Options::default()
-    };
-    let sizes = compared_sizes(geometry);
+fn compare(
+    library: &Library,
+    board: &Board,
+    geometry: &Geometry,
+    scope: &Scope,
+) -> Result<Vec<FsComparison>, Error> {
+    let sizes = (scope.sizes)(geometry);
     // The largest is a sample of the partition; the others are smaller partitions.
     let at = |bytes| match sizes.last() {
         Some(&sample) if bytes == sample => board.on_sample(library, bytes, geometry),
         _ => board.on_partition(library, bytes),
     };
     let mut compared =
-        fs_compare::comparisons(library, &at, (RigOptions::default(), &options), &sizes, &|_| ())?;
+        fs_compare::comparisons(library, &at, (RigOptions::default(), &scope.options), &sizes, &|_| ())?;
     // What is possible on a sample need not be on all of it.
     if geometry.size_bytes > JFFS2_BYTES_MAX {
         let why = format!("{} of flash, and JFFS2 has at most 4 GiB", size(geometry.size_bytes));
@@ -491,7 +522,7 @@ fn compare(library: &Library, board: &Board, geometry: &Geometry) -> Result<Vec<
 const JFFS2_BYTES_MAX: u64 = 1 << 32;
 
 /// The filesystem that a comparison speaks for; none where neither is possible.
-fn kind(compared: &FsComparison) -> Option<FilesystemKind> {
+pub(crate) fn kind(compared: &FsComparison) -> Option<FilesystemKind> {
     match compared.choice()?.subject? {
         Subject::Jffs2 => Some(FilesystemKind::Jffs2),
         _ => Some(FilesystemKind::Ubifs),
@@ -752,8 +783,8 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
     let mut text = match &advice.needs {
         Some(code) => format!("{code} is the weakest code that holds for {rated} cycles"),
         None => format!(
-            "no code that fits the OOB holds for {} years after all {rated} rated cycles: with fewer cycles the data last, otherwise refresh them",
-            use_.years
+            "no code that fits the OOB holds for {} after all {rated} rated cycles: with fewer cycles the data last, otherwise refresh them",
+            measure(use_.years, "year")
         ),
     };
     if own.code == NO_ECC {
@@ -766,8 +797,10 @@ fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point>
     }
     let point = Point::new("ECC", text)
         .rests_on(format!(
-            "{} years at {} C between program and read, {:.0} reads of a block",
-            use_.years, use_.temperature_c, use_.reads
+            "{} at {} C between program and read, {:.0} reads of a block",
+            measure(use_.years, "year"),
+            use_.temperature_c,
+            use_.reads
         ))
         .rests_on(format!(
             "the chip asks for {} bits in {} bytes; bit errors {}",
@@ -816,8 +849,10 @@ fn scrub_point(
         };
         let period = scrub_days.map_or("never".to_owned(), |days| format!("every {days} days"));
         point = point.rests_on(format!(
-            "read {period}: {} of {LIVES} chips last {} years at {} C",
-            report.survived, wish.years, wish.temperature_c
+            "read {period}: {} of {LIVES} chips last {} at {} C",
+            report.survived,
+            measure(wish.years, "year"),
+            wish.temperature_c
         ));
         if report.survived == LIVES {
             point = point.rests_on(format!(
@@ -828,14 +863,14 @@ fn scrub_point(
             ));
             point.advice = match scrub_days {
                 _ if report.wear.ends_before(wish.years) => format!(
-                    "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {} years",
+                    "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {}",
                     report.wear.worn_out_after_years.unwrap_or(0.0),
-                    wish.years
+                    measure(wish.years, "year")
                 ),
                 None => format!(
-                    "{} needs no reading pass for {} years at {} a day: charge is lost too slowly",
+                    "{} needs no reading pass for {} at {} a day: charge is lost too slowly",
                     name(kind),
-                    wish.years,
+                    measure(wish.years, "year"),
                     life::in_units(wish.write_bytes_per_day)
                 ),
                 Some(days) => format!(

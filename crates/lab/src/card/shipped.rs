@@ -6,7 +6,7 @@
 //!
 //! Requests to the partition are moved to where it begins on the card of the replay: behind the first allocation unit, as `card run` lays it.
 
-use super::trace::{Reader, Request};
+use super::trace::{Reader, Request, RequestKind};
 use crate::Error;
 use floatgate_mtd::SECTOR_BYTES;
 use include_dir::{Dir, include_dir};
@@ -48,6 +48,14 @@ pub struct CardRequests {
     pub before: Vec<Request>,
     /// Requests of the workload, up to the end of unmounting.
     pub workload: Vec<Request>,
+}
+
+impl CardRequests {
+    /// Bytes that the workload writes to the card.
+    pub fn written_bytes(&self) -> u64 {
+        let writes = self.workload.iter().filter(|request| request.kind == RequestKind::Write);
+        writes.map(|request| request.sectors * SECTOR_BYTES as u64).sum()
+    }
 }
 
 /// All traces, in the order of `traces.csv`.
@@ -128,7 +136,6 @@ fn moved(mut requests: Vec<Request>, au_bytes: u64) -> Vec<Request> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card::trace::RequestKind;
 
     #[test]
     fn every_filesystem_has_every_workload_and_each_trace_can_be_read() {

@@ -37,9 +37,10 @@ pub const REQUEST_BYTES_MAX: u64 = 4 << 20;
 /// Most bytes that a test writes until its speed is steady, or two windows where these are larger.
 const STEADY_BYTES_MAX: u64 = 256 << 20;
 
-/// Requests of a short test in order, and their size in bytes.
+/// Requests of a short test in order, and their kinds.
 const IN_ORDER_REQUESTS: u32 = 32;
-const IN_ORDER_BYTES: u64 = 1 << 20;
+const IN_ORDER_READS: Pattern = Pattern { is_write: false, is_random: false, bytes: 1 << 20 };
+const IN_ORDER_WRITES: Pattern = Pattern { is_write: true, ..IN_ORDER_READS };
 
 /// Size of the file in which small requests are at random, of its records, and of the requests that write it in order.
 const FILE_BYTES: u64 = 100 << 20;
@@ -264,14 +265,33 @@ pub fn alignments(card: &LoadedCard, seed: u64) -> Result<Vec<AlignmentRow>, Err
 /// # Errors
 /// The card is none, or fails.
 pub(crate) fn in_order_mb_s(spec: &CardSpec) -> Result<[f64; 2], Error> {
-    let options = CardSpeedOptions { requests: IN_ORDER_REQUESTS, sizes: Vec::new(), seed: 0 };
-    let mut bench = Bench::new(spec, CardState::Empty, &options, &|_| ())?;
-    let mut test = |is_write: bool| {
-        let pattern = Pattern { is_write, is_random: false, bytes: IN_ORDER_BYTES };
+    let mut bench = Bench::in_order(spec, CardState::Empty, 0)?;
+    let mut mb_s = |pattern| {
         bench.window(pattern, 0, u64::from(IN_ORDER_REQUESTS)).map(|test| test.mb_s).map_err(failed)
     };
-    let writes = test(true)?;
-    Ok([test(false)?, writes])
+    let writes = mb_s(IN_ORDER_WRITES)?;
+    Ok([mb_s(IN_ORDER_READS)?, writes])
+}
+
+/// Figures of a card to compare with other storage.
+pub(crate) struct Essentials {
+    /// Reads in order of what is there.
+    pub(crate) read: CardTest,
+    /// Writes in order, at their steady speed.
+    pub(crate) write: CardTest,
+    /// Time in us until the card is ready after a loss of power.
+    pub(crate) power_on_us: f64,
+}
+
+/// The essentials of a card in a state.
+///
+/// # Errors
+/// The card is none, or fails.
+pub(crate) fn essentials(spec: &CardSpec, state: CardState, seed: u64) -> Result<Essentials, Error> {
+    let mut bench = Bench::in_order(spec, state, seed)?;
+    let read = bench.run(IN_ORDER_READS).map_err(failed)?;
+    let write = bench.run(IN_ORDER_WRITES).map_err(failed)?;
+    Ok(Essentials { read, write, power_on_us: bench.lose_power().map_err(failed)? })
 }
 
 /// Speeds of 4 KiB at random within a file of 100 MiB, MB/s: 1000 reads, then 6000 writes.
@@ -384,6 +404,12 @@ impl Bench {
         state.reach(&mut bench.card, spec.mapping, &mut bench.chance, progress).map_err(failed)?;
         bench.card.device_mut().set_host(spec.host);
         Ok(bench)
+    }
+
+    /// A bench for short tests in order.
+    fn in_order(spec: &CardSpec, state: CardState, seed: u64) -> Result<Self, Error> {
+        let options = CardSpeedOptions { requests: IN_ORDER_REQUESTS, sizes: Vec::new(), seed };
+        Self::new(spec, state, &options, &|_| ())
     }
 
     fn now(&self) -> Instant {

@@ -1,5 +1,6 @@
 //! The flash of a setup, and what stands in for it in memory.
 
+use crate::speed_run;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::set;
 use std::fmt;
@@ -159,6 +160,11 @@ impl SetupFlash {
             )
         })?;
         Ok(Self { config, geometry, too_small_bytes })
+    }
+
+    /// Title of the setup: board and chip.
+    pub fn title(&self) -> String {
+        speed_run::title(&self.config)
     }
 
     /// Names the chip in ids of runs: the CRC of the resolved setup.

@@ -139,6 +139,10 @@ fn figures(section: &Section) -> String {
 
 fn section(number: usize, section: &Section, most: usize) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
+    let conclusion = match section.conclusion.as_str() {
+        "" => String::new(),
+        conclusion => format!("<p><strong>{}</strong></p>", escaped(conclusion)),
+    };
     let notes = each(&section.notes, |note| format!("<p>{}</p>", escaped(note)));
     let facts = each(&section.facts, |(name, value)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
@@ -151,7 +155,7 @@ fn section(number: usize, section: &Section, most: usize) -> String {
     let sources = each(&section.sources, |shown| table(&id("sources", 0), shown, most));
     format!(
         r#"<section id="s{number}" aria-labelledby="s{number}-h"><h2 id="s{number}-h">{heading}</h2>
-<p class="origin">{origin} ({kind})</p>{notes}{facts}{bars}{waterfalls}{tables}{sources}</section>
+<p class="origin">{origin} ({kind})</p>{conclusion}{notes}{facts}{bars}{waterfalls}{tables}{sources}</section>
 "#,
         heading = escaped(&section.heading),
         origin = escaped(&section.origin),

@@ -17,7 +17,7 @@ pub(super) struct Section {
     pub(super) kind: String,
     /// Names and values that stand once in the result.
     pub(super) facts: Vec<(String, String)>,
-    /// Its conclusion, for the summary of the page; empty where the figures say it.
+    /// Its conclusion, at its beginning and in the summary of the page; empty where the figures say it.
     pub(super) conclusion: String,
     /// Sentences.
     pub(super) notes: Vec<String>,

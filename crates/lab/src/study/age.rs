@@ -7,13 +7,14 @@ use crate::age::{self, FILL_PERCENT, Life, Options, Report as Run, WearOut};
 use crate::life::YEARS_MAX;
 use crate::progress::Progress;
 use crate::report::Origin;
-use floatgate_config::Override;
+use floatgate_config::{Config, Library, Override};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Advice, CommandOption};
 use floatgate_mtd::size;
 use floatgate_mtd::words::{count, measure};
 use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::partition;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -29,9 +30,9 @@ pub struct Age;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate age imx6-mx30lf2g18ac --set partition.size=16MiB --years 10 --temperature 55
-  floatgate age imx6-mx30lf2g18ac --set partition.size=8MiB --scrub-days 30,never --chips 2
-  floatgate age am62a-w35n01jw --set partition.size=16MiB --fs jffs2 --years 5 --chips 2 --json
+  floatgate age imx6-mx30lf2g18ac --partition 16MiB --years 10 --temperature 55
+  floatgate age imx6-mx30lf2g18ac --partition 8MiB --scrub-days 30,never --chips 2
+  floatgate age am62a-w35n01jw --partition 16MiB --fs jffs2 --years 5 --chips 2 --json
   floatgate age sama5d2-mx25l25635e --fs jffs2 --years 10
 
 Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that \
@@ -45,6 +46,10 @@ pub struct AgeOptions {
     /// Override any field of the setup: --set chip=w25n01jw --set cells.cycles=50000
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUE"))]
     set: Vec<String>,
+
+    /// Size of the partition [default: that of the setup]
+    #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
+    partition: Option<u64>,
 
     /// The filesystem: `ubifs` or `jffs2`
     #[cfg_attr(feature = "command", arg(long, value_name = "KIND", default_value_t))]
@@ -63,7 +68,7 @@ pub struct AgeOptions {
     write_per_day: u64,
 
     /// Percent of the free space that files take which stay, at most 64 MiB of them
-    #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT", default_value_t = Self::default().fill))]
+    #[cfg_attr(feature = "command", arg(long, value_name = "PERCENT", default_value_t = Self::default().fill, value_parser = Fill::parse))]
     fill: Fill,
 
     /// Days between two passes of ubihealthd, or `never`; several to compare [default: 91; of JFFS2 never]
@@ -84,6 +89,7 @@ impl Default for AgeOptions {
         Self {
             setup: PathBuf::new(),
             set: Vec::new(),
+            partition: None,
             fs: FilesystemKind::Ubifs,
             years: Years(10.0),
             temperature: Celsius(40.0),
@@ -130,6 +136,15 @@ pub struct Runs {
 const USUAL_SCRUB_DAYS: u32 = 91;
 
 impl AgeOptions {
+    /// The setup with its overrides and the size of its partition.
+    fn config(&self, library: &Library) -> Result<Config, Error> {
+        let (setup, mut sets) = (library.setup(&self.setup)?, Override::parse_all(&self.set)?);
+        if let Some(bytes) = self.partition {
+            sets.push(partition::of_size(&library.resolve(&setup, &sets)?, bytes)?);
+        }
+        Ok(library.resolve(&setup, &sets)?)
+    }
+
     /// The periods of ubihealthd to compare.
     fn scrubs(&self) -> Result<Vec<Option<u32>>, Error> {
         let asked: Vec<Option<u32>> = self.scrub_days.iter().map(|scrub| scrub.0).collect();
@@ -166,13 +181,15 @@ impl Study for Age {
     const STEPS: &'static str = "chips";
 
     fn origin(options: &AgeOptions, kind: Origin) -> Origin {
-        kind.about(&options.setup).with(&options.set).seeded(options.seed)
+        let partition = options.partition.map(|bytes| format!("partition.size={bytes}"));
+        let sets: Vec<String> = options.set.iter().cloned().chain(partition).collect();
+        kind.about(&options.setup).with(&sets).seeded(options.seed)
     }
 
     fn run(options: &AgeOptions, context: &Context<'_>) -> Result<Runs, Error> {
         let scrubs = options.scrubs()?;
         let library = context.library;
-        let config = library.resolve(&library.setup(&options.setup)?, &Override::parse_all(&options.set)?)?;
+        let config = options.config(library)?;
         (context.progress)(Progress::Steps(u64::from(options.chips.get()) * scrubs.len() as u64));
         let done = || (context.progress)(Progress::Done(1));
         let run = |scrub_days| age::run(library, &config, &options.of_run(scrub_days), &done);
@@ -184,8 +201,10 @@ impl Study for Age {
         let kind = if first.filesystem == FilesystemKind::Ubifs { "UBIFS" } else { "JFFS2" };
         let written = size::text(first.write_bytes_per_day);
         let conditions = format!(
-            "{}: {kind} for {} years at {} C, {written} written a day",
-            first.chip, first.years, first.temperature_c
+            "{}: {kind} for {} at {} C, {written} written a day",
+            first.chip,
+            measure(first.years, "year"),
+            first.temperature_c
         );
         let runs =
             output.runs.iter().map(|run| if run.cells_simulated { simulated(run) } else { promised(run) });
@@ -193,11 +212,10 @@ impl Study for Age {
         if output.runs.iter().all(|run| run.cells_simulated) {
             sections.push(Section::Advice(vec![advice(&output.runs)]));
         }
-        let simulated = output.runs.iter().filter(|run| run.cells_simulated);
         Report {
             title: first.title.clone(),
             head: vec![conditions, wear(first)],
-            conclusion: simulated.map(survival).collect::<Vec<_>>().join("; "),
+            conclusion: verdict(&output.runs),
             sections,
         }
     }
@@ -237,7 +255,7 @@ fn wear(run: &Run) -> String {
 fn promised(run: &Run) -> Section {
     let retention = run.promised_retention_years.map_or_else(
         || "the part promises no retention".to_owned(),
-        |years| format!("the part promises {years} years of retention"),
+        |years| format!("the part promises {} of retention", count(years.into(), "year")),
     );
     let failure = run.lives.iter().find_map(|life| Some((life.failed_after_years?, life.failure.clone()?)));
     let end = failure.map_or_else(
@@ -248,6 +266,24 @@ fn promised(run: &Run) -> Section {
         format!("cells of NOR are not simulated; {retention}"),
         format!("by what the part promises, {end}"),
     ])
+}
+
+/// Chips that survive, in a sentence.
+fn verdict(runs: &[Run]) -> String {
+    let Some(first) = runs.first() else { return String::new() };
+    let conditions = format!("{} at {} C", measure(first.years, "year"), first.temperature_c);
+    let clause = |run: &Run| {
+        let chips = count(run.lives.len() as u64, "chip");
+        let verb = if run.lives.len() == 1 { "survives" } else { "survive" };
+        let how = match (run.scrub_days, run.filesystem) {
+            _ if !run.cells_simulated => "by what the part promises".to_owned(),
+            (Some(days), _) => format!("with ubihealthd every {}", count(days.into(), "day")),
+            (None, FilesystemKind::Ubifs) => "without ubihealthd".to_owned(),
+            (None, FilesystemKind::Jffs2) => "under JFFS2".to_owned(),
+        };
+        format!("{} of {chips} {verb} {conditions} {how}", run.survived)
+    };
+    format!("{}.", runs.iter().map(clause).collect::<Vec<_>>().join("; "))
 }
 
 /// Number of chips that survive.

@@ -4,13 +4,14 @@ use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
 use crate::card;
 use crate::card::speed::{
-    AlignmentRow, CardSpeed, CardSpeedOptions, CardTest, OpenAuRow, REQUESTS_MAX, measure,
+    AlignmentRow, CardSpeed, CardSpeedOptions, CardState, CardTest, OpenAuRow, REQUESTS_MAX, measure,
 };
 use crate::report::Origin;
+use crate::technology::verdict::three;
 use floatgate_config::Override;
 use floatgate_mtd::Nanos;
 use floatgate_mtd::size::text as bytes;
-use floatgate_mtd::words::grouped;
+use floatgate_mtd::words::{count, grouped};
 use floatgate_sim::error::Error;
 use serde::Deserialize;
 use serde_json::{Value, to_value};
@@ -125,10 +126,10 @@ impl Study for SpeedOfCard {
         Report {
             title: format!("{card}: {title}"),
             head: [sizes].into_iter().chain(report.claimed_bytes.map(claim)).chain([ready]).collect(),
+            conclusion: verdict(report),
             sections: [requests(report), open_aus_in_turn(report), alignment(report), power(report)]
                 .map(Section::Table)
                 .into(),
-            ..Report::default()
         }
     }
 
@@ -138,6 +139,39 @@ impl Study for SpeedOfCard {
             Some(ALIGNMENT) => to_value(&report.alignment_rows),
             _ => to_value(&report.tests),
         }
+    }
+}
+
+/// Factor from which one speed is called much lower than another.
+const MUCH: f64 = 4.0;
+
+/// Speeds of the used card in a sentence, and the reason for slow writes at random.
+fn verdict(report: &CardSpeed) -> String {
+    let test = |access: &str, operation: &str, largest: bool| {
+        let tests = report.tests.iter().filter(|test| {
+            test.state == CardState::Used && test.access == access && test.operation == operation
+        });
+        let by_size = |test: &&CardTest| test.request_bytes;
+        if largest { tests.max_by_key(by_size) } else { tests.min_by_key(by_size) }
+    };
+    let all =
+        (test("sequential", "read", true), test("sequential", "write", true), test("random", "write", false));
+    let (Some(read), Some(write), Some(small)) = all else { return String::new() };
+    let size = bytes(small.request_bytes);
+    let speeds = format!(
+        "Used, this card reads {} MB/s and writes {} MB/s in order, and {} MB/s in writes of {size} at random",
+        three(read.mb_s),
+        three(write.mb_s),
+        three(small.mb_s)
+    );
+    let is_slow = small.mb_s * MUCH < write.mb_s;
+    match (is_slow, report.open_aus) {
+        (false, _) => format!("{speeds}: small scattered writes do not slow it down."),
+        (true, 0) => format!("{speeds}: it is slow at small scattered writes."),
+        (true, open) => format!(
+            "{speeds}: it is slow at small scattered writes, as it keeps {} open.",
+            count(open.into(), "allocation unit")
+        ),
     }
 }
 

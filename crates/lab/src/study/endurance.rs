@@ -344,7 +344,13 @@ fn one(report: &Report) -> Shown {
             Section::Table(latencies(report)),
             Section::Table(trace(report)),
         ],
-        ..Shown::default()
+        conclusion: format!(
+            "Blocks last for {} to {} cycles, on average {:.1} times the {} that the data sheet promises.",
+            grouped(report.life.min),
+            grouped(report.life.max),
+            report.life.over_nominal,
+            grouped(report.nominal_cycles)
+        ),
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod age;
 mod card_speed;
+mod compare;
 mod endurance;
 mod keystore;
 pub mod options;
@@ -17,6 +18,7 @@ pub mod setup;
 
 pub use age::Age;
 pub use card_speed::SpeedOfCard;
+pub use compare::Compare;
 pub use endurance::Endurance;
 pub use keystore::Keystore;
 pub use report::Report;
@@ -33,7 +35,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// All studies.
-pub const STUDIES: &[&dyn Registered] = &[&Age, &SpeedOfCard, &Amplification, &Endurance, &Keystore];
+pub const STUDIES: &[&dyn Registered] =
+    &[&Age, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore];
 
 /// A study.
 pub trait Study: Sync {

@@ -52,3 +52,13 @@ bounded! {
     /// Number of chips.
     Chips: u32, (1..=10_000), "a whole number from 1 to 10000";
 }
+
+impl Fill {
+    /// The percent of a text, `50` or `50%`.
+    ///
+    /// # Errors
+    /// No such number.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        text.strip_suffix('%').unwrap_or(text).parse()
+    }
+}

@@ -9,7 +9,8 @@ pub struct Report {
     pub title: String,
     /// Lines below the title: the chip, the options, what is about the whole result.
     pub head: Vec<String>,
-    /// Conclusion in a line, for a summary of several results; empty where the first row of a table says it.
+    /// Conclusion in one to three sentences: the end of the text, the beginning of a page's section, and the line in a summary of several results. Empty where
+    /// the first row of a table says it.
     pub conclusion: String,
     /// Sections in the order in which they are read.
     pub sections: Vec<Section>,

@@ -52,17 +52,46 @@ pub(super) struct Analysis {
     is_sample: bool,
 }
 
-/// Number of designs without figures, and the reason of the first.
+/// Number of designs without figures, the reason of the first, and the numbers by reason.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reasons {
     pub(super) count: usize,
     pub(super) first: Option<String>,
+    /// Designs by reason, for the first [`REASONS_MAX`] of them.
+    by_reason: BTreeMap<String, usize>,
+}
+
+/// Distinct reasons that are counted. Messages with a number of their own for each design would be as many as these.
+const REASONS_MAX: usize = 64;
+
+/// The best design of an objective.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Best {
+    /// Column of the objective.
+    pub(super) column: String,
+    /// Its value.
+    pub(super) value: f64,
+    /// Number of the design.
+    pub(super) design: usize,
 }
 
 impl Reasons {
     fn add(&mut self, why: &str) {
         self.count += 1;
         self.first.get_or_insert_with(|| why.to_owned());
+        if let Some(count) = self.by_reason.get_mut(why) {
+            *count += 1;
+        } else if self.by_reason.len() < REASONS_MAX {
+            self.by_reason.insert(why.to_owned(), 1);
+        }
+    }
+
+    /// Reasons with their numbers of designs, the most frequent first.
+    pub(super) fn by_count(&self) -> Vec<(&str, usize)> {
+        let mut all: Vec<(&str, usize)> =
+            self.by_reason.iter().map(|(why, count)| (why.as_str(), *count)).collect();
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        all
     }
 }
 
@@ -70,6 +99,8 @@ struct Objective {
     column: String,
     /// 1, or -1 where more is better.
     sign: f64,
+    /// Value and number of the best feasible design.
+    best: Option<(f64, usize)>,
     spread: Spread,
     /// For each axis the designs of its bins.
     bins: Vec<BTreeMap<usize, Spread>>,
@@ -138,6 +169,7 @@ impl Analysis {
             let objective = |column: &String| Objective {
                 column: column.clone(),
                 sign,
+                best: None,
                 spread: Spread::default(),
                 bins: vec![BTreeMap::new(); axes.len()],
             };
@@ -184,6 +216,9 @@ impl Analysis {
             let point: Vec<Option<f64>> =
                 self.objectives.iter().map(|one| self.value(batch, at, &values, &one.column)).collect();
             self.spread(&point, &values);
+            if is_feasible {
+                self.improve(&point, design);
+            }
             let signed = point
                 .iter()
                 .zip(&self.objectives)
@@ -194,6 +229,24 @@ impl Analysis {
                 self.front.add(point, design);
             }
         }
+    }
+
+    /// Notes a feasible design where it is better than all before.
+    fn improve(&mut self, point: &[Option<f64>], design: usize) {
+        for (objective, value) in self.objectives.iter_mut().zip(point) {
+            let Some(value) = value.filter(|value| !value.is_nan()) else { continue };
+            if objective.best.is_none_or(|(best, _)| value * objective.sign < best * objective.sign) {
+                objective.best = Some((value, design));
+            }
+        }
+    }
+
+    /// The best feasible design of each objective.
+    pub(super) fn best(&self) -> Vec<Best> {
+        let best = |one: &Objective| {
+            one.best.map(|(value, design)| Best { column: one.column.clone(), value, design })
+        };
+        self.objectives.iter().filter_map(best).collect()
     }
 
     /// A figure of a design, or a numeric key of it.

@@ -1,6 +1,6 @@
 //! Results of a sweep: batches in the order of the designs, and the rows that follow from all of them.
 
-use super::analysis::{Analysis, Sensitivity};
+use super::analysis::{Analysis, Best, Sensitivity};
 use super::batch::Batch;
 use super::checkpoint::{Checkpoint, Line};
 use super::evaluator::Evaluator;
@@ -15,6 +15,14 @@ use std::sync::Arc;
 /// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
 /// however designs were measured.
 const PAGE_ROWS: usize = 1 << 16;
+
+/// Reasons that a conclusion names.
+const REASONS: usize = 3;
+
+/// A figure with three decimals at most.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
 
 /// Values of a column.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,6 +190,30 @@ impl Results {
     /// Number of designs that missed a condition of `screen`, and the reason of the first.
     pub fn screened(&self) -> (usize, Option<&str>) {
         (self.analysis.screened.count, self.analysis.screened.first.as_deref())
+    }
+
+    /// The conclusion, a sentence each: how many designs are feasible and why others are not, and the best ones.
+    pub fn conclusion(&self) -> Vec<String> {
+        let designs = count(self.designs() as u64, "design");
+        let (refused, screened) = (&self.analysis.refused, &self.analysis.screened);
+        let mut feasible = format!("{} of {designs} can be had and meet all constraints", self.feasible());
+        if screened.count > 0 {
+            feasible += &format!("; {} miss `screen`", screened.count);
+        }
+        if refused.count > 0 {
+            let reasons = refused.by_count().into_iter().take(REASONS);
+            let reasons: Vec<String> = reasons.map(|(why, count)| format!("{count} because {why}")).collect();
+            feasible += &format!("; {} cannot be had: {}", refused.count, reasons.join(", "));
+        }
+        let best = self.analysis.best().into_iter().map(|Best { column, value, design }| {
+            let keys = self.space.keys().zip(self.space.values(design));
+            let keys: Vec<String> =
+                keys.filter_map(|(key, value)| Some(format!("{key}={}", value?))).collect();
+            format!("The best `{column}` is {}, with {}.", rounded(value), keys.join(", "))
+        });
+        let front = (self.objectives().maximise.len() + self.objectives().minimise.len() > 1)
+            .then(|| format!("The Pareto front has {}.", count(self.pareto() as u64, "design")));
+        [format!("{feasible}.")].into_iter().chain(best).chain(front).collect()
     }
 
     /// Refuses a sweep of which no design can be had: what is wrong is more likely said for all of them.

@@ -1,0 +1,63 @@
+//! `floatgate --help`: the commands in groups.
+
+use crate::{output, wrap};
+use clap::Command;
+
+/// Commands by purpose, in the order of the help.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Speed", &["compare", "speed", "trace", "fs", "card", "sweep", "keystore"]),
+    ("Life and faults", &["endurance", "age", "powercut"]),
+    ("Images and dumps", &["image", "ecc", "otp"]),
+    ("Devices at hand", &["probe", "advise", "fit"]),
+    ("Reference", &["papers", "report", "parts", "setups", "controllers", "hosts", "man", "completions"]),
+];
+
+/// Columns of the help where no terminal says how many there are, and at most.
+const COLUMNS: usize = 100;
+const COLUMNS_MAX: usize = 110;
+
+/// The command whose help lists its subcommands in groups.
+pub(crate) fn grouped(command: Command) -> Command {
+    let groups: String = GROUPS.iter().map(|(heading, names)| group(&command, heading, names)).collect();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}{}\n{{options}}{{after-help}}",
+        heading(&command, "Options")
+    );
+    command.help_template(template)
+}
+
+fn heading(command: &Command, text: &str) -> String {
+    let style = command.get_styles().get_header();
+    format!("{style}{text}:{style:#}")
+}
+
+/// A heading, and a command with its description on each line.
+fn group(command: &Command, title: &str, names: &[&str]) -> String {
+    let widest = GROUPS.iter().flat_map(|(_, names)| *names).map(|name| name.len()).max().unwrap_or(0);
+    let columns = output::columns().unwrap_or(COLUMNS).min(COLUMNS_MAX);
+    let style = command.get_styles().get_literal();
+    let lines = names.iter().filter_map(|name| command.find_subcommand(name)).map(|one| {
+        let about = one.get_about().map(ToString::to_string).unwrap_or_default();
+        let about = wrap::wrapped(&about, columns.saturating_sub(widest + 4).max(1));
+        let about = about.join(&format!("\n{}", " ".repeat(widest + 4)));
+        let name = one.get_name();
+        format!("  {style}{name}{style:#}{}  {about}\n", " ".repeat(widest - name.len()))
+    });
+    format!("{}\n{}\n", heading(command, title), lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let command = crate::command();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut commands: Vec<&str> =
+            command.get_subcommands().filter(|one| !one.is_hide_set()).map(Command::get_name).collect();
+        listed.sort_unstable();
+        commands.sort_unstable();
+        assert_eq!(listed, commands);
+    }
+}

@@ -1,0 +1,48 @@
+//! `floatgate compare`: technologies side by side.
+
+use crate::support::{run, stdout};
+use serde_json::Value;
+
+/// A NAND, a NOR and an SD card in one table, each with the figures that it can have.
+#[test]
+fn technologies_are_compared() {
+    let line = "compare w25n01gv stm32-n25q128a samsung-evo-16g --partition 17MiB";
+    let json: Value = serde_json::from_str(&stdout(&format!("{line} --json"))).unwrap();
+    let of = |at: usize, key: &str| json["candidates"][at][key].clone();
+    let number = |at: usize, key: &str| of(at, key).as_f64().unwrap_or_else(|| panic!("{at} {key}: {json}"));
+    for at in 0..3 {
+        for key in ["read_mib_s", "write_mib_s", "synced_write_ms", "space_bytes", "life_years"] {
+            assert!(number(at, key) > 0.0, "{at} {key}: {json}");
+        }
+    }
+    assert!(number(0, "mount_s") <= number(0, "ready_s") && number(0, "space_bytes") < 17.0 * 1048576.0);
+    assert!((number(2, "usd") / number(2, "usd_per_gb") - 16.01).abs() < 0.01, "{json}");
+    // What cannot be had is empty, and has a reason.
+    assert!(of(2, "mount_s").is_null() && of(2, "ready_s").is_null(), "{json}");
+    let missing = of(2, "missing");
+    assert!(missing.as_array().unwrap().iter().any(|one| one["quantity"] == "mount"), "{json}");
+    assert_eq!(of(1, "unfit")[0]["problem"], "too-small");
+
+    let text = stdout(line);
+    for part in ["w25n01gv         spi-nand", "stm32-n25q128a   spi-nor", "samsung-evo-16g  sd-card"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let end = text.trim_end().lines().last().unwrap();
+    let unfit = "stm32-n25q128a would not do: it has 16 MiB, and 17 MiB are needed; ";
+    assert!(end.contains("samsung-evo-16g reads fastest (") && end.contains(unfit), "{end}");
+    assert_eq!(stdout(&format!("{line} --csv")).lines().count(), 4);
+}
+
+#[test]
+fn what_is_no_comparison_is_refused() {
+    for (line, part) in [
+        ("compare emmc-16g", "2 values required"),
+        ("compare emmc-16g nothing", "no setup is called `nothing`"),
+        ("compare emmc-16g a1-32g --write-per-day 0", "write_per_day is 0 bytes"),
+        ("compare emmc-16g a1-32g --partition 0", "partition is 0 bytes"),
+        ("compare emmc-16g a1-32g --years 0", "a number of years"),
+    ] {
+        let refused = run(line);
+        assert!(refused.code == Some(2) && refused.err.contains(part), "{line}: {}", refused.err);
+    }
+}

@@ -1,0 +1,285 @@
+//! The figures of one candidate.
+
+use super::{Candidate, Figures, Missing, Quantity, Unfit, Use, Workload};
+use crate::advise::card::{Known, at_least_the_traces, life_bytes};
+use crate::advise::flash::{self, Board, Scope, Wish};
+use crate::age::FILL_PERCENT;
+use crate::card::compare::{Cell, NamedCard, compare};
+use crate::card::shipped::{ShippedTrace, traces};
+use crate::card::speed::essentials;
+use crate::card::state::CardState;
+use crate::card::{LoadedCard, load};
+use crate::fs_compare::{FsComparison, Subject, Test};
+use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
+use crate::speed_run;
+use floatgate_config::{Config, Kind, Library, Part};
+use floatgate_device::host::HostProfile;
+use floatgate_sim::error::Error;
+use floatgate_sim::machine::FilesystemKind;
+use floatgate_sim::partition;
+use floatgate_sim::rig::{self, RigOptions};
+use std::path::Path;
+
+/// Partition of raw flash that is measured where no size is asked for, in bytes.
+const PARTITION_BYTES: u64 = 64 << 20;
+/// Temperature of raw flash, in degrees Celsius.
+const TEMPERATURE_C: f64 = 40.0;
+/// Bytes of a small synchronised write: of a record of `fs`, and of a file of the trace `create`.
+const SMALL_BYTES: f64 = 4096.0;
+const MIB: f64 = (1 << 20) as f64;
+/// State of a card before it is measured.
+const STATE: CardState = CardState::Used;
+
+/// Measures a setup, a part or a card.
+///
+/// # Errors
+/// An unknown name, or a file that is wrong. What cannot be measured is in the result.
+pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
+    let is_card = target.to_str().is_some_and(|name| library.has(Kind::Card, name));
+    let mut candidate =
+        if is_card { of_card(library, target, use_)? } else { of_flash(library, target, use_)? };
+    if let Some(years) = candidate.figures.life_years.filter(|years| *years < use_.years) {
+        candidate.unfit.push(Unfit::WearsOut { years, wanted_years: use_.years });
+    }
+    Ok(candidate)
+}
+
+impl Candidate {
+    /// A candidate without figures; the price is that of `bytes`.
+    fn new(target: &Path, title: String, part: &Part, bytes: u64) -> Self {
+        let mut new = Self {
+            target: target.display().to_string(),
+            title,
+            kind: part.kind.clone(),
+            filesystem: None,
+            figures: Figures::default(),
+            missing: Vec::new(),
+            unfit: Vec::new(),
+            remarks: Vec::new(),
+        };
+        match &part.price {
+            Some(price) => {
+                new.figures.usd_per_gb = Some(price.usd_per_gb);
+                new.figures.usd = Some(price.usd_per_gb * bytes as f64 / 1e9);
+                new.remarks.push(format!("The price is of {}: {}.", price.date, price.from));
+            }
+            None => {
+                new.lacks(Quantity::Price, "none is in the part's file, which may have a table `[price]`")
+            }
+        }
+        new
+    }
+
+    fn lacks(&mut self, quantity: Quantity, reason: impl Into<String>) {
+        self.missing.push(Missing { quantity, reason: reason.into() });
+    }
+
+    /// Fills in the figures, or the reason why the candidate cannot be used. A wrong file is an error.
+    fn filled(mut self, fill: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<Self, Error> {
+        match fill(&mut self) {
+            Err(Error::Config(error)) => return Err(error.into()),
+            Err(error) => self.cannot_be_used(&error.to_string()),
+            Ok(()) => {}
+        }
+        Ok(self)
+    }
+
+    fn cannot_be_used(&mut self, reason: &str) {
+        self.lacks(Quantity::All, reason);
+        self.unfit.push(Unfit::Unusable { reason: reason.to_owned() });
+    }
+}
+
+/// Raw flash under the filesystem that suits it.
+fn of_flash(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
+    let setup = library.setup(target)?;
+    let own = library.resolve(&setup, &[])?;
+    let chip_bytes = own.chip()?.facts().size_bytes;
+    let candidate = Candidate::new(target, speed_run::title(&own), own.part(), chip_bytes);
+    let board = Board { name: candidate.target.clone(), setup, sets: Vec::new(), chosen: None };
+    candidate.filled(|candidate| {
+        let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
+        if is(Kind::Part) && !is(Kind::Setup) {
+            candidate.remarks.push(format!("It runs on: {}.", candidate.title));
+        }
+        candidate.lacks(Quantity::Energy, "the supply current of raw flash is not simulated");
+        if own.extract_or_default::<HostProfile>("host")?.firmware {
+            let remark = "The board runs firmware: its figures are those of a filesystem under Linux.";
+            candidate.remarks.push(remark.to_owned());
+        }
+        let (largest, partition_bytes) = partition_bytes(library, &own, use_)?;
+        if let Some(wanted_bytes) = use_.partition_bytes.filter(|wanted| *wanted > largest) {
+            candidate.unfit.push(Unfit::TooSmall { bytes: largest, wanted_bytes });
+        }
+        fill_from_flash(library, candidate, (&board, partition_bytes), use_)
+    })
+}
+
+/// Largest size of the partition, and the one that is measured: whole eraseblocks.
+fn partition_bytes(library: &Library, own: &Config, use_: &Use) -> Result<(u64, u64), Error> {
+    let wired = rig::wire(library, own, RigOptions { stores: false, ..RigOptions::default() })?;
+    let erase_bytes = u64::from(wired.device.geometry().erase_bytes.max(1));
+    let largest = partition::largest(own)? / erase_bytes * erase_bytes;
+    let wanted = use_.partition_bytes.unwrap_or(PARTITION_BYTES).min(largest);
+    Ok((largest, wanted.div_ceil(erase_bytes) * erase_bytes))
+}
+
+/// Rows of `fs` that are compared.
+const WRITE: &str = "write random 64 KiB";
+const READ: &str = "read first";
+const MOUNT: &str = "mount many small files";
+const FREE: &str = "free after mkfs";
+const SYNCED: &str = "sync: fsync after each write";
+
+fn scope() -> Scope {
+    let mut options = Scope::options(vec![Test::Write, Test::Read, Test::Mount, Test::Space, Test::Sync]);
+    options.only = [WRITE, READ, MOUNT, FREE, SYNCED].map(str::to_owned).to_vec();
+    Scope { sizes: |geometry| vec![geometry.size_bytes], options }
+}
+
+fn fill_from_flash(
+    library: &Library,
+    candidate: &mut Candidate,
+    (board, partition_bytes): (&Board, u64),
+    use_: &Use,
+) -> Result<(), Error> {
+    let wish = Wish {
+        partition_bytes: Some(partition_bytes),
+        years: use_.years,
+        temperature_c: TEMPERATURE_C,
+        write_bytes_per_day: use_.write_bytes_per_day,
+        seed: use_.seed,
+    };
+    let all = flash::Candidate::all(library, board, &wish, &board.wished(library, &wish)?, &scope())?;
+    let best = flash::Candidate::best(&all);
+    let choice = best.compared.last().and_then(|compared| Some((compared, compared.choice()?)));
+    let Some((compared, choice)) = choice else { return Ok(()) };
+    let (Some(subject), Some(kind)) = (choice.subject, flash::kind(compared)) else {
+        candidate.cannot_be_used(&choice.sentence);
+        return Ok(());
+    };
+    candidate.filesystem = Some(subject.title().to_owned());
+    if let Some(kernel) = best.kernel {
+        candidate.remarks.push(format!("The figures are of a kernel with {kernel}."));
+    }
+    if !compared.cpu_is_known {
+        candidate.remarks.push("The time of the CPU is not known and is missing in the times.".to_owned());
+    }
+    if kind == FilesystemKind::Jffs2 {
+        candidate.lacks(Quantity::Attach, "JFFS2 needs no UBI");
+    }
+    fill_from_comparison(&mut candidate.figures, compared, subject);
+    let life = FlashLife {
+        endurance: Endurance::of_config(&best.config, &best.geometry, wish.ecc_use())?,
+        wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece(use_.workload))?,
+    };
+    candidate.figures.life_years = Some(years(life.bytes(), use_));
+    Ok(())
+}
+
+fn fill_from_comparison(figures: &mut Figures, compared: &FsComparison, subject: Subject) {
+    let value = |name: &str| compared.value(subject, name);
+    figures.attach_s = value(&format!("{MOUNT}: attach"));
+    figures.mount_s = value(MOUNT);
+    figures.ready_s = compared.mounted_s(subject).map(|(_, ready)| ready);
+    figures.read_mib_s = value(READ);
+    figures.write_mib_s = value(WRITE);
+    figures.synced_write_ms = value(SYNCED).map(|mib_s| SMALL_BYTES / MIB / mib_s * 1e3);
+    figures.space_bytes = value(FREE).map(|kib| (kib * 1024.0) as u64);
+}
+
+/// Bytes between two fsync of a workload on raw flash: where programs do not ask for it, write-back brings many pages at once.
+const fn piece(workload: Workload) -> u64 {
+    match workload {
+        Workload::Create => SMALL_BYTES as u64,
+        Workload::Postmark | Workload::Dbench | Workload::KernelBuild => HOT,
+    }
+}
+
+fn years(bytes: f64, use_: &Use) -> f64 {
+    bytes / use_.write_bytes_per_day.max(1) as f64 / DAYS_PER_YEAR
+}
+
+/// A card under the filesystem that is fastest for the workload.
+fn of_card(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
+    let card = load(library, target, &[])?;
+    let name = target.display().to_string();
+    let known = Known::of_card(&name, &card);
+    let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);
+    candidate.filled(|candidate| {
+        candidate.lacks(Quantity::Mount, "the traces do not show how long a filesystem takes to mount");
+        let remark = "The space is that of the partition, of which the filesystem keeps a part.";
+        candidate.remarks.push(remark.to_owned());
+        if let Some(reason) = known.untrusted_reason() {
+            candidate.unfit.push(Unfit::Unsound { reason });
+        }
+        let bytes = known.partition_bytes();
+        if let Some(wanted_bytes) = use_.partition_bytes.filter(|wanted| *wanted > bytes) {
+            candidate.unfit.push(Unfit::TooSmall { bytes, wanted_bytes });
+        }
+        candidate.figures.space_bytes = Some(bytes);
+        fill_from_requests(candidate, &card, use_)?;
+        fill_from_traces(candidate, (name, &card), use_)
+    })
+}
+
+fn fill_from_requests(candidate: &mut Candidate, card: &LoadedCard, use_: &Use) -> Result<(), Error> {
+    let measured = essentials(&card.spec, STATE, use_.seed)?;
+    let mib_s = |mb_s: f64| Some(mb_s * 1e6 / MIB);
+    let figures = &mut candidate.figures;
+    figures.attach_s = Some(measured.power_on_us / 1e6);
+    figures.read_mib_s = mib_s(measured.read.mb_s);
+    figures.write_mib_s = mib_s(measured.write.mb_s);
+    match card.part.source_of("card.power") {
+        Some(_) => figures.write_mj_per_mib = Some(measured.write.mj_per_mib),
+        None => candidate.lacks(Quantity::Energy, "no supply current is in the card's file"),
+    }
+    Ok(())
+}
+
+fn fill_from_traces(
+    candidate: &mut Candidate,
+    (name, card): (String, &LoadedCard),
+    use_: &Use,
+) -> Result<(), Error> {
+    let wanted = [use_.workload, Workload::Create].map(Workload::name);
+    let is_wanted = |trace: &ShippedTrace| trace.is_complete() && wanted.contains(&trace.workload);
+    let traces: Vec<ShippedTrace> = traces().into_iter().filter(is_wanted).collect();
+    let named = NamedCard { name, card: at_least_the_traces(card.clone()) };
+    let matrix = compare(&[named], &traces, STATE, use_.seed, &|_| ())?;
+    let of = |workload: Workload| {
+        matrix.cells.iter().filter(move |cell| cell.is_ranked && cell.workload == workload.name())
+    };
+    let fastest = of(use_.workload).min_by(|a, b| a.time_us.total_cmp(&b.time_us));
+    let Some(cell) = fastest else { return Ok(()) };
+    candidate.filesystem = Some(cell.filesystem.clone());
+    let trace = |workload: Workload| {
+        traces.iter().find(|trace| trace.filesystem == cell.filesystem && trace.workload == workload.name())
+    };
+    let created = of(Workload::Create).find(|created| created.filesystem == cell.filesystem);
+    let files = trace(Workload::Create).and_then(|trace| trace.files);
+    candidate.figures.synced_write_ms =
+        created.zip(files).map(|(created, files)| created.time_us / 1e3 / files as f64);
+    if let Some(trace) = trace(use_.workload) {
+        let amplification = amplification(cell, trace, card)?;
+        let bytes = life_bytes(&card.spec, card.spec.capacity_bytes, amplification);
+        candidate.figures.life_years = Some(years(bytes, use_));
+    }
+    if card.spec.wear.static_difference == 0 {
+        let remark = "It has no static wear levelling: it lasts so long only if what is written moves over the whole card.";
+        candidate.remarks.push(remark.to_owned());
+    }
+    Ok(())
+}
+
+/// Bytes programmed for each byte of the workload: of files of [`SMALL_BYTES`] with fsync for a byte of the files, else for a byte that the filesystem writes.
+fn amplification(cell: &Cell, trace: &ShippedTrace, card: &LoadedCard) -> Result<f64, Error> {
+    let own = cell.write_amplification.max(0.01);
+    Ok(match trace.files.filter(|_| trace.workload == Workload::Create.name()) {
+        Some(files) => {
+            let written = trace.requests(card.spec.au_bytes)?.written_bytes();
+            own * written as f64 / (files as f64 * SMALL_BYTES)
+        }
+        None => own,
+    })
+}

@@ -1,0 +1,231 @@
+//! The conclusion: who is the fastest for what, and who would not do.
+
+use super::{Candidate, Figures, Use};
+use crate::life;
+use floatgate_mtd::size::text as size;
+use floatgate_mtd::words::measure;
+use serde::{Deserialize, Serialize};
+
+/// A way to be the fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Race {
+    /// All files can be used soonest.
+    Ready,
+    /// Reads in order.
+    Read,
+    /// Writes in order.
+    Write,
+    /// 4 KiB with fsync.
+    SyncedWrite,
+}
+
+impl Race {
+    const ALL: [Self; 4] = [Self::Ready, Self::Read, Self::Write, Self::SyncedWrite];
+
+    const fn figure(self, figures: &Figures) -> Option<f64> {
+        match self {
+            Self::Ready => figures.ready_s,
+            Self::Read => figures.read_mib_s,
+            Self::Write => figures.write_mib_s,
+            Self::SyncedWrite => figures.synced_write_ms,
+        }
+    }
+
+    /// Factor by which the first of two figures is faster.
+    fn factor(self, first: f64, second: f64) -> f64 {
+        match self {
+            Self::Ready | Self::SyncedWrite => second / first,
+            Self::Read | Self::Write => first / second,
+        }
+    }
+
+    fn phrase(self, value: f64) -> String {
+        match self {
+            Self::Ready => format!("is ready first ({})", seconds(value)),
+            Self::Read => format!("reads fastest ({} MiB/s)", three(value)),
+            Self::Write => format!("writes fastest ({} MiB/s)", three(value)),
+            Self::SyncedWrite => format!("has the fastest small synced writes ({} ms)", three(value)),
+        }
+    }
+}
+
+/// A number with three digits.
+pub fn three(value: f64) -> String {
+    match value.abs() {
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// A time in seconds with its unit.
+pub fn seconds(value: f64) -> String {
+    if value < 1.0 { format!("{} ms", three(value * 1e3)) } else { format!("{} s", three(value)) }
+}
+
+/// The fastest of those whose figure is known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lead {
+    /// The comparison.
+    pub race: Race,
+    /// Name of the fastest candidate.
+    pub target: String,
+    /// Its figure.
+    pub value: f64,
+    /// Factor by which it is faster than the next.
+    pub factor: f64,
+}
+
+/// The fastest candidates of each race in which two figures or more are known, and no other is as fast.
+pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
+    let lead = |race: Race| {
+        let mut known: Vec<(&str, f64)> = candidates
+            .iter()
+            .filter_map(|one| Some((one.target.as_str(), race.figure(&one.figures)?)))
+            .filter(|(_, value)| *value > 0.0)
+            .collect();
+        known.sort_by(|a, b| race.factor(a.1, b.1).total_cmp(&1.0).reverse());
+        let [(target, value), (_, next), ..] = known[..] else { return None };
+        let factor = race.factor(value, next);
+        (factor > 1.0).then(|| Lead { race, target: target.to_owned(), value, factor })
+    };
+    Race::ALL.into_iter().filter_map(lead).collect()
+}
+
+/// Two sentences: the leads, and who would not do.
+pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<String> {
+    [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
+}
+
+fn led(candidates: &[Candidate], leads: &[Lead]) -> Option<String> {
+    let mut winners: Vec<&str> = Vec::new();
+    for lead in leads {
+        if !winners.contains(&lead.target.as_str()) {
+            winners.push(&lead.target);
+        }
+    }
+    let clause = |winner: &&str| {
+        let phrases = leads.iter().filter(|lead| lead.target == **winner);
+        let phrases: Vec<String> = phrases.map(|lead| lead.race.phrase(lead.value)).collect();
+        format!("{winner} {}", listed(&phrases, "and"))
+    };
+    let clauses: Vec<String> = winners.iter().map(clause).collect();
+    let unknown: Vec<&str> = candidates
+        .iter()
+        .filter(|one| one.figures.ready_s.is_none() && one.unfit.is_empty())
+        .map(|one| one.target.as_str())
+        .collect();
+    let knows_ready = leads.iter().any(|lead| lead.race == Race::Ready);
+    let but = match &unknown[..] {
+        [_, ..] if knows_ready => format!("; how soon {} can be used is not known", listed(&unknown, "and")),
+        _ => String::new(),
+    };
+    (!clauses.is_empty()).then(|| format!("{}{but}.", clauses.join("; ")))
+}
+
+fn fitness(candidates: &[Candidate], use_: &Use) -> Option<String> {
+    let pace = format!("{} a day", life::in_units(use_.write_bytes_per_day));
+    let would_not = |one: &Candidate| {
+        let reasons: Vec<String> = one.unfit.iter().map(ToString::to_string).collect();
+        (!reasons.is_empty()).then(|| format!("{} would not do: {}", one.target, listed(&reasons, "and")))
+    };
+    let unfit: Vec<String> = candidates.iter().filter_map(would_not).collect();
+    let fit: Vec<&str> =
+        candidates.iter().filter(|one| one.unfit.is_empty()).map(|one| one.target.as_str()).collect();
+    let lasting = format!("{} at {pace}", measure(use_.years, "year"));
+    let partition =
+        use_.partition_bytes.map_or_else(String::new, |bytes| format!(" have {} and", size(bytes)));
+    match (&fit[..], unfit.is_empty()) {
+        (_, true) => Some(format!("All of them{partition} last {lasting}.")),
+        ([], false) => Some(format!("{}.", unfit.join("; "))),
+        (fit, false) => {
+            let last = if fit.len() == 1 { "lasts" } else { "last" };
+            Some(format!("{}; {} {last} {lasting}.", unfit.join("; "), listed(fit, "and")))
+        }
+    }
+}
+
+/// Words as a list in a sentence.
+fn listed<S: AsRef<str>>(words: &[S], last: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match &words[..] {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first, second] => format!("{first} {last} {second}"),
+        [others @ .., end] => format!("{}, {last} {end}", others.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Unfit, Workload};
+    use super::*;
+
+    fn candidate(target: &str, ready_s: Option<f64>, read: f64, synced: f64) -> Candidate {
+        let figures = Figures {
+            ready_s,
+            read_mib_s: Some(read),
+            write_mib_s: Some(read / 2.0),
+            synced_write_ms: Some(synced),
+            ..Figures::default()
+        };
+        Candidate {
+            target: target.to_owned(),
+            title: String::new(),
+            kind: String::new(),
+            filesystem: None,
+            figures,
+            missing: Vec::new(),
+            unfit: Vec::new(),
+            remarks: Vec::new(),
+        }
+    }
+
+    const USE: Use = Use {
+        workload: Workload::Postmark,
+        partition_bytes: None,
+        write_bytes_per_day: 100 << 20,
+        years: 10.0,
+        seed: 0,
+    };
+
+    fn said(candidates: &[Candidate], use_: &Use) -> Vec<String> {
+        sentences(candidates, &leads(candidates), use_)
+    }
+
+    #[test]
+    fn sentences_follow_from_the_figures() {
+        let mut all = [
+            candidate("nand", Some(1.48), 1.1, 3.8),
+            candidate("nor", Some(0.9), 2.7, 6.9),
+            candidate("emmc", None, 160.0, 0.6),
+        ];
+        assert_eq!(
+            said(&all, &USE),
+            [
+                "nor is ready first (900 ms); emmc reads fastest (160 MiB/s), writes fastest (80.0 MiB/s), and has the fastest small synced writes (0.60 ms); how soon emmc can be used is not known.",
+                "All of them last 10 years at 100 MiB a day.",
+            ]
+        );
+        assert!((leads(&all)[1].factor - 160.0 / 2.7).abs() < 1e-9);
+        all[1].unfit.push(Unfit::TooSmall { bytes: 16 << 20, wanted_bytes: 64 << 20 });
+        all[0].unfit.push(Unfit::WearsOut { years: 3.21, wanted_years: 10.0 });
+        assert_eq!(
+            said(&all, &USE)[1],
+            "nand would not do: it is worn out after 3.2 of 10 years; nor would not do: it has 16 MiB, and 64 MiB are needed; emmc lasts 10 years at 100 MiB a day."
+        );
+        let wanted = Use { partition_bytes: Some(1 << 20), years: 1.0, ..USE };
+        assert_eq!(said(&all[2..], &wanted), ["All of them have 1 MiB and last 1 year at 100 MiB a day."]);
+    }
+
+    #[test]
+    fn one_known_figure_is_no_race() {
+        let mut all = [candidate("a", Some(1.0), 1.0, 1.0), candidate("b", None, 0.0, 1.0)];
+        all[1].figures.synced_write_ms = None;
+        assert_eq!(leads(&all), []);
+        assert_eq!(said(&all, &USE), ["All of them last 10 years at 100 MiB a day."]);
+        let equal = [candidate("a", Some(1.0), 1.0, 1.0), candidate("b", Some(1.0), 1.0, 1.0)];
+        assert_eq!(leads(&equal), [], "neither is faster");
+    }
+}

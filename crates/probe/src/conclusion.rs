@@ -1,0 +1,90 @@
+//! The answers of a probe in one or two sentences.
+
+use crate::answer::{Answer, Answers, Value};
+use floatgate_mtd::words::count;
+
+/// Factor from which writes at random are called slow beside those in order.
+const SLOW: f64 = 4.0;
+/// Confidence from which a card is called a fake.
+const SURE: f64 = 0.5;
+/// Kind of fake of a card that is none.
+const GENUINE: Value = Value::Word("none");
+/// Speed of writes of 4 KiB at random that the application class A1 guarantees, 500 a second, MB/s.
+const A1_MB_S: f64 = 500.0 * 4096.0 / 1e6;
+
+/// The main facts about a card, in one or two sentences. `None` where neither speed nor a fault is known.
+pub fn conclusion(answers: &Answers) -> Option<String> {
+    let is_sure = answers.fake.confidence >= SURE;
+    if let Some(Value::Word(kind)) = answers.fake.value.filter(|kind| is_sure && *kind != GENUINE) {
+        return Some(format!("Do not use this card ({kind}): {}.", answers.fake.reason));
+    }
+    let (read, write) = (measure(&answers.read_speed), measure(&answers.write_speed));
+    Some(match (write, measure(&answers.steady_state), read) {
+        (Some(write), Some(small), _) if small * SLOW < write => scattered(answers, small, write),
+        (Some(write), Some(small), _) => format!(
+            "This card writes {write} MB/s in order and {small} at random: small scattered writes do not slow it down."
+        ),
+        (Some(write), None, Some(read)) => {
+            format!("This card reads {read} MB/s and writes {write} MB/s in order.")
+        }
+        (None, _, Some(read)) => {
+            format!("This card reads {read} MB/s in order; only a probe that writes shows how it writes.")
+        }
+        _ => return None,
+    })
+}
+
+fn scattered(answers: &Answers, small: f64, write: f64) -> String {
+    let open = answers.open_aus_linear.count().filter(|open| *open > 0);
+    let why = open.map_or_else(String::new, |open| {
+        let units = count(open, "allocation unit");
+        format!(": it keeps {units} open")
+    });
+    let factor = A1_MB_S / small;
+    let better = match factor {
+        _ if small <= 0.0 || factor < 2.0 => String::new(),
+        factor => format!(" An A1 card is some {factor:.0} times as fast."),
+    };
+    format!(
+        "This card is slow at small scattered writes, {small} MB/s against {write} in order{why}.{better}"
+    )
+}
+
+fn measure(answer: &Answer) -> Option<f64> {
+    match answer.value {
+        Some(Value::Measure(value)) => Some(value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_is_described_by_what_was_measured() {
+        let mut answers = Answers::unknown("not measured");
+        assert_eq!(conclusion(&answers), None);
+        let found = |value, unit| Answer::found(value, unit, 0.9, "so it was".to_owned());
+        answers.read_speed = found(Value::Measure(22.0), "MB/s");
+        assert!(
+            conclusion(&answers)
+                .is_some_and(|text| text.starts_with("This card reads 22 MB/s in order; only"))
+        );
+        answers.write_speed = found(Value::Measure(12.9), "MB/s");
+        answers.steady_state = found(Value::Measure(0.05), "MB/s");
+        answers.open_aus_linear = found(Value::Count(1), "AUs");
+        assert_eq!(
+            conclusion(&answers).as_deref(),
+            Some(
+                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. An A1 card is some 41 times as fast."
+            )
+        );
+        answers.steady_state = found(Value::Measure(9.0), "MB/s");
+        assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
+        answers.fake = found(GENUINE, "");
+        assert!(conclusion(&answers).is_some_and(|text| text.ends_with("do not slow it down.")));
+        answers.fake = found(Value::Word("wraps"), "");
+        assert_eq!(conclusion(&answers).as_deref(), Some("Do not use this card (wraps): so it was."));
+    }
+}
