@@ -163,6 +163,18 @@ macro_rules! spi_wire {
     };
 }
 
+/// Bytes of a SPI transfer.
+pub(crate) enum Transfer<'a> {
+    /// None: CS# alone moves.
+    Nothing,
+    /// To the chip.
+    Write(&'a [u8]),
+    /// From the chip.
+    Read(&'a mut [u8]),
+    /// In both directions: what is sent, and then what came back.
+    Exchange(&'a mut [u8]),
+}
+
 /// Bits of `flags` of a SPI transfer.
 const DTR: u32 = 1;
 const HOLD: u32 = 2;
@@ -213,34 +225,25 @@ impl Device {
         }
     }
 
-    /// Sends and receives bytes of a command, whose length both have.
-    pub(crate) fn spi_transfer(
-        &mut self,
-        lanes: u32,
-        flags: u32,
-        sent: Option<&[u8]>,
-        received: Option<&mut [u8]>,
-    ) -> Result<(), Failure> {
+    /// Sends and receives bytes of a command.
+    pub(crate) fn spi_transfer(&mut self, lanes: u32, flags: u32, data: Transfer<'_>) -> Result<(), Failure> {
         let wrong = |why| Err(Failure::new(Status::WrongArgument, why));
         if !matches!(lanes, 1 | 2 | 4 | 8) || flags & !(DTR | HOLD) != 0 {
             return wrong("there are 1, 2, 4 or 8 lanes, and the flags FG_DTR and FG_HOLD");
         }
         let width = Width { lanes: lanes as u8, dtr: flags & DTR != 0 };
-        if sent.is_some() && received.is_some() && width != Width::X1 {
+        if matches!(data, Transfer::Exchange(_)) && width != Width::X1 {
             return wrong("both directions at once need one lane each, at single rate");
         }
         spi_wire!(self, wire, selected => {
             if !*selected {
                 wire.select();
             }
-            match (sent, received) {
-                (Some(sent), Some(received)) => {
-                    received.copy_from_slice(sent);
-                    wire.exchange(received);
-                }
-                (Some(sent), None) => wire.write(width, sent),
-                (None, Some(received)) => wire.read(width, received),
-                (None, None) => {}
+            match data {
+                Transfer::Nothing => {}
+                Transfer::Write(sent) => wire.write(width, sent),
+                Transfer::Read(received) => wire.read(width, received),
+                Transfer::Exchange(bytes) => wire.exchange(bytes),
             }
             *selected = flags & HOLD != 0;
             if !*selected {

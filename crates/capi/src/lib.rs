@@ -9,7 +9,7 @@
 
 mod device;
 
-use device::{Device, Failure, Level, Status};
+use device::{Device, Failure, Level, Status, Transfer};
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
@@ -224,11 +224,21 @@ pub unsafe extern "C" fn fg_spi_transfer(
     length: usize,
 ) -> i32 {
     call(handle, |device| {
-        // SAFETY: as the header asks.
-        let sent = if sent.is_null() { None } else { Some(unsafe { bytes(sent, length)? }) };
-        // SAFETY: as the header asks.
-        let received = if received.is_null() { None } else { Some(unsafe { buffer(received, length)? }) };
-        device.spi_transfer(lanes, flags, sent, received)
+        let data = match (sent.is_null(), received.is_null()) {
+            // SAFETY: as the header asks.
+            (false, true) => Transfer::Write(unsafe { bytes(sent, length)? }),
+            // SAFETY: as the header asks.
+            (_, false) => unsafe {
+                if !sent.is_null() {
+                    // Both may be one buffer.
+                    sent.copy_to(received, length);
+                }
+                let buffer = buffer(received, length)?;
+                if sent.is_null() { Transfer::Read(buffer) } else { Transfer::Exchange(buffer) }
+            },
+            (true, true) => Transfer::Nothing,
+        };
+        device.spi_transfer(lanes, flags, data)
     })
 }
 

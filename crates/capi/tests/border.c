@@ -60,6 +60,7 @@ static void spi_pins(void) {
   uint64_t at = 0;
   int32_t lost = 0;
   fg_device *chip = open_device("w25q128jv", FG_PINS), *copy;
+  OK(fg_spi_clock(chip, 25000000));
   OK(fg_spi_transfer(chip, 1, 0, wren, NULL, 1));
   OK(fg_spi_transfer(chip, 1, 0, program, NULL, sizeof program));
   OK(fg_advance(chip, 10000000));

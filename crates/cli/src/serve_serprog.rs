@@ -215,7 +215,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
     let chip = &config.part().name;
     match &args.serprog {
-        Place::Stdio => server.serve(Stdin, Output::stdout()?.file())?,
+        Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
         Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
     }
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
@@ -326,7 +326,12 @@ impl Server {
             };
             // Answers are short, and clients wait for them.
             client.set_nodelay(true).and_then(|()| client.set_read_timeout(Some(TICK))).map_err(refused)?;
-            self.serve(&client, &client)?;
+            let failed = self.serve(&client, &client)?;
+            if failed || self.ending.is_asked() {
+                // The client still waits for an answer: flashrom takes a reset for an error, and an end of the stream for a pause.
+                rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO))
+                    .map_err(|error| refused(error.into()))?;
+            }
             if once {
                 break;
             }
@@ -334,16 +339,18 @@ impl Server {
         Ok(())
     }
 
-    /// Serves a client until it leaves, power fails, or a signal comes.
-    fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<(), Failure> {
+    /// Serves a client until it leaves, power fails, or a signal comes. True when power failed.
+    fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
         self.clients += 1;
         let requests = Patient { inner: requests, ending: &self.ending };
         if let Err(error) = serprog::serve(requests, answers, &mut Socket(&mut self.programmer)) {
             tell(&format!("the connection of client {} failed: {error}", self.clients));
         }
         // A programmer takes power off the socket when its client leaves.
-        self.power_cut |= self.programmer.power_cycle();
-        self.state.as_mut().map_or(Ok(()), |state| state.save(&self.programmer))
+        let failed = self.programmer.power_cycle();
+        self.power_cut |= failed;
+        self.state.as_mut().map_or(Ok(()), |state| state.save(&self.programmer))?;
+        Ok(failed)
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates whose public items are checked.
-const CRATES: [&str; 14] = [
+const CRATES: [&str; 15] = [
     "media",
     "ecc",
     "mtd",
@@ -19,6 +19,7 @@ const CRATES: [&str; 14] = [
     "image",
     "lab",
     "floatgate",
+    "capi",
     "cli",
 ];
 

@@ -153,8 +153,9 @@ fn controller<C: SpiChip + Clone>(config: &Config, chip: C) -> SpiController<Twi
     SpiController::new(profile, config.extract("bus").unwrap(), Twins::new(chip))
 }
 
-/// Erases, writes and reads two blocks in pieces of any length.
-fn use_flash(device: &mut impl Mtd, mut now: Instant) -> Instant {
+/// Erases, writes and reads two blocks in pieces of any length. Returns when that was done, and the number of wrong bytes.
+fn use_flash(device: &mut impl Mtd, mut now: Instant) -> (Instant, usize) {
+    let mut wrong = 0;
     let geometry = device.geometry().clone();
     let page = geometry.write_bytes.max(256) as usize;
     let data: Vec<u8> = (0..page * 3).map(|at| (at * 7 % 251) as u8).collect();
@@ -165,10 +166,10 @@ fn use_flash(device: &mut impl Mtd, mut now: Instant) -> Instant {
         for (from, len) in [(0, data.len()), (page - 2, 4), (2, 30)] {
             let mut out = vec![0; len];
             now = device.read(now, start + from as u64, &mut out).unwrap().at;
-            assert_eq!(out, data[from..from + len]);
+            wrong += out.iter().zip(&data[from..]).filter(|(read, written)| read != written).count();
         }
     }
-    now
+    (now, wrong)
 }
 
 /// Operations of every opcode in its forms, at any address, allowed or not.
@@ -224,7 +225,8 @@ fn bytes_do_what_operations_do_on_every_spi_nor() {
             let bus = controller(&config, chip.clone());
             let probed = SpiNorDriver::probe(bus, std::slice::from_ref(&*spec), Default::default(), options);
             let Ok(mut driver) = probed else { continue };
-            let mut now = use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(100));
+            let (mut now, wrong) = use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(100));
+            assert_eq!(wrong, 0, "{part}");
             if driver.otp_regions(OtpArea::User) > 0 {
                 now = driver.otp_read(now, OtpArea::User, 0, &mut [0; 8]).unwrap().at;
             }
@@ -250,7 +252,8 @@ fn bytes_do_what_operations_do_on_every_spi_nand() {
             let ecc = config.extract_or_default("ecc").unwrap();
             let probed = SpiNandDriver::probe(bus, catalogue, Default::default(), ecc, driver);
             let Ok(mut driver) = probed else { continue };
-            let now = use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(100));
+            let (now, wrong) = use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(100));
+            assert_eq!(wrong, 0, "{part}");
             let twins = driver.bus_mut().chip_mut();
             assert!(twins.compared > 20, "{part}");
             random_operations(twins, now.max(twins.busy_until()), 1 << 16);
@@ -456,6 +459,7 @@ fn cycles_do_what_operations_do_on_every_raw_nand() {
         let wire = Cycles(NandWire::new(chips));
         let mut twin = RawNandDriver::probe(wire, catalogue, host, ecc, Default::default()).unwrap();
         let start = Instant::ZERO + Nanos::from_ms(500);
+        // Without ECC some bits are wrong, the same ones in both.
         assert_eq!(use_flash(&mut driver, start), use_flash(&mut twin, start), "{part}");
     }
 }
@@ -518,7 +522,8 @@ fn the_driver_works_by_cycles_on_every_parallel_nor() {
             let words = Words(NorWire::new(chip));
             let mut driver =
                 CfiDriver::probe(words, Instant::ZERO, HostProfile::default(), Default::default()).unwrap();
-            use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(500));
+            let (_, wrong) = use_flash(&mut driver, Instant::ZERO + Nanos::from_ms(500));
+            assert_eq!(wrong, 0);
         }
     }
 }

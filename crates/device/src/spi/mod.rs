@@ -27,14 +27,14 @@ pub struct ReadAhead {
     pub each: Nanos,
 }
 
-/// How a read goes on while CS# stays low.
+/// Continuation of a read while CS# stays low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOn {
     /// Each byte shows the register as it is then.
     Register,
     /// The address counts on.
     Address,
-    /// The chip sends so many bytes, which were chosen when the read began.
+    /// The chip sends this many bytes, which were chosen when the read began.
     Bytes(u32),
 }
 
@@ -73,7 +73,7 @@ pub trait SpiChip: PageTruth {
     /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
 
-    /// How the read `op` goes on behind its first byte.
+    /// Continuation of the read `op` behind its first byte.
     fn read_on(&self, op: &SpiOp) -> ReadOn;
 
     /// Name of an operation, for pictures: `PAGE READ 13h`.

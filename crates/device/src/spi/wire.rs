@@ -240,14 +240,36 @@ impl<C: SpiChip> SpiWire<C> {
         }
     }
 
-    /// Clocks dummy cycles, also those that make no whole byte.
+    /// Clocks dummy cycles, also those that make no whole byte. In the data phase the bytes of so many cycles are lost.
     pub fn dummy(&mut self, cycles: u32) {
         let half_cycles = u64::from(cycles) * 2;
-        if self.phase == Phase::Header {
+        let of_header =
+            self.phase == Phase::Header && self.forms.iter().any(|form| form.dummy_left >= half_cycles);
+        if of_header {
             self.forms.retain_mut(|form| form.take_dummies(half_cycles));
             self.ignore_without_forms();
+        } else if let Some(width) = self.width_of_data() {
+            let mut bytes = half_cycles / width.half_cycles(1).max(1);
+            while bytes > 0 {
+                let lost = &mut [0; 512][..bytes.min(512) as usize];
+                self.read(width, lost);
+                bytes -= lost.len() as u64;
+            }
+            return;
         }
         self.half_cycles += half_cycles;
+    }
+
+    /// Lanes of the data that the chip sends next, if it does.
+    fn width_of_data(&self) -> Option<Width> {
+        match self.phase {
+            Phase::Read { op, .. } => Some(op.mode.data),
+            Phase::Header => {
+                let sends = |form: &&Form| form.is_complete() && form.shape.dir == Direction::In;
+                self.forms.iter().find(sends).map(|form| form.shape.mode.data)
+            }
+            _ => None,
+        }
     }
 
     /// One whole window on a single lane: bytes to the chip, then bytes from it.

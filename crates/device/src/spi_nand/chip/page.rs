@@ -19,7 +19,7 @@ fn longest(time: TypMaxUs) -> Nanos {
 }
 
 /// Bytes of the id that a host may read in pieces.
-const ID_BYTES: u32 = 64;
+const ID_BYTES: u32 = 512;
 
 /// Position of a row in its die.
 struct Place {
@@ -118,7 +118,7 @@ impl SpiNand {
         Ok(())
     }
 
-    /// How the read `op` goes on while CS# stays low: to the end of the page, in the continuous mode to that of the block.
+    /// Continuation of the read `op` while CS# stays low: to the end of the page, in the continuous mode to that of the block.
     pub(super) fn reads_on(&self, op: &SpiOp) -> ReadOn {
         let g = &self.spec.geometry;
         match op.opcode {

@@ -124,7 +124,7 @@ pub(super) struct Commands {
 }
 
 /// Bytes of an id that a host may read in pieces.
-const ID_BYTES: u32 = 64;
+const ID_BYTES: u32 = 512;
 
 fn clip(hz: u64) -> u32 {
     u32::try_from(hz).unwrap_or(u32::MAX)
@@ -192,7 +192,7 @@ impl Commands {
         }
     }
 
-    /// How a read goes on while CS# stays low.
+    /// Continuation of a read while CS# stays low.
     pub(super) const fn read_on(&self, opcode: u8) -> ReadOn {
         match self.table[opcode as usize] {
             Cmd::Register(_) => ReadOn::Register,
