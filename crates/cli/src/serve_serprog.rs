@@ -182,7 +182,7 @@ impl Report {
         let violations = grouped_count(self.violation_count, "violation");
         let [time, wire] = [self.time_us, self.wire_us].map(|us| format!("{:.3} s", us / 1e6));
         let mut text = format!(
-            "{chip}: {clients}, {commands}; programs and erases: {operations}\ntime on the real chip: {time}, of it on the wires: {wire}\n"
+            "{chip}: {clients}, {commands}; programs, erases and register writes: {operations}\ntime on the real chip: {time}, of it on the wires: {wire}\n"
         );
         if self.power_cut {
             text += "power was cut as ordered\n";

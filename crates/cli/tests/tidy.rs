@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Crates whose public items are checked.
-const CRATES: [&str; 15] = [
+const CRATES: [&str; 16] = [
     "media",
     "ecc",
     "mtd",
@@ -20,6 +20,7 @@ const CRATES: [&str; 15] = [
     "lab",
     "floatgate",
     "capi",
+    "hal",
     "cli",
 ];
 

@@ -23,12 +23,16 @@ pub struct WrongContents {
     whole: usize,
 }
 
+/// Clock of a programmer until its client sets another one. A board's may be above the limit of READ 03h, which programmers use.
+pub const CLOCK_HZ: u32 = 12_000_000;
+
 /// End of contents with registers and OTP area.
 const MARK: &[u8; 16] = b"floatgate-nor 1\n";
 
 impl Programmer {
-    /// Puts a chip into the socket.
+    /// Puts a chip into the socket. The clock is that of the wires, at most [`CLOCK_HZ`].
     pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
+        wire.set_clock(wire.hz().min(CLOCK_HZ));
         wire.power_mut().count_operations();
         Self { wire, windows: 0, on_wires: Nanos::ZERO }
     }

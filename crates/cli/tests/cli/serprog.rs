@@ -46,7 +46,7 @@ impl Served {
     }
 }
 
-/// Anything but zeros, so that an answer shows.
+/// O_SPIOP of the protocol.
 const SPI_OPERATION: u8 = 0x13;
 
 struct Client(TcpStream);
@@ -106,7 +106,7 @@ fn a_client_finds_the_chip_and_its_contents_are_kept() {
     client.wait();
     drop(client);
     let report: Value = serde_json::from_str(&served.report()).unwrap();
-    assert_eq!((&report["operations"], &report["violation_count"]), (&Value::from(2), &Value::from(0)));
+    assert_eq!((&report["operations"], &report["violation_count"]), (&Value::from(3), &Value::from(0)));
     assert!(report["time_us"].as_f64() > report["wire_us"].as_f64());
     assert_eq!(std::fs::read(folder.join("chip")).unwrap()[0x1000..0x1004], *b"kept");
     // A killed server leaves what the last client left.
@@ -141,8 +141,12 @@ fn refused(folder: &Path, args: &[&str]) -> Run {
 fn a_power_failure_disconnects_the_client_and_the_next_one_goes_on() {
     let served = Served::new(&fresh("serprog-cut"), &["--cut-power", "2", "--stuck", "0.0=0"]);
     let mut client = served.client();
-    client.write([0, 0x10, 0], b"half");
-    assert_eq!(client.try_spi(&[0x05], 1), None);
+    client.spi(&[0x06], 0);
+    client.spi(&[0x20, 0, 0x10, 0], 0);
+    client.wait();
+    client.spi(&[0x06], 0);
+    client.spi(b"\x02\0\x10\0half", 0);
+    while client.try_spi(&[0x05], 16 << 10).is_some() {}
     let mut client = served.client();
     assert_ne!(client.spi(&[0x03, 0, 0x10, 0], 4), b"half");
     client.write([0, 0x10, 0], b"half");
@@ -174,7 +178,7 @@ fn what_cannot_be_served_is_refused() {
         (&["w25q64jv", "--serprog", "0", "--bad", "0x800000"], "beyond the end of the chip"),
         (&["w25q64jv", "--serprog", "0", "--stuck", "1.9=0"], "ADDRESS.BIT=VALUE"),
         (&["w25q64jv", "--serprog", "nowhere"], "write PORT, HOST:PORT or -"),
-        (&["w25q64jv", "--serprog", "0", "--state", "."], "folder"),
+        (&["w25q64jv", "--serprog", "0", "--state", "."], "directory"),
         (&["w25q64jv", "--serprog", "0", "--state", "no/folder"], "no"),
         (&["w25q64jv"], "--serprog"),
     ] {
