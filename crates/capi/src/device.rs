@@ -163,6 +163,9 @@ macro_rules! spi_wire {
     };
 }
 
+/// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
+const POWER_UP: Nanos = Nanos::from_ms(10);
+
 /// Bytes of a SPI transfer.
 pub(crate) enum Transfer<'a> {
     /// None: CS# alone moves.
@@ -383,7 +386,7 @@ impl Device {
             }
             Self::Mtd { rig, now } => {
                 rig.device.restart().map_err(|why| Failure::new(Status::Refused, why))?;
-                *now = rig.now().max(*now);
+                *now = rig.now().max(*now) + POWER_UP;
             }
         }
         Ok(())

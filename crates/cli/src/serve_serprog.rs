@@ -122,7 +122,7 @@ impl FromStr for Stuck {
     }
 }
 
-/// What clients did to the chip.
+/// Commands of all clients, and the chip's answer in time and violations.
 #[derive(Serialize)]
 struct Report {
     chip: String,
@@ -180,7 +180,7 @@ impl Report {
         let commands = grouped_count(self.commands, "command");
         let operations = grouped(self.operations);
         let violations = grouped_count(self.violation_count, "violation");
-        let [time, wire] = [self.time_us, self.wire_us].map(|us| format!("{:.3} s", us / 1e6));
+        let [time, wire] = [self.time_us, self.wire_us].map(time);
         let mut text = format!(
             "{chip}: {clients}, {commands}; programs, erases and register writes: {operations}\ntime on the real chip: {time}, of it on the wires: {wire}\n"
         );
@@ -189,11 +189,16 @@ impl Report {
         }
         text += &format!("{violations}\n");
         for row in &self.violations {
-            let at = row.first_us / 1e6;
-            text += &format!("  {} x {}; first at {at:.6} s: {}\n", row.count, row.rule, row.first_bytes);
+            let at = time(row.first_us);
+            text += &format!("  {} x {}; first after {at}: {}\n", row.count, row.rule, row.first_bytes);
         }
         text
     }
+}
+
+/// A time in us, in the unit that suits it.
+fn time(us: f64) -> Nanos {
+    Nanos::from_ns((us * 1e3).round() as u64)
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -220,7 +225,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(args.serprog, Place::Stdio) {
-        tell(&report.text());
+        tell(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }
     let origin = args.setup.origin(ResultKind::ServeSerprog);

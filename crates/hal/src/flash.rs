@@ -5,9 +5,12 @@ use embedded_storage::nor_flash as blocking;
 use embedded_storage::nor_flash::{ErrorType, NorFlashError, NorFlashErrorKind};
 use embedded_storage_async::nor_flash as asynchronous;
 use floatgate_device::power::PowerCut;
-use floatgate_mtd::{Done, ErrorKind, Instant};
+use floatgate_mtd::{Done, ErrorKind, Instant, Nanos};
 use floatgate_sim::rig::{self, Rig, RigOptions};
 use std::fmt;
+
+/// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
+const POWER_UP: Nanos = Nanos::from_ms(10);
 
 /// A NOR flash behind the driver of its board, with eraseblocks of `ERASE` bytes. A clone goes its own way; what neither changes is shared, so a test of
 /// power cuts clones the flash before each operation.
@@ -62,7 +65,7 @@ impl<const ERASE: usize> Flash<ERASE> {
     pub fn restore_power(&mut self) -> Result<(), OpenError> {
         self.rig.device.power_mut().order(None);
         self.rig.device.restart().map_err(OpenError::new)?;
-        self.now = self.now.max(self.rig.now());
+        self.now = self.now.max(self.rig.now()) + POWER_UP;
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A SPI NOR or NAND at its pins. A clone is the same chip, [`SpiFlash::fork`] makes another one.
 ///
-/// What the chip does not know reads as FFh and is a violation, not an error: a SPI controller notices nothing, either.
+/// A command that the chip does not know reads as FFh and is a violation, not an error: a SPI controller notices nothing, either.
 #[derive(Clone, Debug)]
 pub struct SpiFlash {
     pins: Arc<Mutex<Pins>>,

@@ -155,6 +155,7 @@ pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiMem + 
 
 /// A chip at its pins, for hosts that send bytes or cycles.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a chip, and it stays where it is")]
 pub enum Pins {
     /// CS#, clock, and 1 to 8 data lines.
     SpiNor(SpiWire<SpiNor>),
