@@ -275,22 +275,34 @@ pub unsafe extern "C" fn fg_nand_command(handle: *mut Handle, opcode: u8) -> i32
 /// Address cycles.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_address(handle: *mut Handle, address: *const u8, length: usize) -> i32 {
-    // SAFETY: as the header asks.
-    call(handle, |device| unsafe { Ok(device.nand()?.address(bytes(address, length)?)) })
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { bytes(address, length)? };
+        device.nand()?.address(bytes);
+        Ok(())
+    })
 }
 
 /// Data cycles to a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_write(handle: *mut Handle, data: *const u8, length: usize) -> i32 {
-    // SAFETY: as the header asks.
-    call(handle, |device| unsafe { Ok(device.nand()?.write(bytes(data, length)?)) })
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { bytes(data, length)? };
+        device.nand()?.write(bytes);
+        Ok(())
+    })
 }
 
 /// Data cycles from a raw NAND.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_nand_read(handle: *mut Handle, data: *mut u8, length: usize) -> i32 {
-    // SAFETY: as the header asks.
-    call(handle, |device| unsafe { Ok(device.nand()?.read(buffer(data, length)?)) })
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { buffer(data, length)? };
+        device.nand()?.read(bytes);
+        Ok(())
+    })
 }
 
 /// State of R/B#.
@@ -315,8 +327,12 @@ pub unsafe extern "C" fn fg_cfi_write(handle: *mut Handle, address: u32, word: u
 /// Cycles that read a parallel NOR.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_cfi_read(handle: *mut Handle, address: u32, data: *mut u8, length: usize) -> i32 {
-    // SAFETY: as the header asks.
-    call(handle, |device| unsafe { Ok(device.cfi()?.read(address, buffer(data, length)?)) })
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { buffer(data, length)? };
+        device.cfi()?.read(address, bytes);
+        Ok(())
+    })
 }
 
 /// Sizes of a device behind its driver.

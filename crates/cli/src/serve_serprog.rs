@@ -180,9 +180,9 @@ impl Report {
         let commands = grouped_count(self.commands, "command");
         let operations = grouped(self.operations);
         let violations = grouped_count(self.violation_count, "violation");
-        let [time, wire] = [self.time_us, self.wire_us].map(time);
+        let [whole, wires] = [self.time_us, self.wire_us].map(time);
         let mut text = format!(
-            "{chip}: {clients}, {commands}; programs, erases and register writes: {operations}\ntime on the real chip: {time}, of it on the wires: {wire}\n"
+            "{chip}: {clients}, {commands}; programs, erases and register writes: {operations}\ntime on the real chip: {whole}, of it on the wires: {wires}\n"
         );
         if self.power_cut {
             text += "power was cut as ordered\n";

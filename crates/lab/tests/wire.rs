@@ -178,7 +178,7 @@ fn random_operations<C: SpiChip + Clone>(twins: &mut Twins<C>, mut now: Instant,
     let clock = Clock::new(25_000_000);
     let mut random = Random::new(3);
     for _ in 0..400 {
-        let opcode = if random.bits() % 3 == 0 { WRITE_ENABLE } else { random.bits() as u8 };
+        let opcode = if random.bits().is_multiple_of(3) { WRITE_ENABLE } else { random.bits() as u8 };
         let shapes = twins.shapes(opcode);
         let shape = shapes.get(random.bits() as usize % shapes.len().max(1)).copied();
         let Some(CommandShape { mode, addr_bytes, dummy_cycles, dir }) = shape else { continue };
@@ -197,7 +197,7 @@ fn random_operations<C: SpiChip + Clone>(twins: &mut Twins<C>, mut now: Instant,
             Direction::Out => Data::Out(&bytes),
         };
         let _ = twins.exec(now, end, clock.hz(), &op, data);
-        now = end.max(if random.bits() % 2 == 0 { twins.busy_until() } else { end });
+        now = end.max(if random.bits().is_multiple_of(2) { twins.busy_until() } else { end });
     }
 }
 
@@ -452,8 +452,7 @@ fn cycles_do_what_operations_do_on_every_raw_nand() {
             NandBoard { interface: None, ..NandBoard::default() },
             chips.clone(),
         );
-        let Ok(mut driver) = RawNandDriver::probe(bus, catalogue, host, ecc.clone(), Default::default())
-        else {
+        let Ok(mut driver) = RawNandDriver::probe(bus, catalogue, host, ecc, Default::default()) else {
             panic!("{part}")
         };
         let wire = Cycles(NandWire::new(chips));
