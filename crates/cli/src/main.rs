@@ -28,6 +28,7 @@ mod probe_mtd;
 mod probe_saved;
 mod profiles;
 mod report;
+mod serve_serprog;
 mod setups;
 mod speed;
 mod speed_sweep;
@@ -95,6 +96,8 @@ enum Command {
     Powercut(powercut::Args),
     /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
     Sweep(sweep::Args),
+    /// Serve a simulated SPI NOR to unmodified flashrom: the time that the real chip would take, and each rule that was broken
+    Serve(serve_serprog::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
     /// The catalogue of chips and cards
@@ -135,6 +138,8 @@ fn main() -> ExitCode {
         Command::Card(args) => args.is_mount(),
         // `advise` probes a device, too.
         Command::Probe(_) | Command::Advise(_) => true,
+        // The state is saved.
+        Command::Serve(_) => true,
         _ => false,
     };
     if !ends_itself {
@@ -154,6 +159,7 @@ fn main() -> ExitCode {
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
         Command::Sweep(args) => sweep::run(&args),
+        Command::Serve(args) => serve_serprog::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),

@@ -1,6 +1,6 @@
 //! Violations that a simulated chip refuses. Silicon would ignore the command or corrupt data; ours says which rule was broken.
 
-use floatgate_mtd::ErrorKind;
+use floatgate_mtd::{ErrorKind, Instant};
 
 /// A broken rule of a chip's command set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -72,5 +72,52 @@ impl Violation {
             Self::BadAddress => ErrorKind::Refused("address beyond the end of the chip"),
             Self::Sequence(what) | Self::Timing(what) => ErrorKind::Refused(what),
         }
+    }
+}
+
+/// A violation on the wires of a chip, with its time and the bytes that the host sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Start of the command: when CS# went low.
+    pub at: Instant,
+    /// First bytes that the host sent, at most [`Recorded::BYTES_MAX`].
+    pub bytes: Vec<u8>,
+    /// The broken rule.
+    pub rule: Violation,
+}
+
+impl Recorded {
+    /// Most bytes that are kept of a command.
+    pub const BYTES_MAX: usize = 16;
+}
+
+/// The violations of a host that drives a chip byte by byte. The first ones are kept, all are counted.
+#[derive(Clone, Debug, Default)]
+pub struct ViolationLog {
+    kept: Vec<Recorded>,
+    count: u64,
+}
+
+impl ViolationLog {
+    /// Most violations that are kept.
+    const KEPT_MAX: usize = 4096;
+
+    /// Adds a violation.
+    pub fn record(&mut self, at: Instant, bytes: &[u8], rule: Violation) {
+        self.count += 1;
+        if self.kept.len() < Self::KEPT_MAX {
+            let bytes = bytes[..bytes.len().min(Recorded::BYTES_MAX)].to_vec();
+            self.kept.push(Recorded { at, bytes, rule });
+        }
+    }
+
+    /// The first violations, in order of time.
+    pub fn kept(&self) -> &[Recorded] {
+        &self.kept
+    }
+
+    /// Number of all violations.
+    pub const fn count(&self) -> u64 {
+        self.count
     }
 }

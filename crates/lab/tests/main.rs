@@ -22,3 +22,4 @@ mod setup_keys;
 mod slc_mode;
 mod traces;
 mod wear_traces;
+mod wire;

@@ -3,6 +3,7 @@
 //! - [`rig`]: a setup wired: chip, controller, driver; [`partition`]: how the device is used.
 //! - [`machine`]: UBI, UBIFS or JFFS2 on it; [`vfs`], [`page_cache`], [`cpu`] and [`mtdblock`]: what stands between them and a program.
 //! - [`card`]: SD cards and eMMC; [`card_state`]: empty, used and full ones.
+//! - [`programmer`]: a SPI NOR in the socket of a programmer, byte by byte.
 //! - [`firmware`]: a microcontroller in place of a host with Linux.
 
 #[cfg(feature = "cards")]
@@ -22,6 +23,7 @@ pub mod mtdblock;
 #[cfg(feature = "filesystems")]
 pub mod page_cache;
 pub mod partition;
+pub mod programmer;
 pub mod rig;
 #[cfg(feature = "filesystems")]
 pub mod vfs;

@@ -7,14 +7,17 @@ use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
 use floatgate_device::ecc_engine::{EccProfile, EngineKind};
 use floatgate_device::host::{BchCycles, HostProfile};
-use floatgate_device::parallel_nor::{self, NorBus, NorController, NorProfile, ParallelNor, ParallelNorSpec};
+use floatgate_device::parallel_nor::{
+    self, NorBus, NorController, NorProfile, NorWire, ParallelNor, ParallelNorSpec,
+};
 use floatgate_device::raw_nand::spec::FactoryBad;
 use floatgate_device::raw_nand::{
-    self, BadBlocks, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, RawNand, RawNandSpec,
+    self, BadBlocks, ChipOptions, DataInterface, NandBoard, NandController, NandProfile, NandWire, RawNand,
+    RawNandSpec,
 };
 use floatgate_device::spec::{ChipKind, ChipSpec};
 use floatgate_device::spi::SpiBus;
-use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiMem, SpiProfile};
+use floatgate_device::spi::{Mode, SpiChip, SpiController, SpiMem, SpiProfile, SpiWire};
 use floatgate_device::spi_nand::{self, SpiNand, SpiNandSpec};
 use floatgate_device::spi_nor::{self, SpiNor, SpiNorSpec};
 use floatgate_device::wire;
@@ -145,6 +148,58 @@ pub fn spi_bus(config: &Config, options: RigOptions) -> Result<Box<dyn SpiMem + 
         _ => {
             let message = format!("{} is on a parallel bus", config.part().name);
             let help = "name a setup with a SPI NAND or a SPI NOR";
+            Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
+        }
+    }
+}
+
+/// A chip at its pins, for hosts that send bytes or cycles.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a chip, and it stays where it is")]
+pub enum Pins {
+    /// CS#, clock, and 1 to 8 data lines.
+    SpiNor(SpiWire<SpiNor>),
+    /// CS#, clock, and 1 to 8 data lines.
+    SpiNand(SpiWire<SpiNand>),
+    /// ONFI: command, address and data cycles, R/B#.
+    RawNand(NandWire<RawNand>),
+    /// Address and data lines.
+    ParallelNor(NorWire),
+}
+
+/// The chip of a setup at its pins. A SPI clock is that of the setup's bus.
+///
+/// # Errors
+/// When a value is wrong or missing.
+pub fn pins(config: &Config, options: RigOptions) -> Result<Pins, RigError> {
+    config.only_keys(&KEYS)?;
+    check_controller(config)?;
+    check_cells(config)?;
+    let chip = config.chip()?;
+    check_bad_blocks(config, &chip, options.bad_blocks)?;
+    Ok(match chip {
+        ChipSpec::SpiNor(spec) => Pins::SpiNor(spi_nor_bus(config, *spec, options)?.0.into_wire()),
+        ChipSpec::SpiNand(spec) => Pins::SpiNand(spi_nand_bus(config, *spec, options)?.0.into_wire()),
+        ChipSpec::RawNand(spec) => Pins::RawNand(NandWire::new(raw_nand_chips(config, *spec, options)?)),
+        ChipSpec::ParallelNor(spec) => Pins::ParallelNor(NorWire::new(parallel_nor_chip(
+            config,
+            *spec,
+            config.extract("bus")?,
+            options,
+        )?)),
+    })
+}
+
+/// A SPI NOR at its pins, as [`pins`] gives it.
+///
+/// # Errors
+/// As [`pins`]; the chip is no SPI NOR.
+pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiNor>, RigError> {
+    match pins(config, options)? {
+        Pins::SpiNor(wire) => Ok(wire),
+        _ => {
+            let message = format!("{} is no SPI NOR", config.part().name);
+            let help = advice! { "name a SPI NOR, or a setup with one (", Command::Parts, ")" };
             Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
         }
     }
@@ -411,15 +466,26 @@ fn spi_nor_bus(
     Ok((controller, host))
 }
 
-fn raw_nand(
-    library: &Library,
+/// The chips of a raw NAND's package.
+fn raw_nand_chips(
     config: &Config,
     mut spec: RawNandSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<Vec<RawNand>, RigError> {
     if options.bad_blocks > 0 {
         spec.factory_bad = FactoryBad { per_lun: options.bad_blocks, seed: options.seed };
     }
+    let cells = config.extract_or_default::<CellsProfile>("cells")?;
+    let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
+    Ok(RawNand::package(&spec, chip_options).map_err(|bad| config.impossible(&bad))?)
+}
+
+fn raw_nand(
+    library: &Library,
+    config: &Config,
+    spec: RawNandSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
     let host: HostProfile = config.extract_or_default("host")?;
     let mut profile: NandProfile = config.extract("controller")?;
     profile.op_cost = profile.op_cost.on(&host);
@@ -438,11 +504,17 @@ fn raw_nand(
         driver.bad_blocks = BadBlocks::OnDemand;
     }
     let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
-    let cells = config.extract_or_default::<CellsProfile>("cells")?;
-    let chip_options = ChipOptions { stores: options.stores, seed: options.seed, cells };
-    let chips = RawNand::package(&spec, chip_options).map_err(|bad| config.impossible(&bad))?;
-    let controller = NandController::new(profile, bus, chips);
+    let controller = NandController::new(profile, bus, raw_nand_chips(config, spec, options)?);
     wire::raw_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
+}
+
+fn parallel_nor_chip(
+    config: &Config,
+    spec: ParallelNorSpec,
+    bus: NorBus,
+    options: RigOptions,
+) -> Result<ParallelNor, ConfigError> {
+    ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.impossible(&bad))
 }
 
 fn parallel_nor(
@@ -453,8 +525,7 @@ fn parallel_nor(
     let (profile, bus): (NorProfile, NorBus) = (config.extract("controller")?, config.extract("bus")?);
     let host: HostProfile = config.extract_or_default("host")?;
     let driver: parallel_nor::Options = config.extract_or_default("driver")?;
-    let chip = ParallelNor::new(spec, bus.bits, options.stores).map_err(|bad| config.impossible(&bad))?;
-    let controller = NorController::new(profile, bus, chip);
+    let controller = NorController::new(profile, bus, parallel_nor_chip(config, spec, bus, options)?);
     wire::parallel_nor(controller, host, driver).map_err(|e| probe_error(config, e))
 }
 

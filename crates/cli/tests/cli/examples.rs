@@ -99,6 +99,7 @@ fn every_example_works_as_typed() {
         "floatgate image mount ",
         "floatgate card serve ",
         "floatgate card run ",
+        "floatgate serve ",
         "floatgate probe /dev/",
         "floatgate advise /dev/",
     ];

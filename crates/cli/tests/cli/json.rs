@@ -257,6 +257,9 @@ fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text:
 /// The section of the file that `sweep` writes, which it has in place of `--json`.
 const SWEEP: &str = "File of a sweep";
 
+/// The section of `serve`, which prints its report when a client has left.
+const SERVE: &str = "serve --serprog";
+
 /// Sweeps over a mode that the chip has and one that it lacks, and compares the file with its section.
 fn check_sweep(docs: &BTreeMap<String, Section>) -> BTreeSet<String> {
     let folder = scratch("json-sweep");
@@ -388,6 +391,8 @@ fn output_and_documentation_have_the_same_keys() {
         seen.entry(section).or_default().extend(check(&docs, section, line));
     }
     seen.entry(SWEEP).or_default().extend(check_sweep(&docs));
+    let served = check_text(&docs, SERVE, SERVE, &crate::serprog::report());
+    seen.entry(SERVE).or_default().extend(served);
     for (section, Section { keys, .. }) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
             // `card run` boots a guest, and there may be no MTD.

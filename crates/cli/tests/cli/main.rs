@@ -39,6 +39,7 @@ mod probe;
 mod probe_devices;
 #[cfg(target_os = "linux")]
 mod programs;
+mod serprog;
 #[cfg(target_os = "linux")]
 mod served;
 mod support;

@@ -223,7 +223,7 @@ const EACH: &[&str] = &[
 ];
 
 /// Commands that print no result, only when they are ended, or after a guest has booted: these have tests of their own.
-const SILENT: [&str; 3] = ["card run", "card serve", "image mount"];
+const SILENT: [&str; 4] = ["card run", "card serve", "image mount", "serve"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {

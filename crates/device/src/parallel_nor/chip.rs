@@ -62,6 +62,11 @@ impl ParallelNor {
         &self.cells.spec
     }
 
+    /// Bytes in a word of the bus.
+    pub fn word_bytes(&self) -> u64 {
+        u64::from(self.cells.width)
+    }
+
     /// Power goes away at `at` and comes back: what was under way is left half done, and the chip reads as an array.
     pub fn power_cut(&mut self, at: Instant) {
         self.cells.power_cut(at);

@@ -1,7 +1,7 @@
 //! Parallel NOR: a chip with an address bus, mapped into the host's address space, executable in place.
 //!
 //! In the order a read travels: [`CfiDriver`] (discovers the chip by its CFI query, speaks command set 0001 or 0002),
-//! [`NorController`] (bus cycles and what they cost), [`ParallelNor`] (the chip).
+//! [`NorController`] (bus cycles and what they cost), [`ParallelNor`] (the chip). [`NorWire`] has the chip at its pins.
 //!
 //! Addresses are byte addresses as the host sees them. An x16 chip ignores bit 0; in byte mode it is the chip's A-1.
 //!
@@ -20,6 +20,7 @@ mod intel;
 mod load;
 mod query;
 mod spec;
+mod wire;
 
 #[cfg(test)]
 mod chip_tests;
@@ -38,3 +39,4 @@ pub use spec::{
     BootBlocks, CfiCodes, CommandSet, Interface, LockScheme, NorFeatures, NorGeometry, NorOtp, NorRegion,
     NorTiming, ParallelNorSpec,
 };
+pub use wire::NorWire;

@@ -122,8 +122,8 @@ pub struct NandController<C> {
 }
 
 /// Kind of the step before, on which delays depend.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
     Start,
     Cmd(u8),
     Addr(u8),
@@ -140,6 +140,28 @@ impl Before {
             Instr::Addr(address) => Self::Addr(address.bytes().len() as u8),
             Instr::Wait(_) => Self::Ready,
             Instr::In(_) | Instr::Out(_) | Instr::RegIn(_) | Instr::RegOut(_) => Self::Data,
+        }
+    }
+
+    /// Time between the step and data from the chip, with its name.
+    #[inline]
+    pub(super) const fn until_data_out(self, t: &BusTiming) -> (Nanos, &'static str) {
+        match self {
+            Self::Ready => (t.rr, "tRR"),
+            Self::Cmd(c::CHANGE_COLUMN_CONFIRM) => (t.ccs, "tCCS"),
+            Self::Cmd(_) | Self::Addr(_) => (t.whr, "tWHR"),
+            Self::Start | Self::Data => (Nanos::ZERO, ""),
+        }
+    }
+
+    /// Time between the step and data to the chip, with its name.
+    #[inline]
+    pub(super) const fn until_data_in(self, t: &BusTiming) -> (Nanos, &'static str) {
+        match self {
+            // A bare column takes one or two cycles, and is followed by tCCS; a row or a feature by tADL.
+            Self::Addr(2) => (t.ccs, "tCCS"),
+            Self::Addr(_) => (t.adl, "tADL"),
+            _ => (Nanos::ZERO, ""),
         }
     }
 }
@@ -378,13 +400,7 @@ impl<C: NandChip> NandController<C> {
         before: Before,
         register: bool,
     ) -> Result<(), NandError> {
-        let t = &self.timing;
-        let (turn, rule) = match before {
-            Before::Ready => (t.rr, "tRR"),
-            Before::Cmd(c::CHANGE_COLUMN_CONFIRM) => (t.ccs, "tCCS"),
-            Before::Cmd(_) | Before::Addr(_) => (t.whr, "tWHR"),
-            Before::Start | Before::Data => (Nanos::ZERO, ""),
-        };
+        let (turn, rule) = before.until_data_out(&self.timing);
         self.cycles(host, turn, Phase::Dummy, rule);
         match self.chips.get_mut(self.selected) {
             Some(chip) => chip.data_out(host.now(), self.interface, buf)?,
@@ -406,13 +422,7 @@ impl<C: NandChip> NandController<C> {
         before: Before,
         register: bool,
     ) -> Result<(), NandError> {
-        let t = &self.timing;
-        let (turn, rule) = match before {
-            // A bare column takes one or two cycles, and is followed by tCCS; a row or a feature by tADL.
-            Before::Addr(2) => (t.ccs, "tCCS"),
-            Before::Addr(_) => (t.adl, "tADL"),
-            _ => (Nanos::ZERO, ""),
-        };
+        let (turn, rule) = before.until_data_in(&self.timing);
         self.cycles(host, turn, Phase::Dummy, rule);
         if let Some(chip) = self.chips.get_mut(self.selected) {
             chip.data_in(host.now(), self.interface, bytes)?;

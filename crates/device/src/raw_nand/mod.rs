@@ -8,6 +8,8 @@
 //! - [`chip`]: the command set over a memory array, stricter than silicon;
 //! - [`spec`]: a chip as data; [`mlc`]: what two bits a cell add to it.
 //!
+//! [`NandWire`] has the chips at their pins, for hosts that are no driver of this crate.
+//!
 //! [`bus`] holds the two boundaries: [`NandBus`] between driver and controller, [`NandChip`] between controller and chip.
 
 pub mod address;
@@ -21,6 +23,7 @@ pub mod spec;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod timing;
+mod wire;
 
 pub use address::{RowAddress, RowMap};
 pub use bus::{Address, Instr, NandBus, NandChip, NandError, Work};
@@ -30,3 +33,4 @@ pub use driver::{BadBlocks, ChipInfo, Options, ProbeError, RawNandDriver};
 pub use mlc::MlcSpec;
 pub use spec::RawNandSpec;
 pub use timing::{BusTiming, DataInterface, Modes};
+pub use wire::NandWire;

@@ -1,10 +1,10 @@
 //! A simulated SPI memory controller: turns operations into time by its profile, with a chip on its wires.
 
-use super::SpiChip;
 use super::mem::{PollPlan, SpiError, SpiMem};
 use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
+use super::{SpiChip, SpiWire};
 use crate::oracle::PageTruth;
 use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
@@ -58,6 +58,11 @@ impl<C: SpiChip> SpiController<C> {
     /// The chip, for breaking it on purpose.
     pub const fn chip_mut(&mut self) -> &mut C {
         &mut self.chip
+    }
+
+    /// The chip with its wires to a host that sends bytes, in place of the controller. The clock stays.
+    pub fn into_wire(self) -> SpiWire<C> {
+        SpiWire::new(self.chip, self.base.hz())
     }
 
     /// The supply of chip and controller. Once power is gone every operation fails with [`SpiError::PowerLost`], until

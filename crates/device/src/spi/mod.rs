@@ -5,12 +5,14 @@ mod mem;
 pub mod op;
 pub mod phy;
 pub mod profile;
+mod wire;
 
 pub use controller::SpiController;
 pub use mem::{PollPlan, SpiError, SpiMem};
 pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};
+pub use wire::SpiWire;
 
 use crate::oracle::PageTruth;
 use crate::violation::Violation;
@@ -23,6 +25,17 @@ pub struct ReadAhead {
     pub pages: u32,
     /// Time of the array for each.
     pub each: Nanos,
+}
+
+/// Continuation of a read while CS# stays low.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOn {
+    /// Each byte shows the register as it is then.
+    Register,
+    /// The address counts on.
+    Address,
+    /// The chip sends this many bytes, which were chosen when the read began.
+    Bytes(u32),
 }
 
 /// A chip on a SPI bus. It sees operations bit by bit, so to speak: it knows nothing of drivers.
@@ -59,6 +72,9 @@ pub trait SpiChip: PageTruth {
 
     /// The forms in which the chip takes a command in its present bus mode; none for an unknown one.
     fn shapes(&self, opcode: u8) -> Vec<CommandShape>;
+
+    /// Continuation of the read `op` behind its first byte.
+    fn read_on(&self, op: &SpiOp) -> ReadOn;
 
     /// Name of an operation, for pictures: `PAGE READ 13h`.
     fn command_name(&self, op: &SpiOp) -> &'static str;

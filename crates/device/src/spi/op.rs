@@ -21,7 +21,7 @@ impl Width {
 
     /// Half clock cycles for `bytes` bytes. Bits per cycle are a power of two, so that no operation divides.
     #[inline]
-    const fn half_cycles(self, bytes: u64) -> u64 {
+    pub(crate) const fn half_cycles(self, bytes: u64) -> u64 {
         let bits_per_cycle_log2 = self.lanes.trailing_zeros() + self.dtr as u32;
         (bytes * 16 + (1 << bits_per_cycle_log2) - 1) >> bits_per_cycle_log2
     }

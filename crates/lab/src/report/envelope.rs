@@ -47,6 +47,8 @@ pub enum ResultKind {
     CardRun,
     /// Result of `floatgate card serve`.
     CardServe,
+    /// Result of `floatgate serve --serprog`.
+    ServeSerprog,
     /// Result of `floatgate card compare`.
     CardCompare,
     /// Result of `floatgate advise`.

@@ -32,6 +32,7 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::EccAdvise => &[("codes", "Codes")],
         Kind::Probe => &[("answers", "Answers")],
         Kind::Advise => &[("points", "Advice")],
+        Kind::ServeSerprog => &[("violations", "Violations of the chip's rules")],
         Kind::CardInfo => &[("registers", "Registers")],
         Kind::CardCompare => &[
             ("cards", "Advice for each card"),

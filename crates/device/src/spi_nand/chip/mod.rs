@@ -23,7 +23,7 @@ use super::spec::SpiNandSpec;
 use crate::array::Array;
 use crate::cells::{Cells, CellsProfile};
 use crate::oracle::{BlockFaults, Faults, Oracle, PageTruth};
-use crate::spi::{Data, Mode, ReadAhead, SpiChip, SpiOp};
+use crate::spi::{Data, Mode, ReadAhead, ReadOn, SpiChip, SpiOp};
 use crate::violation::Violation;
 use die::Die;
 use floatgate_mtd::Instant;
@@ -249,6 +249,10 @@ impl SpiChip for SpiNand {
 
     fn shapes(&self, opcode: u8) -> Vec<crate::spi::CommandShape> {
         self.command_shapes(opcode)
+    }
+
+    fn read_on(&self, op: &SpiOp) -> ReadOn {
+        self.reads_on(op)
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use super::work::{ArrayTask, Erasing};
 use super::wrong::{EccResult, PageCode};
 use super::{Call, Checked, SpiNand};
 use crate::oracle::Faults;
-use crate::spi::{ReadAhead, SpiOp};
+use crate::spi::{ReadAhead, ReadOn, SpiOp};
 use crate::units::TypMaxUs;
 use crate::violation::Violation;
 use floatgate_mtd::{Instant, Nanos};
@@ -17,6 +17,9 @@ use floatgate_mtd::{Instant, Nanos};
 fn longest(time: TypMaxUs) -> Nanos {
     time.max.max(time.typ)
 }
+
+/// Bytes of the id that a host may read in pieces.
+const ID_BYTES: u32 = 512;
 
 /// Position of a row in its die.
 struct Place {
@@ -43,7 +46,7 @@ impl SpiNand {
     }
 
     /// The way of continuous reading that is switched on now.
-    fn continuous(&self) -> Option<&Continuous> {
+    pub(super) fn continuous(&self) -> Option<&Continuous> {
         let config = self.dies[self.active].config;
         self.spec.continuous.as_ref().filter(|cont| match cont.kind {
             ContinuousKind::Winbond => config >> cont.config_bit & 1 == 0,
@@ -113,6 +116,22 @@ impl SpiNand {
             self.checked = this;
         }
         Ok(())
+    }
+
+    /// Continuation of the read `op` while CS# stays low: to the end of the page, in the continuous mode to that of the block.
+    pub(super) fn reads_on(&self, op: &SpiOp) -> ReadOn {
+        let g = &self.spec.geometry;
+        match op.opcode {
+            c::GET_FEATURE | c::READ_ECC_STATUS => return ReadOn::Register,
+            c::READ_ID => return ReadOn::Bytes(ID_BYTES),
+            _ => {}
+        }
+        if let Some(first) = self.dies[self.active].stream {
+            let pages = g.pages_per_block - first % g.pages_per_block;
+            return ReadOn::Bytes(pages * g.page_bytes);
+        }
+        let column = op.addr & ((1 << g.plane_shift()) - 1);
+        ReadOn::Bytes(g.raw_page_bytes().saturating_sub(column))
     }
 
     /// Plane and column of a column address, for `len` bytes.

@@ -1,5 +1,6 @@
 //! Whether an operation has the shape that the chip's present bus mode asks for.
 
+use super::super::spec::ContinuousKind;
 use super::{Call, SpiNand};
 use crate::spi::{CommandShape, Direction, Mode, Variant};
 use crate::violation::Violation;
@@ -32,13 +33,17 @@ impl SpiNand {
 
     /// The forms of a command in the present bus mode.
     pub(super) fn command_shapes(&self, opcode: u8) -> Vec<CommandShape> {
-        let reads = self.spec.reads.iter().map(|v| (*v, Direction::In));
-        let loads = self.spec.loads.iter().map(|v| (v.variant(), Direction::Out));
+        let streams = self.dies[self.active].stream.is_some();
+        let winbond = self.continuous().filter(|cont| streams && cont.kind == ContinuousKind::Winbond);
+        // A continuous read of Winbond's has no address.
+        let (reads, columns) = winbond.map_or((&self.spec.reads, 2), |cont| (&cont.reads, 0));
+        let reads = reads.iter().map(|v| (*v, columns, Direction::In));
+        let loads = self.spec.loads.iter().map(|v| (v.variant(), 2, Direction::Out));
         let usable = |v: &Variant| v.opcode == opcode && v.mode.is_stateful() == self.octal;
         let mut shapes: Vec<CommandShape> = reads
             .chain(loads)
-            .filter(|(v, _)| usable(v))
-            .map(|(v, dir)| CommandShape { mode: v.mode, addr_bytes: 2, dummy_cycles: v.dummy, dir })
+            .filter(|(v, ..)| usable(v) && self.configured(v, columns == 0))
+            .map(|(v, addr_bytes, dir)| CommandShape { mode: v.mode, addr_bytes, dummy_cycles: v.dummy, dir })
             .collect();
         shapes.extend(self.fixed_shape(opcode));
         shapes

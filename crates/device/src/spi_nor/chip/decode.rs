@@ -1,7 +1,7 @@
 //! Which command an operation is, and whether the chip takes it in this form.
 
 use super::SpiNor;
-use crate::spi::{CommandShape, Direction, Mode, SpiOp, Variant};
+use crate::spi::{CommandShape, Direction, Mode, ReadOn, SpiOp, Variant};
 use crate::spi_nor::command::{self as c, macronix, micron, spansion, winbond};
 use crate::spi_nor::spec::{OtpSpec, QuadEnable, RegisterSet, SecurityFamily, SpiNorSpec, UNIQUE_ID_DUMMY};
 use crate::violation::Violation;
@@ -123,6 +123,9 @@ pub(super) struct Commands {
     max_dtr_hz: u32,
 }
 
+/// Bytes of an id that a host may read in pieces.
+const ID_BYTES: u32 = 512;
+
 fn clip(hz: u64) -> u32 {
     u32::try_from(hz).unwrap_or(u32::MAX)
 }
@@ -186,6 +189,15 @@ impl Commands {
             Cmd::Register(R::WriteFunction) => "WRITE FUNCTION",
             Cmd::Register(R::Enter4b) => "ENTER 4-BYTE B7h",
             Cmd::Register(R::Exit4b) => "EXIT 4-BYTE E9h",
+        }
+    }
+
+    /// Continuation of a read while CS# stays low.
+    pub(super) const fn read_on(&self, opcode: u8) -> ReadOn {
+        match self.table[opcode as usize] {
+            Cmd::Register(_) => ReadOn::Register,
+            Cmd::ReadId | Cmd::Otp(OtpCmd::UniqueId) => ReadOn::Bytes(ID_BYTES),
+            _ => ReadOn::Address,
         }
     }
 

@@ -27,7 +27,17 @@ impl SpiNor {
         if self.array.stores() {
             self.array.read_range(addr, out);
         }
+        if !self.stuck.is_empty() {
+            self.read_stuck(addr, out);
+        }
         Ok(())
+    }
+
+    fn read_stuck(&self, addr: u64, out: &mut [u8]) {
+        for (at, (zeros, ones)) in self.stuck.range(addr..addr + out.len() as u64) {
+            let byte = &mut out[(at - addr) as usize];
+            *byte = *byte & !zeros | ones;
+        }
     }
 
     /// The address fits on the wires and the data into the chip.

@@ -20,13 +20,13 @@ use crate::array::Array;
 use crate::nor::cut::Undo;
 use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::spec::BadSpec;
-use crate::spi::{Data, SpiChip, SpiOp};
+use crate::spi::{Data, ReadOn, SpiChip, SpiOp};
 use crate::violation::Violation;
 use decode::{Cmd, Commands};
 use floatgate_mtd::Instant;
 use otp::Otp;
 use registers::Registers;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use work::{Suspended, Work};
 
@@ -49,6 +49,8 @@ pub struct SpiNor {
     bad_pages: BTreeSet<u64>,
     /// Blocks of the smallest erase type whose next erases fail, by address.
     bad_blocks: BTreeSet<u64>,
+    /// Bits that always read the same, by address of their byte: those that read 0, and those that read 1.
+    stuck: BTreeMap<u64, (u8, u8)>,
 }
 
 impl SpiNor {
@@ -76,6 +78,7 @@ impl SpiNor {
             suspended: None,
             bad_pages: BTreeSet::new(),
             bad_blocks: BTreeSet::new(),
+            stuck: BTreeMap::new(),
             spec: Arc::new(spec),
         })
     }
@@ -88,6 +91,31 @@ impl SpiNor {
     /// Power goes away and comes back at `at`: as a reset by pin, on any package.
     pub fn power_cycle(&mut self, at: Instant) {
         self.reset(at);
+    }
+
+    /// From now on a bit of the array always reads as `value`, whatever is programmed or erased.
+    pub fn stick(&mut self, addr: u64, bit: u8, value: bool) {
+        let (zeros, ones) = self.stuck.entry(addr).or_default();
+        *if value { ones } else { zeros } |= 1u8 << (bit & 7);
+    }
+
+    /// Contents of the non-volatile registers and of the OTP area, for [`Self::set_kept_registers`].
+    pub fn kept_registers(&self) -> Vec<u8> {
+        self.regs.kept().into_iter().chain(self.otp.kept()).collect()
+    }
+
+    /// Sets the non-volatile registers and the OTP area.
+    ///
+    /// # Errors
+    /// The bytes are not those of a chip of this part.
+    pub fn set_kept_registers(&mut self, bytes: &[u8]) -> Result<(), BadSpec> {
+        let refused = || super::check::impossible("registers and OTP area of another part");
+        let (registers, otp) = bytes.split_first_chunk().ok_or_else(refused)?;
+        if !self.otp.keep(otp) {
+            return Err(refused());
+        }
+        self.regs.keep(*registers);
+        Ok(())
     }
 
     /// Size of the smallest erase type: a block of the array.
@@ -185,6 +213,10 @@ impl SpiChip for SpiNor {
 
     fn shapes(&self, opcode: u8) -> Vec<crate::spi::CommandShape> {
         self.command_shapes(opcode)
+    }
+
+    fn read_on(&self, op: &SpiOp) -> ReadOn {
+        self.commands.read_on(op.opcode)
     }
 
     #[inline]

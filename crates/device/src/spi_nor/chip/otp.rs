@@ -38,6 +38,22 @@ impl Otp {
         Self { cells, user_bytes: user as usize, entered: false, locked: false }
     }
 
+    /// Contents and lock, which a chip keeps without power.
+    pub(super) fn kept(&self) -> impl Iterator<Item = u8> {
+        [u8::from(self.locked)].into_iter().chain(self.cells.iter().copied())
+    }
+
+    /// Sets contents and lock. False for another number of bytes.
+    pub(super) fn keep(&mut self, kept: &[u8]) -> bool {
+        let Some((locked, cells)) = kept.split_first() else { return false };
+        if cells.len() != self.cells.len() {
+            return false;
+        }
+        self.locked = *locked != 0;
+        self.cells.copy_from_slice(cells);
+        true
+    }
+
     pub(super) fn has_factory(&self) -> bool {
         self.user_bytes < self.cells.len()
     }

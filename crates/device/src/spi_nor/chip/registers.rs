@@ -47,6 +47,16 @@ impl Registers {
         fresh
     }
 
+    /// The bytes that a chip keeps without power.
+    pub(super) const fn kept(&self) -> [u8; 4] {
+        [self.sr1, self.sr2, self.sr3, self.function]
+    }
+
+    /// Sets the bytes that a chip keeps without power.
+    pub(super) const fn keep(&mut self, kept: [u8; 4]) {
+        [self.sr1, self.sr2, self.sr3, self.function] = kept;
+    }
+
     /// Sets volatile registers to their defaults.
     pub(super) fn power_on(&mut self, spec: &SpiNorSpec) {
         let dummy = spec.dummy.as_ref().map_or(0, |d| d.default);

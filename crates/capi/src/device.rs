@@ -1,0 +1,423 @@
+//! A device as C drives it, without pointers.
+
+use floatgate_config::{Config, Library, Override};
+use floatgate_device::oracle::{Faults, Oracle};
+use floatgate_device::parallel_nor::NorWire;
+use floatgate_device::power::{Power, PowerCut};
+use floatgate_device::raw_nand::{NandWire, RawNand};
+use floatgate_device::spi::Width;
+use floatgate_device::violation::ViolationLog;
+use floatgate_mtd::{Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
+use floatgate_sim::rig::{self, Pins, Rig, RigError, RigOptions};
+use std::ffi::CStr;
+use std::sync::LazyLock;
+
+/// The catalogue, read once; nothing changes it.
+static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
+
+/// Result of a function, with the numbers of the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs, reason = "the header explains them")]
+pub(crate) enum Status {
+    Ok,
+    WrongArgument,
+    NoTarget,
+    WrongKind,
+    OutOfRange,
+    NotErased,
+    WriteProtected,
+    BadBlock,
+    Failed,
+    Uncorrectable,
+    PowerLost,
+    Refused,
+    Unsupported,
+    Internal,
+}
+
+impl Status {
+    /// Words for a status.
+    pub(crate) const fn text(status: i32) -> &'static CStr {
+        match status {
+            0 => c"done",
+            1 => c"wrong argument",
+            2 => c"no such target, or a wrong key or value",
+            3 => c"the function is for another kind of device",
+            4 => c"out of range, or misaligned",
+            5 => c"not erased",
+            6 => c"write protected",
+            7 => c"bad block",
+            8 => c"the program or erase failed",
+            9 => c"uncorrectable bit errors",
+            10 => c"power lost",
+            11 => c"refused by the chip",
+            12 => c"not supported",
+            13 => c"internal error",
+            _ => c"unknown status",
+        }
+    }
+}
+
+/// Reason why a call failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) status: Status,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl ToString) -> Self {
+        Self { status, message: message.to_string() }
+    }
+
+    pub(crate) fn null() -> Self {
+        Self::new(Status::WrongArgument, "a null pointer")
+    }
+
+    pub(crate) fn internal() -> Self {
+        Self::new(Status::Internal, "a bug in floatgate: please report it")
+    }
+
+    pub(crate) fn wrong_kind() -> Self {
+        Self::new(Status::WrongKind, "the function is for another kind of device")
+    }
+}
+
+impl From<floatgate_mtd::Error> for Failure {
+    fn from(error: floatgate_mtd::Error) -> Self {
+        let status = match error.kind {
+            ErrorKind::Uncorrectable => Status::Uncorrectable,
+            ErrorKind::ProgramFailed | ErrorKind::EraseFailed => Status::Failed,
+            ErrorKind::BadBlock => Status::BadBlock,
+            ErrorKind::OutOfRange { .. } | ErrorKind::Misaligned { .. } => Status::OutOfRange,
+            ErrorKind::NotErased => Status::NotErased,
+            ErrorKind::WriteProtected => Status::WriteProtected,
+            ErrorKind::PowerLost => Status::PowerLost,
+            ErrorKind::Unsupported(_) => Status::Unsupported,
+            _ => Status::Refused,
+        };
+        Self::new(status, error)
+    }
+}
+
+impl From<floatgate_config::ConfigError> for Failure {
+    fn from(error: floatgate_config::ConfigError) -> Self {
+        Self::new(Status::NoTarget, error)
+    }
+}
+
+impl From<RigError> for Failure {
+    fn from(error: RigError) -> Self {
+        Self::new(Status::NoTarget, error)
+    }
+}
+
+/// Level at which a device is driven.
+#[derive(Clone, Copy)]
+pub(crate) enum Level {
+    Pins,
+    Mtd,
+}
+
+impl Level {
+    pub(crate) fn of(number: i32) -> Result<Self, Failure> {
+        match number {
+            0 => Ok(Self::Pins),
+            1 => Ok(Self::Mtd),
+            _ => Err(Failure::new(Status::WrongArgument, "the level is neither FG_PINS nor FG_MTD")),
+        }
+    }
+}
+
+/// A chip at its pins, or a device behind its driver.
+#[derive(Clone)]
+pub(crate) enum Device {
+    Pins { pins: Box<Pins>, selected: bool },
+    Mtd { rig: Rig, now: Instant },
+}
+
+/// The wires of any kind, for what all of them have.
+macro_rules! each_wire {
+    ($pins:expr, $wire:ident => $result:expr) => {
+        match $pins {
+            Pins::SpiNor($wire) => $result,
+            Pins::SpiNand($wire) => $result,
+            Pins::RawNand($wire) => $result,
+            Pins::ParallelNor($wire) => $result,
+        }
+    };
+}
+
+/// The wires of a SPI chip.
+macro_rules! spi_wire {
+    ($device:expr, $wire:ident, $selected:ident => $result:expr) => {
+        match $device {
+            Self::Pins { pins, selected: $selected } => match &mut **pins {
+                Pins::SpiNor($wire) => $result,
+                Pins::SpiNand($wire) => $result,
+                _ => Err(Failure::wrong_kind()),
+            },
+            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+        }
+    };
+}
+
+/// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
+const POWER_UP: Nanos = Nanos::from_ms(10);
+
+/// Bytes of a SPI transfer.
+pub(crate) enum Transfer<'a> {
+    /// None: CS# alone moves.
+    Nothing,
+    /// To the chip.
+    Write(&'a [u8]),
+    /// From the chip.
+    Read(&'a mut [u8]),
+    /// In both directions: what is sent, and then what came back.
+    Exchange(&'a mut [u8]),
+}
+
+/// Bits of `flags` of a SPI transfer.
+const DTR: u32 = 1;
+const HOLD: u32 = 2;
+
+impl Device {
+    pub(crate) fn open(target: &str, sets: &[&str], seed: u64, level: Level) -> Result<Self, Failure> {
+        let setup = LIBRARY.setup(target)?;
+        let sets: Result<Vec<Override>, _> = sets
+            .iter()
+            .enumerate()
+            .map(|(at, set)| Override::parse_of(&format!("sets[{at}]"), set))
+            .collect();
+        let config: Config = LIBRARY.resolve(&setup, &sets?)?;
+        let options = RigOptions { seed, ..RigOptions::default() };
+        match level {
+            Level::Pins => Ok(Self::Pins { pins: Box::new(rig::pins(&config, options)?), selected: false }),
+            Level::Mtd => {
+                let mut rig = rig::wire(&LIBRARY, &config, options)?;
+                let now = rig.now();
+                Ok(Self::Mtd { rig, now })
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::Pins { pins, .. } => each_wire!(&**pins, wire => wire.now()),
+            Self::Mtd { now, .. } => *now,
+        }
+    }
+
+    pub(crate) fn advance(&mut self, ns: u64) -> Result<(), Failure> {
+        const YEARS: u64 = 100 * 366 * 86_400 * 1_000_000_000;
+        if ns > YEARS || self.now().as_ns() > YEARS {
+            return Err(Failure::new(Status::WrongArgument, "time ends after 100 years"));
+        }
+        match self {
+            Self::Pins { pins, .. } => each_wire!(&mut **pins, wire => wire.advance(Nanos::from_ns(ns))),
+            Self::Mtd { now, .. } => *now += Nanos::from_ns(ns),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn violations(&self) -> Option<&ViolationLog> {
+        match self {
+            Self::Pins { pins, .. } => Some(each_wire!(&**pins, wire => wire.violations())),
+            Self::Mtd { .. } => None,
+        }
+    }
+
+    /// Sends and receives bytes of a command.
+    pub(crate) fn spi_transfer(&mut self, lanes: u32, flags: u32, data: Transfer<'_>) -> Result<(), Failure> {
+        let wrong = |why| Err(Failure::new(Status::WrongArgument, why));
+        if !matches!(lanes, 1 | 2 | 4 | 8) || flags & !(DTR | HOLD) != 0 {
+            return wrong("there are 1, 2, 4 or 8 lanes, and the flags FG_DTR and FG_HOLD");
+        }
+        let width = Width { lanes: lanes as u8, dtr: flags & DTR != 0 };
+        if matches!(data, Transfer::Exchange(_)) && width != Width::X1 {
+            return wrong("both directions at once need one lane each, at single rate");
+        }
+        spi_wire!(self, wire, selected => {
+            if !*selected {
+                wire.select();
+            }
+            match data {
+                Transfer::Nothing => {}
+                Transfer::Write(sent) => wire.write(width, sent),
+                Transfer::Read(received) => wire.read(width, received),
+                Transfer::Exchange(bytes) => wire.exchange(bytes),
+            }
+            *selected = flags & HOLD != 0;
+            if !*selected {
+                wire.deselect();
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn spi_dummy(&mut self, cycles: u32) -> Result<(), Failure> {
+        spi_wire!(self, wire, selected => {
+            if !*selected {
+                wire.select();
+            }
+            *selected = true;
+            wire.dummy(cycles);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn spi_deselect(&mut self) -> Result<(), Failure> {
+        spi_wire!(self, wire, selected => {
+            *selected = false;
+            wire.deselect();
+            Ok(())
+        })
+    }
+
+    pub(crate) fn spi_clock(&mut self, hz: u32) -> Result<(), Failure> {
+        if hz == 0 {
+            return Err(Failure::new(Status::WrongArgument, "a clock of 0 Hz"));
+        }
+        spi_wire!(self, wire, _selected => {
+            wire.set_clock(hz);
+            Ok(())
+        })
+    }
+
+    pub(crate) fn nand(&mut self) -> Result<&mut NandWire<RawNand>, Failure> {
+        match self {
+            Self::Pins { pins, .. } => match &mut **pins {
+                Pins::RawNand(wire) => Ok(wire),
+                _ => Err(Failure::wrong_kind()),
+            },
+            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+        }
+    }
+
+    pub(crate) fn cfi(&mut self) -> Result<&mut NorWire, Failure> {
+        match self {
+            Self::Pins { pins, .. } => match &mut **pins {
+                Pins::ParallelNor(wire) => Ok(wire),
+                _ => Err(Failure::wrong_kind()),
+            },
+            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+        }
+    }
+
+    fn mtd(&mut self) -> Result<(&mut Rig, &mut Instant), Failure> {
+        match self {
+            Self::Mtd { rig, now } => Ok((rig, now)),
+            Self::Pins { .. } => Err(Failure::wrong_kind()),
+        }
+    }
+
+    /// Runs an operation of the driver; time goes on also when it fails.
+    fn run(
+        &mut self,
+        operation: impl FnOnce(&mut dyn rig::Device, Instant) -> Result<Done, floatgate_mtd::Error>,
+    ) -> Result<Done, Failure> {
+        let (rig, now) = self.mtd()?;
+        let outcome = operation(rig.device.as_mut(), *now);
+        *now = outcome.as_ref().map_or_else(|error| error.at, |done| done.at).max(*now);
+        Ok(outcome?)
+    }
+
+    pub(crate) fn geometry(&mut self) -> Result<&Geometry, Failure> {
+        Ok(self.mtd()?.0.device.geometry())
+    }
+
+    pub(crate) fn read(&mut self, address: u64, out: &mut [u8]) -> Result<Done, Failure> {
+        self.run(|device, now| device.read(now, address, out))
+    }
+
+    pub(crate) fn write(&mut self, address: u64, data: &[u8]) -> Result<(), Failure> {
+        self.run(|device, now| device.write(now, address, data)).map(drop)
+    }
+
+    pub(crate) fn erase(&mut self, address: u64, length: u64) -> Result<(), Failure> {
+        self.run(|device, now| device.erase(now, address, length)).map(drop)
+    }
+
+    pub(crate) fn read_oob(&mut self, address: u64, oob: &mut [u8]) -> Result<(), Failure> {
+        self.run(|device, now| device.read_oob(now, address, &mut [], oob, OobMode::Auto)).map(drop)
+    }
+
+    pub(crate) fn write_oob(&mut self, address: u64, oob: &[u8]) -> Result<(), Failure> {
+        self.run(|device, now| device.write_oob(now, address, &[], oob, OobMode::Auto)).map(drop)
+    }
+
+    pub(crate) fn is_bad(&mut self, address: u64) -> Result<bool, Failure> {
+        let (rig, now) = self.mtd()?;
+        let (bad, at) = rig.device.is_bad(*now, address)?;
+        *now = at;
+        Ok(bad)
+    }
+
+    pub(crate) fn mark_bad(&mut self, address: u64) -> Result<(), Failure> {
+        self.run(|device, now| device.mark_bad(now, address)).map(drop)
+    }
+
+    fn power_mut(&mut self) -> &mut Power {
+        match self {
+            Self::Pins { pins, .. } => each_wire!(&mut **pins, wire => wire.power_mut()),
+            Self::Mtd { rig, .. } => rig.device.power_mut(),
+        }
+    }
+
+    pub(crate) fn cut_power(&mut self, operation: u64, share: f64) -> Result<(), Failure> {
+        if operation == 0 || !(0.0..=1.0).contains(&share) {
+            let why = "operations count from 1, and a share is between 0 and 1";
+            return Err(Failure::new(Status::WrongArgument, why));
+        }
+        self.power_mut().order(Some(PowerCut::During { operation, share }));
+        Ok(())
+    }
+
+    pub(crate) fn power_lost(&mut self) -> bool {
+        self.power_mut().is_lost()
+    }
+
+    pub(crate) fn restore_power(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Pins { pins, selected } => {
+                *selected = false;
+                each_wire!(&mut **pins, wire => wire.power_on());
+            }
+            Self::Mtd { rig, now } => {
+                rig.device.restart().map_err(|why| Failure::new(Status::Refused, why))?;
+                *now = rig.now().max(*now) + POWER_UP;
+            }
+        }
+        Ok(())
+    }
+
+    /// The chip as no driver sees it.
+    fn with_oracle<T>(&mut self, work: impl FnOnce(&mut dyn Oracle) -> T) -> Result<T, Failure> {
+        Ok(match self {
+            Self::Mtd { rig, .. } => work(rig.device.oracle()),
+            Self::Pins { pins, .. } => match &mut **pins {
+                Pins::SpiNor(wire) => work(wire.chip_mut()),
+                Pins::SpiNand(wire) => work(wire.chip_mut()),
+                Pins::ParallelNor(wire) => work(wire.chip_mut()),
+                Pins::RawNand(wire) => work(wire.chip_mut(0).ok_or_else(Failure::internal)?),
+            },
+        })
+    }
+
+    pub(crate) fn break_block(&mut self, address: u64, fails: bool) -> Result<(), Failure> {
+        self.with_oracle(|oracle| oracle.set_faults(address, if fails { Faults::BOTH } else { Faults::NONE }))
+    }
+
+    pub(crate) fn flip_bit(&mut self, page: u32, bit: u32) -> Result<(), Failure> {
+        self.with_oracle(|oracle| {
+            let rows = oracle.array(0).map_or(0, floatgate_device::array::Array::rows);
+            let parts = (0..).take_while(|part| oracle.array(*part).is_some()).count();
+            if u64::from(page) >= rows as u64 * parts as u64 {
+                return Err(Failure::new(Status::OutOfRange, "the device has no such page"));
+            }
+            oracle.inject(page, bit);
+            Ok(())
+        })?
+    }
+}

@@ -1,0 +1,541 @@
+//! A SPI chip at its pins: bytes under chip select, on any number of lanes, for hosts that know no operations.
+//!
+//! The chip says which forms a command has in its present bus mode ([`SpiChip::shapes`]); the bytes of a window, from CS# low to CS#
+//! high, are matched with them as they come in, and become one operation of the chip. Where silicon would ignore what the host sends,
+//! or spoil data, the host reads FFh, as from lines that nobody drives, and the violation is recorded.
+
+use super::{Clock, CmdExt, CommandShape, Data, Direction, Mode, ReadOn, SpiChip, SpiOp, Width};
+use crate::power::Power;
+use crate::violation::{Recorded, Violation, ViolationLog};
+use floatgate_mtd::{Instant, Nanos};
+
+/// The level of lines that nobody drives.
+const UNDRIVEN: u8 = 0xFF;
+
+/// Most bytes that are kept of one write. More than a page of any chip, so that the chip refuses what is longer.
+const WRITE_MAX: usize = 64 << 10;
+
+/// A SPI chip and the wires to it.
+#[derive(Clone, Debug)]
+pub struct SpiWire<C> {
+    chip: C,
+    clock: Clock,
+    /// Start of the window.
+    start: Instant,
+    /// Time from which clock cycles are counted.
+    base: Instant,
+    /// Half clock cycles since then.
+    half_cycles: u64,
+    phase: Phase,
+    /// The command, while its forms are told apart.
+    opcode: u8,
+    ext: CmdExt,
+    forms: Vec<Form>,
+    /// Bytes that the host writes, or those that the chip has chosen to send.
+    data: Vec<u8>,
+    /// First bytes that the host sent in this window.
+    sent: Vec<u8>,
+    power: Power,
+    violations: ViolationLog,
+}
+
+/// Progress of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// CS# is high.
+    Deselected,
+    /// The command byte comes next.
+    Opcode,
+    /// The second command byte of 8D-8D-8D comes next.
+    Extension,
+    /// Address, dummy cycles, or the first byte of data.
+    Header,
+    /// The chip drives the lines; `done` bytes were sent.
+    Read { op: SpiOp, done: u32 },
+    /// The host sends data.
+    Write { op: SpiOp },
+    /// The chip ignores the rest of the window.
+    Ignored,
+}
+
+/// A form of the command that the bytes so far agree with.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    shape: CommandShape,
+    addr: u32,
+    addr_left: u8,
+    /// Half clock cycles of dummies that are left.
+    dummy_left: u64,
+}
+
+impl Form {
+    fn new(shape: CommandShape) -> Self {
+        let dummy_left = u64::from(shape.dummy_cycles) * 2;
+        Self { shape, addr: 0, addr_left: shape.addr_bytes, dummy_left }
+    }
+
+    /// True when data come next, or nothing.
+    const fn is_complete(&self) -> bool {
+        self.addr_left == 0 && self.dummy_left == 0
+    }
+
+    /// Takes a byte of the header. False when this form does not go on so.
+    fn take(&mut self, width: Width, byte: u8) -> bool {
+        if self.addr_left > 0 {
+            self.addr = self.addr << 8 | u32::from(byte);
+            self.addr_left -= 1;
+            return width == self.shape.mode.addr;
+        }
+        self.take_dummies(width.half_cycles(1))
+    }
+
+    /// Takes clock cycles whose data do not count.
+    const fn take_dummies(&mut self, half_cycles: u64) -> bool {
+        if self.addr_left > 0 || half_cycles > self.dummy_left {
+            return false;
+        }
+        self.dummy_left -= half_cycles;
+        true
+    }
+
+    const fn op(&self, opcode: u8, ext: CmdExt) -> SpiOp {
+        let CommandShape { mode, addr_bytes, dummy_cycles, dir } = self.shape;
+        SpiOp { opcode, ext, mode, addr: self.addr, addr_bytes, dummy_cycles, dir, len: 0, max_hz: 0 }
+    }
+}
+
+impl<C: SpiChip> SpiWire<C> {
+    /// Wires to a chip with a clock of `hz`; time begins at 0.
+    pub fn new(chip: C, hz: u32) -> Self {
+        Self {
+            chip,
+            clock: Clock::new(hz),
+            start: Instant::ZERO,
+            base: Instant::ZERO,
+            half_cycles: 0,
+            phase: Phase::Deselected,
+            opcode: 0,
+            ext: CmdExt::Repeat,
+            forms: Vec::new(),
+            data: Vec::new(),
+            sent: Vec::new(),
+            power: Power::default(),
+            violations: ViolationLog::default(),
+        }
+    }
+
+    /// The chip, to look at what a host cannot see.
+    pub const fn chip(&self) -> &C {
+        &self.chip
+    }
+
+    /// The chip, to break it on purpose.
+    pub const fn chip_mut(&mut self) -> &mut C {
+        &mut self.chip
+    }
+
+    /// Present time.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.base + self.clock.time(self.half_cycles)
+    }
+
+    /// Lets time pass.
+    pub fn advance(&mut self, time: Nanos) {
+        self.rebase();
+        self.base += time;
+        self.check_power();
+    }
+
+    /// Sets the clock of what is sent from now on.
+    pub fn set_clock(&mut self, hz: u32) {
+        self.rebase();
+        self.clock = Clock::new(hz);
+    }
+
+    /// Frequency of the clock in Hz.
+    pub const fn hz(&self) -> u32 {
+        self.clock.hz()
+    }
+
+    /// The violations so far.
+    pub const fn violations(&self) -> &ViolationLog {
+        &self.violations
+    }
+
+    /// Forgets the violations so far.
+    pub fn clear_violations(&mut self) {
+        self.violations = ViolationLog::default();
+    }
+
+    /// The supply, to order a cut ([`Power::order`]) and to count programs and erases.
+    pub const fn power_mut(&mut self) -> &mut Power {
+        &mut self.power
+    }
+
+    /// The supply.
+    pub const fn power(&self) -> &Power {
+        &self.power
+    }
+
+    /// Power is back: the chip is as after power-on. An open window is over.
+    pub fn power_on(&mut self) {
+        self.power.restore();
+        self.rebase();
+        self.phase = Phase::Deselected;
+    }
+
+    /// Drives CS# low. A window that is still open ends first.
+    pub fn select(&mut self) {
+        self.deselect();
+        self.phase = Phase::Opcode;
+        self.start = self.base;
+        self.sent.clear();
+        self.data.clear();
+    }
+
+    /// Drives CS# high: the chip executes the command of the window.
+    pub fn deselect(&mut self) {
+        let outcome = match self.phase {
+            Phase::Extension => Err(CUT_SHORT),
+            Phase::Header => self.execute_without_data(),
+            Phase::Write { op } => {
+                let data = std::mem::take(&mut self.data);
+                let outcome = self.execute(&SpiOp { len: data.len() as u32, ..op }, Data::Out(&data));
+                self.data = data;
+                outcome
+            }
+            Phase::Deselected | Phase::Opcode | Phase::Read { .. } | Phase::Ignored => Ok(()),
+        };
+        self.note(outcome);
+        self.phase = Phase::Deselected;
+        self.rebase();
+        self.check_power();
+    }
+
+    /// Sends bytes; what the chip sends meanwhile is ignored.
+    pub fn write(&mut self, width: Width, bytes: &[u8]) {
+        self.remember(bytes);
+        let mut at = 0;
+        while at < bytes.len() {
+            at += self.clock_bytes(width, &bytes[at..], None);
+        }
+    }
+
+    /// Receives bytes; the host leaves its lines undriven.
+    pub fn read(&mut self, width: Width, out: &mut [u8]) {
+        let mut at = 0;
+        while at < out.len() {
+            at += self.clock_bytes(width, &[], Some(&mut out[at..]));
+        }
+    }
+
+    /// Sends and receives bytes at the same time, on one lane for each direction. `bytes` is what is sent, and then what came back.
+    pub fn exchange(&mut self, bytes: &mut [u8]) {
+        let sent = bytes.to_vec();
+        self.remember(&sent);
+        let mut at = 0;
+        while at < sent.len() {
+            at += self.clock_bytes(Width::X1, &sent[at..], Some(&mut bytes[at..]));
+        }
+    }
+
+    /// Clocks dummy cycles, also those that make no whole byte. In the data phase the bytes of so many cycles are lost.
+    pub fn dummy(&mut self, cycles: u32) {
+        let half_cycles = u64::from(cycles) * 2;
+        let of_header =
+            self.phase == Phase::Header && self.forms.iter().any(|form| form.dummy_left >= half_cycles);
+        if of_header {
+            self.forms.retain_mut(|form| form.take_dummies(half_cycles));
+            self.ignore_without_forms();
+        } else if let Some(width) = self.width_of_data() {
+            let mut bytes = half_cycles / width.half_cycles(1).max(1);
+            while bytes > 0 {
+                let lost = &mut [0; 512][..bytes.min(512) as usize];
+                self.read(width, lost);
+                bytes -= lost.len() as u64;
+            }
+            return;
+        }
+        self.half_cycles += half_cycles;
+    }
+
+    /// Lanes of the data that the chip sends next, if it does.
+    fn width_of_data(&self) -> Option<Width> {
+        match self.phase {
+            Phase::Read { op, .. } => Some(op.mode.data),
+            Phase::Header => {
+                let sends = |form: &&Form| form.is_complete() && form.shape.dir == Direction::In;
+                self.forms.iter().find(sends).map(|form| form.shape.mode.data)
+            }
+            _ => None,
+        }
+    }
+
+    /// One whole window on a single lane: bytes to the chip, then bytes from it.
+    pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
+        self.select();
+        self.write(Width::X1, sent);
+        self.read(Width::X1, received);
+        self.deselect();
+    }
+
+    /// Clocks bytes of one phase of the command; returns how many. Without `input`, nobody looks at what the chip sends; without
+    /// `sent`, the host sends nothing.
+    fn clock_bytes(&mut self, width: Width, sent: &[u8], input: Option<&mut [u8]>) -> usize {
+        let length = input.as_ref().map_or(sent.len(), |input| input.len());
+        if self.phase == Phase::Header
+            && let Some(at) = self.form_with_data(width)
+        {
+            return self.begin_data(at, width, length, sent, input);
+        }
+        match self.phase {
+            Phase::Opcode | Phase::Extension | Phase::Header => {
+                self.take_header(width, sent.first().copied().unwrap_or(UNDRIVEN));
+                self.half_cycles += width.half_cycles(1);
+                fill(input, 1);
+                return 1;
+            }
+            Phase::Read { op, done } => {
+                let outcome =
+                    self.with_buffer(input, length, |wire, out| wire.read_piece(&op, done, width, out));
+                match outcome {
+                    Ok(()) => self.phase = Phase::Read { op, done: done.saturating_add(length as u32) },
+                    Err(rule) => self.ignore(rule),
+                }
+            }
+            Phase::Write { .. } => {
+                self.collect(sent, length);
+                self.half_cycles += width.half_cycles(length as u64);
+                fill(input, length);
+            }
+            Phase::Deselected | Phase::Ignored => {
+                self.half_cycles += width.half_cycles(length as u64);
+                fill(input, length);
+            }
+        }
+        length
+    }
+
+    /// The first form whose data phase begins now.
+    fn form_with_data(&self, width: Width) -> Option<usize> {
+        let begins = |form: &Form| {
+            form.is_complete() && (form.shape.dir == Direction::None || form.shape.mode.data == width)
+        };
+        self.forms.iter().position(begins)
+    }
+
+    /// The data phase of a form begins, unless the chip refuses it: the bytes then belong to the header of another form.
+    fn begin_data(
+        &mut self,
+        at: usize,
+        width: Width,
+        length: usize,
+        sent: &[u8],
+        input: Option<&mut [u8]>,
+    ) -> usize {
+        let op = self.forms[at].op(self.opcode, self.ext);
+        let outcome = match op.dir {
+            Direction::None => Err(Violation::WrongMode(self.opcode)),
+            Direction::Out => {
+                self.phase = Phase::Write { op };
+                return self.clock_bytes(width, sent, input);
+            }
+            Direction::In => {
+                let before = self.half_cycles;
+                let outcome =
+                    self.with_buffer(input, length, |wire, out| wire.read_piece(&op, 0, width, out));
+                if outcome.is_err() {
+                    self.half_cycles = before;
+                }
+                outcome
+            }
+        };
+        match outcome {
+            Ok(()) => {
+                self.phase = Phase::Read { op, done: length as u32 };
+                length
+            }
+            Err(rule) => {
+                self.forms.remove(at);
+                if self.forms.is_empty() {
+                    self.ignore(rule);
+                }
+                0
+            }
+        }
+    }
+
+    /// Calls `read` with the host's buffer, or with one whose bytes nobody looks at. After an error the buffer is undriven.
+    fn with_buffer(
+        &mut self,
+        input: Option<&mut [u8]>,
+        length: usize,
+        read: impl FnOnce(&mut Self, &mut [u8]) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let Some(out) = input else { return read(self, &mut vec![0; length]) };
+        let outcome = read(self, out);
+        if outcome.is_err() {
+            out.fill(UNDRIVEN);
+        }
+        outcome
+    }
+
+    /// Bytes of a read behind its first `done` ones.
+    fn read_piece(&mut self, op: &SpiOp, done: u32, width: Width, out: &mut [u8]) -> Result<(), Violation> {
+        let length = out.len() as u32;
+        match self.chip.read_on(op) {
+            ReadOn::Register => self.read_register(op, width, out),
+            ReadOn::Address => {
+                self.half_cycles += width.half_cycles(length.into());
+                let addr = op.addr.checked_add(done).ok_or(Violation::BadAddress)?;
+                self.execute(&SpiOp { addr, len: length, ..*op }, Data::In(out))
+            }
+            ReadOn::Bytes(most) => {
+                self.half_cycles += width.half_cycles(length.into());
+                if done == 0 {
+                    self.choose_bytes(op, length.max(most))?;
+                }
+                let rest = self.data.get(done as usize..).unwrap_or_default();
+                let chosen = rest.get(..out.len()).ok_or(Violation::BadAddress)?;
+                out.copy_from_slice(chosen);
+                Ok(())
+            }
+        }
+    }
+
+    /// The chip chooses the bytes that it sends in this window.
+    fn choose_bytes(&mut self, op: &SpiOp, length: u32) -> Result<(), Violation> {
+        let mut data = std::mem::take(&mut self.data);
+        data.clear();
+        data.resize(length as usize, 0);
+        let outcome = self.execute(&SpiOp { len: length, ..*op }, Data::In(&mut data));
+        self.data = data;
+        outcome
+    }
+
+    /// A register is read anew for each byte while the chip is busy.
+    fn read_register(&mut self, op: &SpiOp, width: Width, out: &mut [u8]) -> Result<(), Violation> {
+        let unit = if width.lanes == 8 && width.dtr { 2 } else { 1 };
+        let mut at = 0;
+        while at < out.len() {
+            let idle = self.chip.busy_until() <= self.now();
+            let length = if idle { out.len() - at } else { unit.min(out.len() - at) };
+            self.half_cycles += width.half_cycles(length as u64);
+            self.execute(&SpiOp { len: length as u32, ..*op }, Data::In(&mut out[at..at + length]))?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Runs an operation that ends now.
+    fn execute(&mut self, op: &SpiOp, data: Data<'_>) -> Result<(), Violation> {
+        let end = self.now();
+        if self.check_power() {
+            return Err(Violation::NoPower);
+        }
+        self.chip.exec(self.start, end, self.clock.hz(), op, data)?;
+        let reads = matches!(self.chip.busy_what(), "tRD" | "tR");
+        if self.power.is_watched() && self.chip.busy_since() == end && self.chip.busy_until() > end && !reads
+        {
+            self.power.count(end, self.chip.busy_until());
+        }
+        Ok(())
+    }
+
+    /// The window ends without data.
+    fn execute_without_data(&mut self) -> Result<(), Violation> {
+        let Some(form) = self.forms.iter().find(|form| form.is_complete()) else { return Err(CUT_SHORT) };
+        let op = form.op(self.opcode, self.ext);
+        match op.dir {
+            Direction::None => self.execute(&op, Data::None),
+            Direction::Out => self.execute(&op, Data::Out(&[])),
+            Direction::In => Ok(()),
+        }
+    }
+
+    /// True when the chip has no power. It is taken through a cut that is due.
+    fn check_power(&mut self) -> bool {
+        if !self.power.is_lost() && self.now() <= self.power.until {
+            return false;
+        }
+        if let Some(at) = self.power.lose() {
+            self.chip.power_cut(at);
+        }
+        true
+    }
+
+    /// A command byte, or a byte between it and the data.
+    fn take_header(&mut self, width: Width, byte: u8) {
+        match self.phase {
+            Phase::Opcode => {
+                self.opcode = byte;
+                self.ext = CmdExt::Repeat;
+                let begins = |mode: Mode| mode.cmd == width;
+                let shapes = self.chip.shapes(byte);
+                self.forms.clear();
+                self.forms.extend(shapes.iter().copied().filter(|s| begins(s.mode)).map(Form::new));
+                let is_octal_dtr = width.lanes == 8 && width.dtr;
+                self.phase = if is_octal_dtr { Phase::Extension } else { Phase::Header };
+                if shapes.is_empty() {
+                    self.ignore(Violation::UnknownCommand(byte));
+                }
+            }
+            Phase::Extension if byte == self.opcode => self.phase = Phase::Header,
+            Phase::Extension if byte == !self.opcode => {
+                self.ext = CmdExt::Invert;
+                self.phase = Phase::Header;
+            }
+            Phase::Extension => self.ignore(Violation::UnknownCommand(self.opcode)),
+            _ => self.forms.retain_mut(|form| form.take(width, byte)),
+        }
+        self.ignore_without_forms();
+    }
+
+    fn ignore_without_forms(&mut self) {
+        if self.forms.is_empty() && matches!(self.phase, Phase::Extension | Phase::Header) {
+            self.ignore(Violation::WrongMode(self.opcode));
+        }
+    }
+
+    /// The chip ignores the rest of the window.
+    fn ignore(&mut self, rule: Violation) {
+        self.note(Err(rule));
+        self.phase = Phase::Ignored;
+    }
+
+    fn note(&mut self, outcome: Result<(), Violation>) {
+        match outcome {
+            // Without power there is no chip whose rules could be broken.
+            Ok(()) | Err(Violation::NoPower) => {}
+            Err(rule) => self.violations.record(self.start, &self.sent, rule),
+        }
+    }
+
+    fn remember(&mut self, bytes: &[u8]) {
+        let room = Recorded::BYTES_MAX.saturating_sub(self.sent.len());
+        self.sent.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn collect(&mut self, sent: &[u8], length: usize) {
+        let room = WRITE_MAX.saturating_sub(self.data.len());
+        self.data.extend_from_slice(&sent[..sent.len().min(room)]);
+        if sent.is_empty() {
+            self.data.resize(self.data.len() + length.min(room), UNDRIVEN);
+        }
+    }
+
+    /// The present becomes the time from which clock cycles are counted.
+    fn rebase(&mut self) {
+        self.base = self.now();
+        self.half_cycles = 0;
+    }
+}
+
+const CUT_SHORT: Violation = Violation::Sequence("CS# went high before the command was complete");
+
+fn fill(input: Option<&mut [u8]>, length: usize) {
+    if let Some(input) = input {
+        input[..length].fill(UNDRIVEN);
+    }
+}

@@ -1,0 +1,53 @@
+//! Simulated SPI flash for tests of embedded Rust: real chips with their command sets, timing, power cuts and faults, in virtual time.
+//!
+//! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`]: for drivers of chips.
+//! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async twin: for filesystems and stores.
+//!
+//! ```
+//! use embedded_hal::spi::SpiDevice;
+//! use floatgate_hal::SpiFlash;
+//!
+//! let mut chip = SpiFlash::new("w25q128jv")?;
+//! let mut answer = [0x9F, 0, 0, 0];
+//! chip.transfer_in_place(&mut answer)?;
+//! assert_eq!(answer[1..], [0xEF, 0x40, 0x18]);
+//! assert_eq!(chip.violations(), []);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod flash;
+mod spi;
+
+pub use flash::{Flash, FlashError};
+pub use floatgate_device::violation::{Recorded, Violation};
+pub use spi::{Delay, SpiFlash};
+
+use floatgate_config::{Config, Library};
+use std::sync::LazyLock;
+
+/// The catalogue, read once.
+static LIBRARY: LazyLock<Library> = LazyLock::new(Library::built_in);
+
+/// Reason why a part cannot be used.
+#[derive(Debug)]
+pub struct OpenError(String);
+
+impl std::fmt::Display for OpenError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl OpenError {
+    fn new(why: impl ToString) -> Self {
+        Self(why.to_string())
+    }
+}
+
+/// A part or setup of the catalogue.
+fn config(target: &str) -> Result<Config, OpenError> {
+    let setup = LIBRARY.setup(target).map_err(OpenError::new)?;
+    LIBRARY.resolve(&setup, &[]).map_err(OpenError::new)
+}

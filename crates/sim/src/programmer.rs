@@ -1,0 +1,167 @@
+//! A SPI programmer with a simulated SPI NOR in its socket: windows of CS#, waits, a supply that can fail, and the contents as bytes.
+
+use floatgate_device::oracle::{Faults, Oracle};
+use floatgate_device::power::PowerCut;
+use floatgate_device::spi::{SpiChip, SpiWire};
+use floatgate_device::spi_nor::SpiNor;
+use floatgate_mtd::{Instant, Nanos};
+
+/// A programmer with a chip in its socket.
+#[derive(Clone, Debug)]
+pub struct Programmer {
+    wire: SpiWire<SpiNor>,
+    windows: u64,
+    on_wires: Nanos,
+}
+
+/// Reason for which bytes are not the contents of a chip.
+#[derive(Debug, thiserror::Error)]
+#[error("{found} bytes, and this chip has {image} bytes, or {whole} with its registers and OTP area")]
+pub struct WrongContents {
+    found: usize,
+    image: usize,
+    whole: usize,
+}
+
+/// Clock of a programmer until its client sets another one. A board's may be above the limit of READ 03h, which programmers use.
+pub const CLOCK_HZ: u32 = 12_000_000;
+
+/// End of contents with registers and OTP area.
+const MARK: &[u8; 16] = b"floatgate-nor 1\n";
+
+impl Programmer {
+    /// Puts a chip into the socket. The clock is that of the wires, at most [`CLOCK_HZ`].
+    pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
+        wire.set_clock(wire.hz().min(CLOCK_HZ));
+        wire.power_mut().count_operations();
+        Self { wire, windows: 0, on_wires: Nanos::ZERO }
+    }
+
+    /// The chip at its pins.
+    pub const fn wire(&self) -> &SpiWire<SpiNor> {
+        &self.wire
+    }
+
+    /// Runs one window of CS#: bytes to the chip, then bytes from it.
+    pub fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
+        let start = self.wire.now();
+        self.wire.transfer(sent, received);
+        self.windows += 1;
+        self.on_wires += self.wire.now().since(start);
+    }
+
+    /// Lets time pass.
+    pub fn wait(&mut self, time: Nanos) {
+        self.wire.advance(time);
+    }
+
+    /// Sets the clock in Hz.
+    pub fn set_clock(&mut self, hz: u32) {
+        self.wire.set_clock(hz);
+    }
+
+    /// Number of windows of CS#.
+    pub const fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// Time during which bytes were on the wires.
+    pub const fn on_wires(&self) -> Nanos {
+        self.on_wires
+    }
+
+    /// Time at which the chip has done all that it was told.
+    pub fn done_at(&self) -> Instant {
+        self.wire.now().max(self.wire.chip().busy_until())
+    }
+
+    /// Programs and erases so far.
+    pub const fn operations(&self) -> u64 {
+        self.wire.power().operations()
+    }
+
+    /// Power fails in the middle of this program or erase, counted from 1.
+    pub fn cut_power(&mut self, operation: u64) {
+        self.wire.power_mut().order(Some(PowerCut::During { operation, share: 0.5 }));
+    }
+
+    /// True when power has failed.
+    pub const fn is_dead(&self) -> bool {
+        self.wire.power().is_lost()
+    }
+
+    /// Takes power off the socket, after the chip has done all that it was told, and restores it, also after a failure: the chip is as
+    /// after power-on, and ready. True when power had failed.
+    pub fn power_cycle(&mut self) -> bool {
+        self.wait_until_done();
+        let failed = self.is_dead();
+        if failed {
+            self.wire.power_on();
+        }
+        let now = self.wire.now();
+        self.wire.chip_mut().power_cycle(now);
+        self.wait_until_done();
+        failed
+    }
+
+    fn wait_until_done(&mut self) {
+        self.wire.advance(self.done_at().since(self.wire.now()));
+    }
+
+    /// Programs and erases of the block at an address fail from now on.
+    pub fn break_block(&mut self, addr: u64) {
+        self.wire.chip_mut().set_faults(addr, Faults::BOTH);
+    }
+
+    /// A bit of the array always reads as `value` from now on.
+    pub fn stick(&mut self, addr: u64, bit: u8, value: bool) {
+        self.wire.chip_mut().stick(addr, bit, value);
+    }
+
+    /// Size of the array in bytes.
+    pub fn size(&self) -> u64 {
+        self.wire.chip().spec().geometry.size_bytes
+    }
+
+    /// Contents of the array, then the registers and the OTP area.
+    pub fn contents(&self) -> Vec<u8> {
+        let page = self.wire.chip().spec().geometry.page_bytes as usize;
+        let mut bytes = vec![0xFF; self.size() as usize];
+        if let Some(array) = self.wire.chip().array(0) {
+            for (row, out) in bytes.chunks_mut(page).enumerate().filter(|(row, _)| !array.is_erased(*row)) {
+                array.read(row, 0, out);
+            }
+        }
+        bytes.extend(self.wire.chip().kept_registers());
+        bytes.extend(MARK);
+        bytes
+    }
+
+    /// Gives a new chip its contents: bytes of [`Self::contents`], or of the array alone.
+    ///
+    /// # Errors
+    /// The bytes are not of a chip of this size.
+    pub fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents> {
+        let (image, kept) = (self.size() as usize, self.wire.chip().kept_registers().len());
+        let whole = image + kept + MARK.len();
+        let wrong = WrongContents { found: bytes.len(), image, whole };
+        let registers = match bytes.get(image..) {
+            Some([]) => None,
+            Some(rest) => Some(rest.strip_suffix(MARK).ok_or(WrongContents { ..wrong })?),
+            None => return Err(wrong),
+        };
+        let chip = self.wire.chip_mut();
+        if registers.is_some_and(|registers| chip.set_kept_registers(registers).is_err()) {
+            return Err(wrong);
+        }
+        let page = chip.spec().geometry.page_bytes as usize;
+        if let Some(array) = chip.array_mut(0) {
+            for (row, bytes) in bytes[..image].chunks(page).enumerate() {
+                if bytes.iter().any(|byte| *byte != 0xFF) {
+                    array.program(row, 0, bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+}
