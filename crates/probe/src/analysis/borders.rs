@@ -297,15 +297,14 @@ fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
 }
 
 /// Fit of the smallest visible unit to the points of a test.
-fn page_fit(samples: &Samples, test: Test, points: &[Point]) -> Fit {
+fn page_fit(samples: &Samples, test: Test, points: &[Point], origin: u64) -> Fit {
     // The borders of pages are counted from a border of an allocation unit.
-    let origin = page_origin(samples);
     fit(points, &powers_of_two(), floor(samples, test), |_| vec![origin])
 }
 
 /// Fits to reads across borders, of places that were written and of others.
-fn fits_across(samples: &Samples) -> [Fit; 2] {
-    [Test::PageWritten, Test::Page].map(|test| page_fit(samples, test, &border_points(samples, test)))
+fn fits_across(samples: &Samples, origin: u64) -> [Fit; 2] {
+    [Test::PageWritten, Test::Page].map(|test| page_fit(samples, test, &border_points(samples, test), origin))
 }
 
 /// Share of the multiples of a page at which a read may take no longer, and most confidence where it does at more of them.
@@ -314,9 +313,10 @@ const MIXED: f64 = 0.4;
 
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
-    let across = fits_across(samples);
+    let origin = page_origin(samples);
+    let across = fits_across(samples, origin);
     let pairs = [Test::PagePairWritten, Test::PagePair]
-        .map(|test| page_fit(samples, test, &pair_points(samples, test)));
+        .map(|test| page_fit(samples, test, &pair_points(samples, test), origin));
     let ways = [(&across, "across"), (&pairs, "behind")];
     let fits = ways.iter().flat_map(|(fits, way)| fits.iter().map(move |fit| (fit, *way)));
     let best = fits.filter_map(|(fit, way)| Some((fit, way, fit.best()?)));
@@ -344,12 +344,12 @@ pub(crate) fn page(samples: &Samples) -> Answer {
 /// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
 /// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let across = fits_across(samples);
+    let origin = page_origin(samples);
+    let across = fits_across(samples, origin);
     let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
     let Some((of_page, (page, _))) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
-    let origin = page_origin(samples);
     let test = if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
     let (at_pages, inside): (Vec<Point>, Vec<Point>) =
         border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, page, origin));

@@ -214,8 +214,9 @@ impl<T: Target> Probe<'_, T> {
         }
         self.plan.clone_from(plan);
         self.buf.fill(0x5A);
-        let layout = Layout::of(&self.samples, self.usable);
-        self.target.keep(layout.fill.0, layout.fill.1)?;
+        let mut layout = Layout::of(&self.samples, self.usable);
+        layout.fill.1 = self.affordable(layout.fill.1)?;
+        self.keep(layout.fill.0, layout.fill.1)?;
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
         let layout = Layout::of(&self.samples, self.usable);
@@ -231,6 +232,13 @@ impl<T: Target> Probe<'_, T> {
         self.measure_open_aus()?;
         self.measure_classes()?;
         self.measure_random(&layout)
+    }
+
+    /// Bytes of a fill for which there is time.
+    fn affordable(&self, fill: u64) -> Result<u64, ProbeError> {
+        let Some(limits) = self.limits else { return Ok(fill) };
+        let bytes = self.target.affordable_bytes(limits).min(fill) / FILL_BYTES * FILL_BYTES;
+        if bytes < FILL_MIN.min(fill) { Err(limits.out_of_time()) } else { Ok(bytes) }
     }
 
     /// Small writes in order after pauses.
