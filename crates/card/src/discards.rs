@@ -19,8 +19,8 @@ pub(crate) struct Discards {
     /// Number of the host's units.
     units: u32,
     group_units: u32,
-    /// A bit for each unit: the bitmaps as they were programmed last.
-    recorded: Vec<u64>,
+    /// Bitmaps of the groups as they were programmed last, a bit for each unit; empty for one that never was.
+    recorded: Vec<Box<[u64]>>,
     dirty: BTreeSet<u32>,
 }
 
@@ -40,7 +40,7 @@ impl Discards {
         Self {
             units: units as u32,
             group_units: group_units(spec) as u32,
-            recorded: vec![0; units.div_ceil(64) as usize],
+            recorded: vec![Box::default(); groups(spec) as usize],
             dirty: BTreeSet::new(),
         }
     }
@@ -78,21 +78,19 @@ impl Discards {
     /// The page with this bitmap is programmed: it has the units without a slot.
     pub(crate) fn record(&mut self, bitmap: u32, map: &PackedInts) {
         self.dirty.remove(&bitmap);
-        for unit in self.units_of(bitmap) {
-            let (word, bit) = (unit as usize / 64, 1 << (unit % 64));
-            if map.get(unit as usize) == 0 {
-                self.recorded[word] |= bit;
-            } else {
-                self.recorded[word] &= !bit;
-            }
+        let mut words = vec![0; self.group_units.div_ceil(64) as usize];
+        for (unit, place) in self.units_of(bitmap).zip(0..) {
+            words[place / 64] |= u64::from(map.get(unit as usize) == 0) << (place % 64);
         }
+        self.recorded[(bitmap - self.units) as usize] = words.into();
     }
 
     /// Takes the slots of the units in a bitmap away. An older version of the bitmap may stand for the last: that comes, too, and has the
     /// last word.
     pub(crate) fn apply(&self, bitmap: u32, map: &mut PackedInts) {
-        for unit in self.units_of(bitmap) {
-            if self.recorded[unit as usize / 64] >> (unit % 64) & 1 == 1 {
+        let words = &self.recorded[(bitmap - self.units) as usize];
+        for (unit, place) in self.units_of(bitmap).zip(0..) {
+            if words.get(place / 64).is_some_and(|word| word >> (place % 64) & 1 == 1) {
                 map.replace(unit as usize, 0);
             }
         }
@@ -100,6 +98,6 @@ impl Discards {
 
     /// Bytes of host memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.recorded.len() * 8
+        self.recorded.iter().map(|words| size_of_val(words) + size_of_val::<[u64]>(words)).sum()
     }
 }

@@ -257,10 +257,10 @@ pub struct BadSpec {
 /// Free blocks that garbage collection needs: one to write to, one to move to, one erased for when power goes away.
 pub(crate) const RESERVE_BLOCKS: u32 = 3;
 
-/// Most map units of a card: 1 TiB of 4 KiB.
-const MAX_UNITS: u64 = 1 << 28;
-/// Most blocks of a card: 2 TiB of 8 MiB, and as many to spare. Each takes host memory.
-const MAX_BLOCKS: u64 = 1 << 19;
+/// Most map units of a card: 2 TiB of 4 KiB, and as many to spare.
+const MAX_UNITS: u64 = 1 << 30;
+/// Most blocks of a card: 2 TiB of 4 MiB, and as many to spare. Each takes host memory.
+const MAX_BLOCKS: u64 = 1 << 20;
 /// Most map units of a block: merging them is the longest work between two requests.
 const MAX_SLOTS: u64 = 1 << 16;
 /// Most planes of a page.
@@ -405,7 +405,7 @@ impl CardSpec {
         // The map unit is a page where it is absent.
         let unit_key = if self.map_unit_bytes == 0 { "page_bytes" } else { "map_unit_bytes" };
         [
-            (u64::from(self.spare_blocks) <= MAX_BLOCKS, "spare_blocks", "at most 2^19"),
+            (u64::from(self.spare_blocks) <= MAX_BLOCKS, "spare_blocks", "at most 2^20"),
             (whole(unit, SECTOR_BYTES as u64), unit_key, "must be a multiple of 512 bytes, and not 0"),
             (unit <= 1 << 20, unit_key, "at most 1 MiB, where `map_unit_bytes` is not another"),
             (
@@ -431,8 +431,8 @@ impl CardSpec {
                 "capacity_bytes",
                 "must be a multiple of the map unit, and not 0",
             ),
-            (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^28"),
-            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^19 blocks"),
+            (units <= MAX_UNITS, "capacity_bytes", "too many map units: at most 2^30"),
+            (self.blocks() <= MAX_BLOCKS, "capacity_bytes", "too many allocation units: at most 2^20 blocks"),
             (self.au_bytes / unit.max(1) <= MAX_SLOTS, "au_bytes", "at most 65536 map units"),
             ((1..=1 << 30).contains(&self.buffer_bytes), "buffer_bytes", "from 1 byte to 1 GiB"),
         ]

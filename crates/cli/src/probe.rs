@@ -518,7 +518,8 @@ fn measure_host(
         let plan = probe.write_plan();
         let most = plan.bytes_max.min(limits.bytes).min(capacity);
         let room = saving.folder.check_room(most).map_err(ProbeError::from);
-        let agreed = room.and_then(|()| bar.suspend(|| announce(args, path, &plan, ending, &saving.file)));
+        let ask = || bar.suspend(|| announce(args, path, &plan, ending, &saving.file));
+        let agreed = room.and_then(|()| probe.pause(ask));
         trouble = agreed.and_then(|()| measure_with_writes(args, &mut probe, &plan)).err();
     }
     Measured::new(probe.into_samples(), trouble)

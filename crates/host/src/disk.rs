@@ -35,6 +35,7 @@ pub struct Host {
     saved: Option<SavedRanges<FileStore>>,
     /// True when this probe made the saved file.
     is_own_file: bool,
+    opened: Instant,
 }
 
 /// An open file or block device, and memory for direct I/O.
@@ -143,6 +144,7 @@ impl Host {
             is_cached,
             saved: None,
             is_own_file: false,
+            opened: now(),
         })
     }
 
@@ -374,10 +376,19 @@ fn failed(operation: &'static str, position: u64, bytes: u64, error: &io::Error)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the edge: this is the clock of real devices")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Time since `start`, ns.
+fn elapsed_ns(start: Instant) -> u64 {
+    u64::try_from(now().duration_since(start).as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn timed(request: impl FnOnce() -> io::Result<()>) -> io::Result<u64> {
-    let start = Instant::now();
+    let start = now();
     request()?;
-    Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    Ok(elapsed_ns(start))
 }
 
 impl Target for Host {
@@ -409,6 +420,10 @@ impl Target for Host {
 
     fn idle(&mut self, ns: u64) {
         std::thread::sleep(Duration::from_nanos(ns));
+    }
+
+    fn clock_ns(&self) -> u64 {
+        elapsed_ns(self.opened)
     }
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {

@@ -50,6 +50,9 @@ pub trait Target {
     /// Leaves the device alone for this many ns.
     fn idle(&mut self, ns: u64);
 
+    /// Time on the clock of the device in ns, from any beginning. It goes on while contents are kept, too.
+    fn clock_ns(&self) -> u64;
+
     /// Keeps the contents of a range that is going to be written, for a target that restores them.
     ///
     /// # Errors
@@ -91,6 +94,10 @@ impl<T: Target + ?Sized> Target for &mut T {
 
     fn idle(&mut self, ns: u64) {
         (**self).idle(ns);
+    }
+
+    fn clock_ns(&self) -> u64 {
+        (**self).clock_ns()
     }
 
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {

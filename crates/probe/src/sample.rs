@@ -14,6 +14,8 @@ pub enum Test {
     Again,
     /// Reads before, on and behind the position `about`.
     Border,
+    /// As `Border`, at multiples of lengths below those of usual allocation units.
+    SmallBorder,
     /// Adjacent reads without a gap; `about` is where each ends.
     Scan,
     /// Two halves of the range that ends at `about`, of which one has a border in it.
@@ -30,6 +32,8 @@ pub enum Test {
     Throughput,
     /// Writes after a pause; `about` is the number of the pause.
     Burst,
+    /// Sectors written to `about` pages in turn, each behind the one before in its page.
+    Scatter,
     /// Writes in order over a long range.
     Fill,
     /// Writes in order, each of which waits until it is on the flash.
@@ -85,10 +89,11 @@ pub enum Test {
 }
 
 /// Names of the tests in files.
-const NAMES: [(Test, &str); 37] = [
+const NAMES: [(Test, &str); 39] = [
     (Test::Noise, "noise"),
     (Test::Again, "again"),
     (Test::Border, "border"),
+    (Test::SmallBorder, "small-border"),
     (Test::Scan, "scan"),
     (Test::Bisect, "bisect"),
     (Test::Page, "page"),
@@ -97,6 +102,7 @@ const NAMES: [(Test, &str); 37] = [
     (Test::PagePairWritten, "page-pair-written"),
     (Test::Throughput, "throughput"),
     (Test::Burst, "burst"),
+    (Test::Scatter, "scatter"),
     (Test::Fill, "fill"),
     (Test::Through, "through"),
     (Test::Refill, "refill"),

@@ -21,6 +21,7 @@ pub fn probe_simulated<D: BlockDevice, E>(
     let contents = probe.measure_again();
     let trouble = contents.and_then(|()| if write { probe.measure_capacity() } else { Ok(()) }).err();
     let mut samples = probe.into_samples();
+    drop(stored);
     if trouble.is_some() {
         return Ok((samples, trouble));
     }

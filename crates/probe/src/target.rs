@@ -107,4 +107,8 @@ impl<D: BlockDevice> Target for Simulated<D> {
     fn idle(&mut self, ns: u64) {
         self.now += Nanos::from_ns(ns);
     }
+
+    fn clock_ns(&self) -> u64 {
+        self.now.since(Instant::ZERO).as_ns()
+    }
 }

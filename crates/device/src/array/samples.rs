@@ -91,6 +91,16 @@ struct Index {
     /// Pages that are not looked at, and their number after the next page that does not repeat anything.
     pause: u32,
     next_pause: u32,
+    /// The page before, of a size that is not packed.
+    last: Option<Arc<[u8]>>,
+}
+
+impl Index {
+    /// The bytes of a page of a size that is not packed, the same memory where it repeats the page before.
+    fn shared(&mut self, page: &[u8]) -> Arc<[u8]> {
+        let last = self.last.take().filter(|last| **last == *page).unwrap_or_else(|| Arc::from(page));
+        Arc::clone(self.last.insert(last))
+    }
 }
 
 /// A page that others may repeat.
@@ -109,12 +119,11 @@ impl Samples {
     /// Contents of a page with these bytes.
     pub(super) fn contents(&self, page: &[u8]) -> Contents {
         // Another thread's page may go first: this one is plain then.
-        if PAGE_BYTES.contains(&page.len())
-            && let Ok(mut index) = self.index.try_lock()
-        {
-            return self.contents_with(&mut index, page);
+        match self.index.try_lock() {
+            Ok(mut index) if PAGE_BYTES.contains(&page.len()) => self.contents_with(&mut index, page),
+            Ok(mut index) => Contents::Plain(index.shared(page)),
+            Err(_) => Contents::Plain(Arc::from(page)),
         }
-        Contents::Plain(Arc::from(page))
     }
 
     fn contents_with(&self, index: &mut Index, page: &[u8]) -> Contents {

@@ -20,6 +20,20 @@ pub(crate) const PAGE_RANGE: (u64, u64) = (1 << 10, 256 << 10);
 /// Least deviation of a point, as a share of a read's time: positions differ by that much (see [`crate::Noise`]).
 const FLOOR: f64 = 0.003;
 
+/// Smallest allocation unit that is searched in reads, B. Below [`AU_MIN`] it must be several times the page.
+const SMALL_AU_MIN: u64 = 64 << 10;
+/// Pages of an allocation unit at least.
+const PAGES_MIN: u64 = 4;
+/// Least pages of a small allocation unit that are told from pieces of a page on its planes.
+const SMALL_PAGES: u64 = 8;
+/// Confidence in an allocation unit below [`AU_MIN`].
+const SMALL: f64 = 0.85;
+
+/// Allocation units below those of [`au_candidates`].
+pub(crate) fn small_candidates() -> Vec<u64> {
+    candidates(SMALL_AU_MIN, AU_MIN - 1)
+}
+
 /// Allocation units that a device of this size may have.
 pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
     candidates(AU_MIN, AU_MAX.min(capacity / 4))
@@ -66,16 +80,46 @@ fn floor(samples: &Samples, test: Test) -> f64 {
 /// Periods of the borders that reads show.
 pub(crate) fn read_fit(samples: &Samples) -> Fit {
     let points = border_points(samples, Test::Border);
+    let origins = origins(samples);
+    fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
+}
+
+/// Positions from which borders may be counted.
+pub(crate) fn origins(samples: &Samples) -> Vec<u64> {
     let mut origins = vec![0];
     if samples.of(Test::Scan).next().is_some() {
         origins.extend(usual_origins());
         origins.extend(located(samples));
     }
-    fit(&points, &au_candidates(samples.capacity), floor(samples, Test::Border), |_| origins.clone())
+    origins
+}
+
+/// Periods of the borders that reads show, those below [`AU_MIN`] among them; `None` where they were not searched.
+pub(crate) fn small_fit(samples: &Samples) -> Option<Fit> {
+    let mut points = border_points(samples, Test::SmallBorder);
+    if points.is_empty() {
+        return None;
+    }
+    points.extend(border_points(samples, Test::Border));
+    let periods = [small_candidates(), au_candidates(samples.capacity)].concat();
+    let origins = origins(samples);
+    Some(fit(&points, &periods, floor(samples, Test::Border), |_| origins.clone()))
+}
+
+/// An allocation unit below [`AU_MIN`] that explains reads better than any other, with its confidence. Borders as close as that may be those of pages: then
+/// the confidence is 0.
+fn small_unit(samples: &Samples) -> Option<(Fit, u64, f64)> {
+    let found = small_fit(samples)?;
+    let (period, confidence) = visible(&found).filter(|(period, _)| *period < AU_MIN)?;
+    let page = page_from(samples, found.origin % period);
+    let is_apart = page.count().is_some_and(|page| page * PAGES_MIN <= period);
+    let confidence =
+        if is_apart { confidence.min(SMALL) * (1.0 - 4.0 * found.unexplained).max(0.3) } else { 0.0 };
+    Some((found, period, confidence))
 }
 
 /// A multiple of all candidates: origins before the beginning of the device are counted from it.
-const ALL_PERIODS: u64 = 105 << 40;
+const ALL_PERIODS: u64 = 315 << 40;
 /// Sectors before the partitions of usual tables: DOS, since 2010, SD cards.
 const PARTITION_STARTS: [u64; 3] = [63, 2048, 8192];
 
@@ -185,6 +229,9 @@ pub(crate) fn origin(samples: &Samples) -> Option<u64> {
     if let Some(Closed { period, border, .. }) = closed(samples) {
         return Some(border % period);
     }
+    if let Some((fit, period, _)) = small_unit(samples) {
+        return Some(fit.origin % period);
+    }
     let reads = read_fit(samples);
     visible(&reads).map(|(period, _)| reads.origin % period)
 }
@@ -218,11 +265,18 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
     if let Some(closed) = closed(samples) {
         return closed.answers();
     }
+    if let Some((fit, period, confidence)) = small_unit(samples) {
+        return from_reads(&fit, period, confidence);
+    }
     let reads = read_fit(samples);
-    let from_reads = visible(&reads).filter(|(_, confidence)| *confidence > 0.3);
-    let Some((period, confidence)) = from_reads else {
-        return from_writes(samples, &reads);
-    };
+    match visible(&reads).filter(|(_, confidence)| *confidence > 0.3) {
+        Some((period, confidence)) => from_reads(&reads, period, confidence),
+        None => from_writes(samples, &reads),
+    }
+}
+
+/// The allocation unit and its phase as reads show them. A period without confidence may be that of pages.
+fn from_reads(reads: &Fit, period: u64, confidence: f64) -> (Answer, Answer) {
     let most = if reads.step < CLEAR_STEP * reads.sigma { WRITES } else { READS };
     let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
     let origin = reads.origin % period;
@@ -233,6 +287,11 @@ pub(crate) fn erase_block(samples: &Samples) -> (Answer, Answer) {
         us(reads.step),
         digits(reads.step / reads.sigma)
     );
+    if confidence <= 0.0 {
+        let reason = format!("{reason}: it is the allocation unit, or a page");
+        let unknown = Answer::unknown("B", 0.0, reason).or([(period, 0.5)]);
+        return (unknown, Answer::unknown("B", 0.0, "the allocation unit is not known"));
+    }
     let others = reads.periods[1..].iter().copied();
     let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
     let reason = if origin == 0 {
@@ -253,7 +312,7 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     let is_measured = !border_points(samples, Test::Border).is_empty();
     let invisible = match is_measured {
         false => "not measured".to_owned(),
-        true => format!("not visible in reads; any effect is below {}", us(reads.bound)),
+        true => invisible(reads),
     };
     if let Some(cache) = cache(samples).filter(|cache| cache.block_bytes > 0) {
         return (from_cache(samples, &cache, &invisible), Answer::unknown("B", 0.0, "no border is visible"));
@@ -270,6 +329,20 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
     let block = Answer::found(Value::Count(period), "B", confidence, reason).or(others);
     let why = "no border is visible in reads, and a buffer delays pauses of writes";
     (block, Answer::unknown("B", 0.0, why))
+}
+
+/// Statement on a period that is not visible. Where reads take longer across all places that were tested, borders may be at all of them.
+fn invisible(fit: &Fit) -> String {
+    if fit.middle > fit.bound {
+        return format!(
+            "not visible in reads: one across any place that was tested takes {} longer than one beside it",
+            us(fit.middle)
+        );
+    }
+    format!(
+        "not visible in reads at the lengths that are tested; any effect there is below {}",
+        us(fit.bound)
+    )
 }
 
 /// Allocation units that a cache's blocks let expect, the most usual one first: with one bit a cell, they hold a half or a third of it.
@@ -296,16 +369,18 @@ fn from_cache(samples: &Samples, cache: &Cache, invisible: &str) -> Answer {
     Answer::found(Value::Count(*unit), "B", BEHIND_CACHE, reason).or(others)
 }
 
-/// Fit of the smallest visible unit to the points of a test.
-fn page_fit(samples: &Samples, test: Test, points: &[Point]) -> Fit {
+/// Fit of the smallest visible unit to the points of a test; only of such that an allocation unit has several, where one is given.
+fn page_fit(samples: &Samples, test: Test, points: &[Point], inside: Option<u64>, origin: u64) -> Fit {
+    let mut periods = powers_of_two();
+    periods.retain(|period| inside.is_none_or(|unit| period * SMALL_PAGES <= unit));
     // The borders of pages are counted from a border of an allocation unit.
-    let origin = page_origin(samples);
-    fit(points, &powers_of_two(), floor(samples, test), |_| vec![origin])
+    fit(points, &periods, floor(samples, test), |_| vec![origin])
 }
 
 /// Fits to reads across borders, of places that were written and of others.
-fn fits_across(samples: &Samples) -> [Fit; 2] {
-    [Test::PageWritten, Test::Page].map(|test| page_fit(samples, test, &border_points(samples, test)))
+fn fits_across(samples: &Samples, origin: u64) -> [Fit; 2] {
+    [Test::PageWritten, Test::Page]
+        .map(|test| page_fit(samples, test, &border_points(samples, test), None, origin))
 }
 
 /// Share of the multiples of a page at which a read may take no longer, and most confidence where it does at more of them.
@@ -314,20 +389,53 @@ const MIXED: f64 = 0.4;
 
 /// The smallest visible unit.
 pub(crate) fn page(samples: &Samples) -> Answer {
-    let across = fits_across(samples);
-    let pairs = [Test::PagePairWritten, Test::PagePair]
-        .map(|test| page_fit(samples, test, &pair_points(samples, test)));
-    let ways = [(&across, "across"), (&pairs, "behind")];
-    let fits = ways.iter().flat_map(|(fits, way)| fits.iter().map(move |fit| (fit, *way)));
-    let best = fits.filter_map(|(fit, way)| Some((fit, way, fit.best()?)));
-    let Some((fit, way, (period, confidence))) = best.max_by(|a, b| a.2.1.total_cmp(&b.2.1)) else {
+    let origin = page_origin(samples);
+    let visible = page_from(samples, origin);
+    if let Some((_, unit, confidence)) = small_unit(samples)
+        && confidence <= 0.0
+        && visible.count() == Some(unit)
+    {
+        let reason = format!("{}; or it is the allocation unit", visible.reason);
+        return Answer { confidence: visible.confidence.min(PAGE_OR_UNIT), reason, ..visible };
+    }
+    let Some(steps) = PlaneSteps::of(samples, origin) else { return visible };
+    let Some(planes) = steps.planes().filter(|planes| visible.count() == Some(planes.piece)) else {
+        return visible;
+    };
+    let confidence = visible.confidence.min(planes.confidence);
+    Answer::found(Value::Count(planes.page), "B", confidence, planes.reason)
+        .or([(planes.piece, 1.0 - confidence)])
+}
+
+/// The smallest visible unit, with borders that are counted from `origin`.
+fn page_from(samples: &Samples, origin: u64) -> Answer {
+    let across = [Test::PageWritten, Test::Page].map(|test| (test, border_points(samples, test)));
+    let pairs = [Test::PagePairWritten, Test::PagePair].map(|test| (test, pair_points(samples, test)));
+    let best = |below: Option<u64>| {
+        let ways = [(&across, "across"), (&pairs, "behind")];
+        let tests = ways.into_iter().flat_map(|(tests, way)| tests.iter().map(move |test| (test, way)));
+        let fits = tests.map(|((test, points), way)| {
+            let inside = |point: &&Point| below.is_none_or(|unit| !is_multiple(point.at, unit, origin));
+            let points: Vec<Point> = points.iter().filter(inside).copied().collect();
+            (page_fit(samples, *test, &points, below, origin), way)
+        });
+        let visible = fits.filter_map(|(fit, way)| Some((fit.best()?, fit, way)));
+        visible.max_by(|a, b| a.0.1.total_cmp(&b.0.1))
+    };
+    // Borders of small allocation units hide those of the pages inside of them.
+    let largest = best(None);
+    let unit = largest.as_ref().filter(|((unit, _), ..)| *unit >= SMALL_AU_MIN);
+    let pages = unit.and_then(|((unit, _), of_unit, _)| {
+        best(Some(*unit))
+            .filter(|(_, fit, _)| fit.step > PLANE_SHARE * of_unit.step && fit.low_hits <= LOW_HITS)
+    });
+    let Some(((period, confidence), fit, way)) = pages.or(largest) else {
         if [Test::PageWritten, Test::Page].iter().all(|test| border_points(samples, *test).is_empty()) {
             return Answer::unknown("B", 0.0, "not measured");
         }
-        let [written, plain] = &across;
-        let bound = if samples.of(Test::PageWritten).next().is_some() { written.bound } else { plain.bound };
-        let reason = format!("not visible in reads; any effect is below {}", us(bound));
-        return Answer::unknown("B", plain.nothing.min(0.95), reason);
+        let [written, plain] = fits_across(samples, origin);
+        let of = if samples.of(Test::PageWritten).next().is_some() { &written } else { &plain };
+        return Answer::unknown("B", plain.nothing.min(0.95), invisible(of));
     };
     // A card that maps smaller units than pages has neighbours on one page here and on two there.
     let most = if fit.low_hits > LOW_HITS { MIXED } else { 0.9 };
@@ -341,50 +449,91 @@ pub(crate) fn page(samples: &Samples) -> Answer {
     Answer::found(Value::Count(period), "B", confidence, reason).or(fit.periods[1..].iter().copied())
 }
 
-/// Planes over which a page lies. A read across two planes of a page waits for a second transfer, one across two pages for a second read of the
-/// array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
-pub(crate) fn planes(samples: &Samples) -> Answer {
-    let across = fits_across(samples);
-    let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
-    let Some((of_page, (page, _))) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1)) else {
-        return Answer::unknown("", 0.0, "not visible: the page is not known");
-    };
-    let origin = page_origin(samples);
-    let test = if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
-    let (at_pages, inside): (Vec<Point>, Vec<Point>) =
-        border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, page, origin));
-    let step = |points: &[Point], periods: Vec<u64>| {
-        let visible = periods.into_iter().filter(|bytes| (PAGE_RANGE.0..=PAGE_RANGE.1).contains(bytes));
-        fit(points, &visible.collect::<Vec<_>>(), floor(samples, test), |_| vec![origin])
-    };
-    let larger = step(&at_pages, PLANES.map(|planes| planes * page).to_vec());
-    let smaller = step(&inside, PLANES.map(|planes| page / planes).to_vec());
-    let best = |fit: &Fit| fit.best().filter(|_| fit.step > PLANE_SHARE * of_page.step);
-    if let Some((bytes, confidence)) = best(&larger) {
-        let reason = format!(
-            "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
-            size(page),
-            us(larger.step),
-            size(bytes)
-        );
-        return Answer::found(Value::Count(bytes / page), "", confidence.min(0.8), reason);
+/// Jumps of reads at multiples of the visible unit, and inside of it. A read across two planes of a page waits for a second transfer, one across two
+/// pages for a second read of the array: the visible unit may have smaller steps inside, or be the piece of one plane, with larger steps at the pages.
+struct PlaneSteps {
+    /// The visible unit, B, and the jump at its borders, ns.
+    unit: u64,
+    of_unit: f64,
+    larger: Fit,
+    smaller: Fit,
+}
+
+impl PlaneSteps {
+    fn of(samples: &Samples, origin: u64) -> Option<Self> {
+        let across = fits_across(samples, origin);
+        let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
+        let (of_unit, (unit, _)) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
+        let test =
+            if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
+        let (at_units, inside): (Vec<Point>, Vec<Point>) =
+            border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, unit, origin));
+        let step = |points: &[Point], periods: Vec<u64>| {
+            let visible = periods.into_iter().filter(|bytes| (PAGE_RANGE.0..=PAGE_RANGE.1).contains(bytes));
+            fit(points, &visible.collect::<Vec<_>>(), floor(samples, test), |_| vec![origin])
+        };
+        let larger = step(&at_units, PLANES.map(|planes| planes * unit).to_vec());
+        let smaller = step(&inside, PLANES.map(|planes| unit / planes).to_vec());
+        Some(Self { unit, of_unit: of_unit.step, larger, smaller })
     }
-    if let Some((bytes, confidence)) = best(&smaller) {
+
+    /// The period of a fit, if its jump is not what is left of noise or bus beside that of the visible unit.
+    fn best(&self, fit: &Fit) -> Option<(u64, f64)> {
+        fit.best().filter(|_| fit.step > PLANE_SHARE * self.of_unit)
+    }
+
+    /// The page and its piece on one plane.
+    fn planes(&self) -> Option<Planes> {
+        let unit = self.unit;
+        if let Some((page, confidence)) = self.best(&self.larger) {
+            let reason = format!(
+                "units of {} have borders that take {} longer at every multiple of {}: pages of several planes, or of a die",
+                size(unit),
+                us(self.larger.step),
+                size(page)
+            );
+            return Some(Planes { page, piece: unit, confidence: confidence.min(PLANES_CONFIDENCE), reason });
+        }
+        let (piece, confidence) = self.best(&self.smaller)?;
         let reason = format!(
             "inside of units of {}, a read across a multiple of {} takes {} longer: pieces of a page on several planes",
-            size(page),
-            size(bytes),
-            us(smaller.step)
+            size(unit),
+            size(piece),
+            us(self.smaller.step)
         );
-        return Answer::found(Value::Count(page / bytes), "", confidence.min(0.8), reason);
+        Some(Planes { page: unit, piece, confidence: confidence.min(PLANES_CONFIDENCE), reason })
     }
+}
+
+/// A page in pieces on several planes.
+struct Planes {
+    page: u64,
+    piece: u64,
+    confidence: f64,
+    reason: String,
+}
+
+/// Planes over which a page lies.
+pub(crate) fn planes(samples: &Samples) -> Answer {
+    let Some(steps) = PlaneSteps::of(samples, page_origin(samples)) else {
+        return Answer::unknown("", 0.0, "not visible: the page is not known");
+    };
+    if let Some(Planes { page, piece, confidence, reason }) = steps.planes() {
+        return Answer::found(Value::Count(page / piece), "", confidence, reason);
+    }
+    let PlaneSteps { unit, larger, smaller, .. } = &steps;
     let reason = format!(
-        "not visible: borders inside of units of {} and of several of them take as long as others, any effect is below {}",
-        size(page),
+        "not visible: borders inside of units of {} and of several of them take as long as others, any difference is below {}",
+        size(*unit),
         us(larger.bound.max(smaller.bound))
     );
     Answer::unknown("", larger.nothing.min(smaller.nothing).min(0.9), reason)
 }
+
+/// Most confidence in a page that may be the allocation unit.
+const PAGE_OR_UNIT: f64 = 0.4;
+/// Most confidence in planes.
+const PLANES_CONFIDENCE: f64 = 0.8;
 
 fn is_multiple(at: u64, period: u64, origin: u64) -> bool {
     // The origin may lie behind it.

@@ -1,11 +1,12 @@
 //! Memory in front of the flash, and the speed behind it.
 
+use super::borders::page;
 use super::{tenths, unwritten, us};
 use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
 use crate::stats::{median, quantile, trimmed_mean};
 use floatgate_mtd::size::text as size;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Length of the fast beginning of a row of requests, with the mean times before and behind its end.
 #[derive(Clone, Copy)]
@@ -55,31 +56,65 @@ fn farthest_below(times: &[(u64, f64)]) -> Option<(usize, f64)> {
 /// Most pauses that are looked at.
 const PAUSES_MAX: usize = 16;
 
-/// RAM that takes writes faster than the flash.
-pub(crate) fn buffer(samples: &Samples) -> Answer {
+/// Length of the fast beginning of the writes after each pause that has one, and the number of pauses.
+fn knees(samples: &Samples) -> (Vec<Knee>, usize) {
     let pauses: BTreeSet<u64> = samples.of(Test::Burst).map(|sample| sample.about).collect();
     let pauses: Vec<u64> = pauses.into_iter().take(PAUSES_MAX).collect();
-    let knees: Vec<Knee> = pauses
-        .iter()
-        .filter_map(|pause| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause)))
-        .collect();
-    if pauses.is_empty() {
+    let of = |pause: &u64| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause));
+    (pauses.iter().filter_map(of).collect(), pauses.len())
+}
+
+/// Bytes of writes after a pause that something takes faster than the flash, 0 for none: RAM, or a small cache.
+pub(crate) fn fast_bytes(samples: &Samples) -> u64 {
+    let (knees, pauses) = knees(samples);
+    let mut sizes: Vec<f64> = knees.iter().map(|knee| knee.bytes as f64).collect();
+    if knees.len() * 2 > pauses { median(&mut sizes) as u64 } else { 0 }
+}
+
+/// Factor by which a sector takes longer at least where the buffer has no room for its page.
+const EVICTED: f64 = 1.12;
+
+/// Pages for parts of which the RAM buffer has room, and the times of a sector with so many and with twice as many, ns. `None` where no number of pages is
+/// slower than one, where two are, or where more pages are not slower than fewer.
+fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
+    let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for sample in samples.of(Test::Scatter) {
+        times.entry(sample.about & u64::from(u32::MAX)).or_default().push(sample.ns as f64);
+    }
+    let costs: Vec<(u64, f64)> =
+        times.into_iter().map(|(pages, mut times)| (pages, median(&mut times))).collect();
+    let limit = EVICTED * costs.first()?.1;
+    let room = costs.iter().take_while(|(_, ns)| *ns < limit).count();
+    let is_cliff = room > 1 && costs[room..].iter().all(|(_, ns)| *ns > limit);
+    let (pages, fast) = costs[room.checked_sub(1)?];
+    let slow = costs.get(room)?.1;
+    is_cliff.then_some((pages, fast, slow))
+}
+
+/// Confidence in the buffer.
+const SCATTERED: f64 = 0.8;
+
+/// RAM for pages that are not complete.
+pub(crate) fn buffer(samples: &Samples) -> Answer {
+    if samples.of(Test::Burst).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
-    if knees.len() * 2 <= pauses.len() {
-        return Answer::unknown("B", 0.7, "the first writes after a pause are as slow as later ones");
-    }
-    let mut sizes: Vec<f64> = knees.iter().map(|knee| knee.bytes as f64).collect();
-    let bytes = median(&mut sizes) as u64;
+    let page = page(samples);
+    let (Some((pages, fast, slow)), Some(bytes)) = (scattered(samples), page.count()) else {
+        let reason = match fast_bytes(samples) {
+            0 => "not visible: the first writes after a pause are as slow as later ones, and no number of pages of 2 to 32 is the most whose sectors are fast in turn".to_owned(),
+            bytes => format!("the first {} after a pause are written faster than later ones, by RAM or by a cache", size(bytes)),
+        };
+        return Answer::unknown("B", 0.0, reason);
+    };
     let reason = format!(
-        "after a pause, writes take {} for the first {}, then {}, in {} of {} tries",
-        us(knees[0].before),
+        "sectors written to {pages} pages of {} in turn take {}, to {} pages {}",
         size(bytes),
-        us(knees[0].after),
-        knees.len(),
-        pauses.len()
+        us(fast),
+        2 * pages,
+        us(slow)
     );
-    Answer::found(Value::Count(bytes), "B", 0.6, reason)
+    Answer::found(Value::Count(pages * bytes), "B", SCATTERED.min(page.confidence), reason)
 }
 
 /// Smallest cache in flash, B: less is a buffer.
@@ -107,7 +142,7 @@ pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
             samples.of(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
         folding(&times)
     };
-    let buffer = buffer(samples).count().unwrap_or(0);
+    let buffer = fast_bytes(samples);
     let knee = || {
         let knee = knee(samples.of(Test::Fill))?;
         let Knee { bytes, before, after } = knee;

@@ -2,7 +2,7 @@
 
 use super::behind_cache::{self, Reopened, hiding_cache, is_too_large};
 use super::borders::origin;
-use super::caches::{Cache, buffer, cache};
+use super::caches::{Cache, cache, fast_bytes};
 use super::turns;
 use super::us;
 use crate::answer::{Answer, Value};
@@ -211,7 +211,7 @@ pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) 
             let random = Search::new(samples, Test::OpenRandom);
             let kept = kept_aus(samples, &linear);
             // A cache whose blocks were taken to be longer or shorter hides them unseen, and so does a small one that is taken for a buffer.
-            let is_hidden = cache(samples).is_some() || buffer(samples).count() > Some(RAM_MAX);
+            let is_hidden = cache(samples).is_some() || fast_bytes(samples) > RAM_MAX;
             let most = if is_hidden { BEHIND_CACHE_WEAK } else { 1.0 };
             let answer = |search: &Search, test| {
                 let answer = answer(search, test);

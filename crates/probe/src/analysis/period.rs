@@ -38,6 +38,8 @@ pub(crate) struct Fit {
     pub(crate) sigma: f64,
     /// Largest jump that could hide in the noise.
     pub(crate) bound: f64,
+    /// Median of all values.
+    pub(crate) middle: f64,
     /// Share of points that the most probable period does not explain.
     pub(crate) unexplained: f64,
     /// Share of the points on its multiples that are as low as the others.
@@ -69,9 +71,9 @@ pub(crate) fn prior(period: u64) -> f64 {
     }
 }
 
-/// The candidate periods 1, 3, 5 and 7 times 2^k between two lengths.
+/// The candidate periods 1, 3, 5, 7 and 9 times 2^k between two lengths.
 pub(crate) fn candidates(from: u64, to: u64) -> Vec<u64> {
-    let all = (9..40).flat_map(|k| [1, 3, 5, 7].map(|odd| odd << k));
+    let all = (9..40).flat_map(|k| [1, 3, 5, 7, 9].map(|odd| odd << k));
     let mut all: Vec<u64> = all.filter(|period| (from..=to).contains(period)).collect();
     all.sort_unstable();
     all
@@ -107,7 +109,7 @@ pub(crate) fn fit_usual(
         split.loss = points.iter().map(|point| loss(residual(point, split), sigma)).sum();
     }
     let nothing = values.iter().map(|value| loss(value - middle, sigma)).sum();
-    weigh(points, splits, nothing, sigma, prior)
+    Fit { middle, ..weigh(points, splits, nothing, sigma, prior) }
 }
 
 fn loss(residual: f64, sigma: f64) -> f64 {
@@ -184,6 +186,7 @@ fn weigh(
         nothing: nothing / sum,
         sigma,
         bound,
+        middle: 0.0,
         unexplained: lost as f64 / points.len().max(1) as f64,
         low_hits: best.map_or(0.0, hits),
     }

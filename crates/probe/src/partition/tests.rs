@@ -105,6 +105,10 @@ impl Target for Disk {
     }
 
     fn idle(&mut self, _: u64) {}
+
+    fn clock_ns(&self) -> u64 {
+        0
+    }
 }
 
 fn answers(au: Option<u64>, phase: u64, page: Option<u64>, fat_area: Option<u64>) -> Answers {

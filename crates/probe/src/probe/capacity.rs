@@ -6,8 +6,10 @@ use crate::sample::{Kind, SECTOR, Sample, Test};
 use floatgate_host::Target;
 use floatgate_mtd::random::hash;
 
-/// Length of the end of the device that is filled with addresses, B.
+/// Least length of the end of the device that is filled with addresses, B.
 const END_BYTES: u64 = REQUEST_MAX as u64;
+/// Most sectors that are read in search of addresses written to the end: the end of a large device is longer.
+const SCAN_READS: u64 = 1 << 16;
 /// Data written between a sector and its reading, B. Fakes keep up to 4 MiB of what is behind their end (f3 issue 50).
 const OVERRUN_BYTES: u64 = 64 << 20;
 /// Sectors tested between two overruns.
@@ -88,8 +90,10 @@ impl<T: Target> Probe<'_, T> {
         self.samples.capacity / SECTOR * SECTOR
     }
 
+    /// Length of the end that is filled with addresses: a multiple of [`END_BYTES`], but on a small device.
     fn end_bytes(&self) -> u64 {
-        END_BYTES.min(self.capacity() / 4 / SECTOR * SECTOR)
+        let bytes = self.capacity().div_ceil(SCAN_READS).next_multiple_of(END_BYTES);
+        bytes.min(self.overrun_bytes())
     }
 
     /// Writes to any place of the device; its contents were kept before.
@@ -130,11 +134,17 @@ impl<T: Target> Probe<'_, T> {
     }
 
     fn tag_end(&mut self, salt: u64) -> Result<(), ProbeError> {
-        let bytes = self.end_bytes();
-        let start = self.capacity() - bytes;
-        self.write_tags(salt, start, bytes)?;
+        let pieces =
+            |start, end| (start..end).step_by(REQUEST_MAX).map(move |at| (at, END_BYTES.min(end - at)));
+        let end = pieces(self.capacity() - self.end_bytes(), self.capacity());
+        for (start, bytes) in end.clone() {
+            self.write_tags(salt, start, bytes)?;
+        }
         self.target.flush()?;
-        self.read_tags(Test::TagEnd, salt, start, bytes)
+        for (start, bytes) in end {
+            self.read_tags(Test::TagEnd, salt, start, bytes)?;
+        }
+        Ok(())
     }
 
     /// Writes to all powers of two, the largest first, and reads the beginning: where addresses lose their upper bits it holds the last of these that
@@ -156,9 +166,13 @@ impl<T: Target> Probe<'_, T> {
     fn scan_tags(&mut self, salt: u64) -> Result<(), ProbeError> {
         let step = self.end_bytes();
         let mut position = self.capacity() - step;
-        while position >= step && wrap(&self.samples).is_none() {
+        while position >= step {
             position -= step;
             self.read_tags(Test::TagScan, salt, position, SECTOR)?;
+            let found = self.samples.all.last().and_then(|sample| sample.found);
+            if found.is_some_and(|found| found > position) && wrap(&self.samples).is_some() {
+                break;
+            }
         }
         // The first sector behind the end is the first of all, even where the end itself is only sectors away.
         self.read_tags(Test::TagScan, salt, 0, SECTOR)

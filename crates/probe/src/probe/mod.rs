@@ -73,7 +73,7 @@ pub struct ProbeOptions {
 /// Limits at which a probe ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Time in ns, that for restoring what was overwritten included.
+    /// Time in ns, that for keeping and restoring what is overwritten included.
     pub ns: u64,
     /// Bytes that are written, those to restore included.
     pub bytes: u64,
@@ -85,37 +85,55 @@ impl Limits {
         let tens = if minutes < 10 { 1 } else { minutes / 10 };
         Self { ns: minutes.saturating_mul(60_000_000_000), bytes: tens.saturating_mul(2 << 30) }
     }
+
+    fn out_of_time(self) -> ProbeError {
+        let minutes = (self.ns as f64 / 6e10 * 10.0).round() / 10.0;
+        ProbeError::Limit { reached: format!("with restoring, the limit of {minutes} minutes is reached") }
+    }
 }
 
 /// Longest request, B.
 const REQUEST_MAX: usize = 1 << 20;
+/// Bytes that are kept before the probe looks whether it shall end.
+const KEEP_BYTES: usize = 8 << 20;
 
 /// A target whose requests are counted. What is kept and restored is not.
 struct Metered<'a, T> {
     target: &'a mut T,
+    /// Clock of the target when the probe began, ns, later by all time that is not the probe's.
+    began_ns: u64,
     cost: Cost,
     /// Time of writes and flushes, ns.
     writing_ns: u64,
 }
 
 impl<T: Target> Metered<'_, T> {
-    /// Time that it takes to restore what was kept, ns: as long as other writes.
-    fn restoring_ns(&self) -> u64 {
+    /// Time on the clock since the probe began, and that to restore what was kept, ns: as long as other writes, and half as long again, as a cache may
+    /// be full then.
+    fn ns_with_restoring(&self) -> u64 {
         let (bytes, ns) = (u128::from(self.target.kept_bytes()), u128::from(self.writing_ns));
-        u64::try_from(bytes * ns / u128::from(self.cost.written_bytes.max(1))).unwrap_or(u64::MAX)
+        let restoring = bytes * ns * 3 / 2 / u128::from(self.cost.written_bytes.max(1));
+        let elapsed = self.target.clock_ns().saturating_sub(self.began_ns);
+        elapsed.saturating_add(u64::try_from(restoring).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes that can be kept, written and restored, each as fast as other writes, in half of the time that is left.
+    fn affordable_bytes(&self, limits: Limits) -> u64 {
+        let left = u128::from(limits.ns.saturating_sub(self.ns_with_restoring()));
+        let bytes =
+            (left / 2 * u128::from(self.cost.written_bytes)).checked_div(3 * u128::from(self.writing_ns));
+        bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX)
     }
 
     /// The limit that is reached, in words.
-    fn reached(&self, limits: Limits) -> Option<String> {
-        let ns = self.cost.ns.saturating_add(self.restoring_ns());
+    fn reached(&self, limits: Limits) -> Option<ProbeError> {
         let bytes = self.cost.written_bytes.saturating_add(self.target.kept_bytes());
         match () {
-            () if ns > limits.ns => Some(format!(
-                "with restoring, the limit of {} minutes is reached",
-                (limits.ns as f64 / 6e10 * 10.0).round() / 10.0
-            )),
+            () if self.ns_with_restoring() > limits.ns => Some(limits.out_of_time()),
             () if bytes > limits.bytes => {
-                Some(format!("with restoring, the limit of {} written is reached", size(limits.bytes)))
+                let reached =
+                    format!("with restoring, the limit of {} written is reached", size(limits.bytes));
+                Some(ProbeError::Limit { reached })
             }
             () => None,
         }
@@ -152,6 +170,10 @@ impl<T: Target> Target for Metered<'_, T> {
         self.cost += Cost { ns, ..Cost::default() };
     }
 
+    fn clock_ns(&self) -> u64 {
+        self.target.clock_ns()
+    }
+
     fn keep(&mut self, position: u64, bytes: u64) -> Result<(), TargetError> {
         self.target.keep(position, bytes)
     }
@@ -180,7 +202,7 @@ impl<'a, T: Target> Probe<'a, T> {
         let samples = Samples { capacity, is_image: target.is_image(), ..Samples::default() };
         let usable = if options.usable_bytes == 0 { capacity } else { options.usable_bytes.min(capacity) };
         Self {
-            target: Metered { target, cost: Cost::default(), writing_ns: 0 },
+            target: Metered { began_ns: target.clock_ns(), target, cost: Cost::default(), writing_ns: 0 },
             samples,
             usable,
             chance: Random::new(options.seed),
@@ -197,6 +219,14 @@ impl<'a, T: Target> Probe<'a, T> {
     pub fn watched(mut self, watch: impl FnMut(&'static str) -> bool + 'a) -> Self {
         self.watch = Box::new(watch);
         self
+    }
+
+    /// Does something else, whose time does not count for the limits.
+    pub fn pause<R>(&mut self, other: impl FnOnce() -> R) -> R {
+        let before = self.target.clock_ns();
+        let done = other();
+        self.target.began_ns += self.target.clock_ns() - before;
+        done
     }
 
     /// Leaves out what is behind the real end of a fake in all further tests.
@@ -231,10 +261,16 @@ impl<'a, T: Target> Probe<'a, T> {
         if (self.watch)(self.question) {
             return Err(ProbeError::Interrupted);
         }
-        match self.limits.and_then(|limits| self.target.reached(limits)) {
-            Some(reached) => Err(ProbeError::Limit { reached }),
-            None => Ok(()),
+        self.limits.and_then(|limits| self.target.reached(limits)).map_or(Ok(()), Err)
+    }
+
+    /// Keeps a range in pieces, between which the probe can end.
+    fn keep(&mut self, position: u64, bytes: u64) -> Result<(), ProbeError> {
+        for start in (0..bytes).step_by(KEEP_BYTES) {
+            self.check_stop()?;
+            self.target.keep(position + start, (bytes - start).min(KEEP_BYTES as u64))?;
         }
+        Ok(())
     }
 
     fn keep_sample(&mut self, sample: Sample) -> u64 {

@@ -2,8 +2,8 @@
 
 use super::{Probe, ProbeError};
 use crate::analysis::borders::{
-    PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, page_origin, powers_of_two, read_fit,
-    suspects, usual_origins,
+    AU_MIN, PAGE_RANGE, SUSPECTS, au_candidates, halves, located, narrowed, origins, page_origin,
+    powers_of_two, read_fit, small_candidates, suspects, usual_origins,
 };
 use crate::sample::{Kind, Sample, Test};
 use floatgate_host::Target;
@@ -17,6 +17,8 @@ const PAGE_BYTES: u64 = 1 << 10;
 const TRIES: usize = 5;
 /// Multiples of a length at which its borders are looked for.
 const MULTIPLES: usize = 6;
+/// Multiples of the smallest usual allocation unit from which on no smaller one is looked for.
+const SMALL_FROM: u64 = 4;
 /// Places of a page's length.
 const PAGE_PLACES: usize = 14;
 /// Length of a read of a scan, B.
@@ -46,12 +48,16 @@ impl<T: Target> Probe<'_, T> {
         self.measure_noise()?;
         self.measure_again()?;
         self.measure_throughput()?;
-        self.measure_borders(&[0])?;
+        self.measure_borders(Test::Border, &[0], &au_candidates(self.usable))?;
         let fit = read_fit(&self.samples);
         let is_clear = fit.best().is_some_and(|(_, confidence)| confidence > 0.9);
         if !is_clear || fit.unexplained > 0.01 {
             let start = self.usable / 3 / SCAN_BYTES * SCAN_BYTES;
             self.locate((start, (start + SCAN_SPAN).min(self.usable)))?;
+        }
+        // Multiples of a smaller unit look like borders of a larger one, or all the same.
+        if read_fit(&self.samples).best().is_none_or(|(period, _)| period < SMALL_FROM * AU_MIN) {
+            self.measure_borders(Test::SmallBorder, &origins(&self.samples), &small_candidates())?;
         }
         self.measure_pages([Test::Page, Test::PagePair], (0, self.usable))
     }
@@ -101,16 +107,16 @@ impl<T: Target> Probe<'_, T> {
     }
 
     /// Reads before, on and behind multiples of all candidates, counted from each origin, all in random order.
-    fn measure_borders(&mut self, origins: &[u64]) -> Result<(), ProbeError> {
+    fn measure_borders(&mut self, test: Test, origins: &[u64], periods: &[u64]) -> Result<(), ProbeError> {
         self.ask("erase block");
         let mut places = BTreeSet::new();
         for origin in origins {
-            for period in au_candidates(self.usable) {
-                self.add_multiples(&mut places, *origin, period);
+            for period in periods {
+                self.add_multiples(&mut places, *origin, *period);
             }
         }
         let places: Vec<u64> = places.into_iter().collect();
-        self.read_around(Test::Border, &places, BORDER_BYTES)
+        self.read_around(test, &places, BORDER_BYTES)
     }
 
     /// Adds some multiples of a period that are multiples of few others.
@@ -169,7 +175,7 @@ impl<T: Target> Probe<'_, T> {
         }
         let mut origins = located(&self.samples);
         origins.extend(usual_origins());
-        self.measure_borders(&origins)
+        self.measure_borders(Test::Border, &origins, &au_candidates(self.usable))
     }
 
     fn bisect(&mut self, range: (u64, u64)) -> Result<(), ProbeError> {

@@ -38,6 +38,11 @@ const CONTENT_MIN: u64 = 1 << 20;
 const CONTENTS_NS: u64 = 30_000_000_000;
 /// The same behind a cache, which only the first allocation units need, B.
 const CONTENT_MAX: u64 = 16 << 20;
+/// Most pages to which sectors are written in turn, sectors of each, passes, and the pause before, ns.
+const SCATTER_PAGES: u64 = 64;
+const SCATTER_ROUNDS: u64 = 4;
+const SCATTER_PASSES: u64 = 2;
+const SCATTER_PAUSE_NS: u64 = 20_000_000;
 /// Largest buffer that delays a pause, B.
 const BUFFER_MAX: u64 = 1 << 20;
 /// Most allocation units that the tests go around: what a test left open is closed before the place is used again.
@@ -192,6 +197,7 @@ impl<T: Target> Probe<'_, T> {
         let behind_cache = Self::behind_cache_bytes(CACHE_MAX.min(fill / 4), known.unwrap_or(UNKNOWN_AU_MAX));
         let bytes_max = 2 * fill
             + THROUGH_BYTES
+            + SCATTER_PASSES * 2 * SCATTER_PAGES * SCATTER_ROUNDS * SECTOR
             + Self::closing_bytes()
             + turns.min(self.usable * TESTS)
             + behind_cache
@@ -214,8 +220,9 @@ impl<T: Target> Probe<'_, T> {
         }
         self.plan.clone_from(plan);
         self.buf.fill(0x5A);
-        let layout = Layout::of(&self.samples, self.usable);
-        self.target.keep(layout.fill.0, layout.fill.1)?;
+        let mut layout = Layout::of(&self.samples, self.usable);
+        layout.fill.1 = self.affordable(layout.fill.1)?;
+        self.keep(layout.fill.0, layout.fill.1)?;
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
         let layout = Layout::of(&self.samples, self.usable);
@@ -230,7 +237,15 @@ impl<T: Target> Probe<'_, T> {
         // Writes at random leave units open in any order.
         self.measure_open_aus()?;
         self.measure_classes()?;
-        self.measure_random(&layout)
+        self.measure_random(&layout)?;
+        self.measure_scatter(&layout)
+    }
+
+    /// Bytes of a fill for which there is time.
+    fn affordable(&self, fill: u64) -> Result<u64, ProbeError> {
+        let Some(limits) = self.limits else { return Ok(fill) };
+        let bytes = self.target.affordable_bytes(limits).min(fill) / FILL_BYTES * FILL_BYTES;
+        if bytes < FILL_MIN.min(fill) { Err(limits.out_of_time()) } else { Ok(bytes) }
     }
 
     /// Small writes in order after pauses.
@@ -243,6 +258,31 @@ impl<T: Target> Probe<'_, T> {
             let start = layout.fill.0 + pause * writes * BURST_BYTES;
             for write in 0..writes {
                 self.write(Test::Burst, pause, start + write * BURST_BYTES, BURST_BYTES)?;
+            }
+        }
+        self.target.flush()?;
+        Ok(())
+    }
+
+    /// Sectors in some pages in turn: a buffer that has room for all of these pages waits for the rest of each.
+    fn measure_scatter(&mut self, layout: &Layout) -> Result<(), ProbeError> {
+        self.ask("buffer");
+        let Some(page) = page(&self.samples).count().filter(|page| *page > SCATTER_ROUNDS * SECTOR) else {
+            return Ok(());
+        };
+        // Twice, as some pages may have been delayed.
+        for pass in 0..SCATTER_PASSES {
+            let mut pages = 1;
+            while pages <= SCATTER_PAGES && pages * page <= layout.fill.1 / 2 {
+                self.target.flush()?;
+                self.target.idle(SCATTER_PAUSE_NS);
+                for round in 0..SCATTER_ROUNDS {
+                    for place in 0..pages {
+                        let at = layout.fill.0 + place * page + round * SECTOR;
+                        self.write(Test::Scatter, pass << 32 | pages, at, SECTOR)?;
+                    }
+                }
+                pages *= 2;
             }
         }
         self.target.flush()?;

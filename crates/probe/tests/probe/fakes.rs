@@ -127,6 +127,10 @@ impl Target for Unstable {
     }
 
     fn idle(&mut self, _: u64) {}
+
+    fn clock_ns(&self) -> u64 {
+        0
+    }
 }
 
 #[test]

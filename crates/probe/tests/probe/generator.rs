@@ -17,7 +17,72 @@ pub(crate) struct Unknown {
 
 const MIB: u64 = 1 << 20;
 
+/// Cards that have something in common which [`Unknown::new`] does not make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// As [`Unknown::new`] makes them.
+    Usual,
+    /// Allocation units of 9 times a power of two.
+    Nines,
+    /// Allocation units of 64 to 384 KiB.
+    Small,
+    /// A log for short requests at random.
+    Hybrid,
+    /// A cache of one to three blocks.
+    SmallCache,
+    /// Pages over 2 or 4 planes of one die.
+    Planes,
+}
+
+impl Family {
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Usual, Self::Nines, Self::Small, Self::Hybrid, Self::SmallCache, Self::Planes];
+}
+
 impl Unknown {
+    /// A card of a family.
+    pub(crate) fn of(family: Family, seed: u64) -> Self {
+        let mut card = Self::new(seed);
+        let mut chance = Random::new(hash(seed, family as u64, 78));
+        let mut pick = |from: &[u64]| from[(chance.bits() % from.len() as u64) as usize];
+        match family {
+            Family::Usual => return card,
+            Family::Nines => card.set_au((9 * pick(&[64, 128, 256, 512, 1024, 2048])) << 10),
+            Family::Small => card.set_au(pick(&[64, 96, 128, 192, 256, 384]) << 10),
+            Family::Hybrid => {
+                (card.spec.mapping, card.spec.log_blocks) = (Mapping::Hybrid, pick(&[4, 8, 16, 32]) as u32);
+                card.spec.log_request_bytes = pick(&[0, 16, 64]) << 10;
+                (card.spec.open_aus_random, card.spec.fat) = (0, FatSpec::default());
+                card.spec.spare_blocks += card.spec.log_blocks;
+            }
+            Family::SmallCache => {
+                let slc = SlcSpec {
+                    t_r_us: Nanos::from_us(25),
+                    t_prog_us: Nanos::from_us(200),
+                    ..SlcSpec::default()
+                };
+                card.spec.slc = SlcSpec { blocks: pick(&[1, 2, 3]) as u32, ..slc };
+            }
+            Family::Planes => {
+                card.spec.page_bytes = card.spec.page_bytes.max((16 << 10).min(card.spec.au_bytes / 16));
+                (card.spec.planes, card.spec.dies) = (pick(&[2, 4]) as u32, 1);
+            }
+        }
+        if family != Family::SmallCache {
+            card.spec.slc = SlcSpec::default();
+        }
+        card
+    }
+
+    /// Changes the allocation unit; the capacity stays as it is, as far as possible.
+    fn set_au(&mut self, au_bytes: u64) {
+        let aus = (self.spec.capacity_bytes / au_bytes).min(16 << 10);
+        (self.spec.au_bytes, self.spec.capacity_bytes) = (au_bytes, aus * au_bytes);
+        self.spec.page_bytes = self.spec.page_bytes.min(1 << au_bytes.trailing_zeros()).min(au_bytes / 16);
+        self.spec.page_bytes = 1 << self.spec.page_bytes.ilog2();
+        self.spec.spare_blocks = 120 + (aus / 20) as u32;
+    }
+
     pub(crate) fn new(seed: u64) -> Self {
         let mut chance = Random::new(hash(seed, 0, 77));
         let mut pick = |from: &[u64]| from[(chance.bits() % from.len() as u64) as usize];

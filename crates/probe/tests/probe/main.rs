@@ -13,5 +13,6 @@ mod calibration;
 mod fakes;
 mod generator;
 mod hostile;
+mod limits;
 mod logs;
 mod parts;
