@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Speed", &["compare", "speed", "trace", "fs", "card", "sweep", "keystore"]),
     ("Life and faults", &["endurance", "age", "powercut"]),
     ("Images and dumps", &["image", "ecc", "otp"]),
-    ("Devices at hand", &["probe", "advise", "fit"]),
+    ("Devices at hand", &["probe", "advise", "fit", "serve"]),
     ("Reference", &["papers", "report", "parts", "setups", "controllers", "hosts", "man", "completions"]),
 ];
 

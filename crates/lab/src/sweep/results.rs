@@ -196,7 +196,8 @@ impl Results {
     pub fn conclusion(&self) -> Vec<String> {
         let designs = count(self.designs() as u64, "design");
         let (refused, screened) = (&self.analysis.refused, &self.analysis.screened);
-        let mut feasible = format!("{} of {designs} can be had and meet all constraints", self.feasible());
+        let constraints = if self.spec.constraints.is_empty() { "" } else { " and meet all constraints" };
+        let mut feasible = format!("{} of {designs} are possible{constraints}", self.feasible());
         if screened.count > 0 {
             feasible += &format!("; {} miss `screen`", screened.count);
         }
