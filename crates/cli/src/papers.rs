@@ -235,15 +235,13 @@ fn summary(s: &Summary) -> String {
 
 /// The summary in a sentence.
 fn conclusion(s: &Summary) -> String {
-    let all = s.figures + s.ranges + s.directions;
-    let missed = s.missed + s.ranges_missed + s.directions_missed;
-    let agree = all.saturating_sub(missed);
-    let median = s.median.map_or_else(String::new, |median| {
-        format!("; the median residual of a figure is {}", size(Some(median)))
+    let within = s.predicted.saturating_sub(s.predicted_missed);
+    let median = s.median_predicted.map_or_else(String::new, |median| {
+        format!("; half of them deviate by less than {}", size(Some(median)))
     });
     format!(
-        "\n\n{agree} of {} agree with what floatgate simulates{median}.",
-        common::count(all, "published figure")
+        "\n\n{within} of {} agree within the tolerance of their source{median}.",
+        common::count(s.predicted, "predicted figure")
     )
 }
 

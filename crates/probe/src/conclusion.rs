@@ -40,10 +40,10 @@ fn scattered(answers: &Answers, small: f64, write: f64) -> String {
         let units = count(open, "allocation unit");
         format!(": it keeps {units} open")
     });
-    let factor = A1_MB_S / small;
-    let better = match factor {
-        _ if small <= 0.0 || factor < 2.0 => String::new(),
-        factor => format!(" An A1 card is some {factor:.0} times as fast."),
+    let better = if small * 2.0 > A1_MB_S {
+        String::new()
+    } else {
+        format!(" The application class A1 promises {A1_MB_S:.1} MB/s there.")
     };
     format!(
         "This card is slow at small scattered writes, {small} MB/s against {write} in order{why}.{better}"
@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(
             conclusion(&answers).as_deref(),
             Some(
-                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. An A1 card is some 41 times as fast."
+                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. The application class A1 promises 2.0 MB/s there."
             )
         );
         answers.steady_state = found(Value::Measure(9.0), "MB/s");

@@ -10,6 +10,8 @@ use floatgate_mtd::{Instant, Nanos};
 #[derive(Clone, Debug)]
 pub struct Programmer {
     wire: SpiWire<SpiNor>,
+    /// Clock until a client sets another one, Hz.
+    clock_hz: u32,
     windows: u64,
     on_wires: Nanos,
 }
@@ -32,9 +34,10 @@ const MARK: &[u8; 16] = b"floatgate-nor 1\n";
 impl Programmer {
     /// Puts a chip into the socket. The clock is that of the wires, at most [`CLOCK_HZ`].
     pub fn new(mut wire: SpiWire<SpiNor>) -> Self {
-        wire.set_clock(wire.hz().min(CLOCK_HZ));
+        let clock_hz = wire.hz().min(CLOCK_HZ);
+        wire.set_clock(clock_hz);
         wire.power_mut().count_operations();
-        Self { wire, windows: 0, on_wires: Nanos::ZERO }
+        Self { wire, clock_hz, windows: 0, on_wires: Nanos::ZERO }
     }
 
     /// The chip at its pins.
@@ -91,13 +94,14 @@ impl Programmer {
     }
 
     /// Takes power off the socket, after the chip has done all that it was told, and restores it, also after a failure: the chip is as
-    /// after power-on, and ready. True when power had failed.
+    /// after power-on, and ready, and the clock is that of the beginning. True when power had failed.
     pub fn power_cycle(&mut self) -> bool {
         self.wait_until_done();
         let failed = self.is_dead();
         if failed {
             self.wire.power_on();
         }
+        self.wire.set_clock(self.clock_hz);
         let now = self.wire.now();
         self.wire.chip_mut().power_cycle(now);
         self.wait_until_done();
@@ -108,9 +112,14 @@ impl Programmer {
         self.wire.advance(self.done_at().since(self.wire.now()));
     }
 
-    /// Programs and erases of the block at an address fail from now on.
+    /// Erases of the smallest erase block at an address, and programs of its pages, fail from now on.
     pub fn break_block(&mut self, addr: u64) {
-        self.wire.chip_mut().set_faults(addr, Faults::BOTH);
+        let geometry = &self.wire.chip().spec().geometry;
+        let (page, block) = (geometry.page_bytes as usize, self.wire.chip().block_bytes());
+        let first = addr - addr % block;
+        for page in (first..first + block).step_by(page) {
+            self.wire.chip_mut().set_faults(page, Faults::BOTH);
+        }
     }
 
     /// A bit of the array always reads as `value` from now on.
@@ -163,5 +172,43 @@ impl Programmer {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rig::{RigOptions, spi_nor_wire};
+    use floatgate_config::Library;
+
+    fn programmer() -> Programmer {
+        let library = Library::built_in();
+        let config = library.resolve(&library.setup("stm32-n25q128a").unwrap(), &[]).unwrap();
+        Programmer::new(spi_nor_wire(&config, RigOptions::default()).unwrap())
+    }
+
+    #[test]
+    fn each_page_of_a_bad_block_fails() {
+        let mut programmer = programmer();
+        programmer.break_block(0x2345);
+        for page in (0x1F00_u32..0x3100).step_by(256) {
+            let [_, high, mid, low] = page.to_be_bytes();
+            programmer.transfer(&[0x06], &mut []);
+            programmer.transfer(&[&[0x02, high, mid, low][..], &[0; 256]].concat(), &mut []);
+            programmer.wait_until_done();
+            // A failed program may leave the error bits set until they are cleared.
+            programmer.transfer(&[0x50], &mut []);
+            let mut read = [0xFF; 256];
+            programmer.transfer(&[0x03, high, mid, low], &mut read);
+            assert_eq!(read != [0; 256], (0x2000..0x3000).contains(&page), "{page:#x}");
+        }
+    }
+
+    #[test]
+    fn a_power_cycle_restores_the_clock() {
+        let mut programmer = programmer();
+        programmer.set_clock(1_000_000_000);
+        programmer.power_cycle();
+        assert_eq!(programmer.wire().hz(), CLOCK_HZ);
     }
 }

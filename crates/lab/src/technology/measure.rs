@@ -18,6 +18,8 @@ use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
 use floatgate_sim::rig::{self, RigOptions};
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// Partition of raw flash that is measured where no size is asked for, in bytes.
@@ -35,7 +37,7 @@ const STATE: CardState = CardState::Used;
 /// # Errors
 /// An unknown name, or a file that is wrong. What cannot be measured is in the result.
 pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
-    let is_card = target.to_str().is_some_and(|name| library.has(Kind::Card, name));
+    let is_card = target.to_str().is_some_and(|name| library.has(Kind::Card, name)) || is_card_file(target);
     let mut candidate =
         if is_card { of_card(library, target, use_)? } else { of_flash(library, target, use_)? };
     if let Some(years) = candidate.figures.life_years.filter(|years| *years < use_.years) {
@@ -43,6 +45,17 @@ pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate
     }
     Ok(candidate)
 }
+
+/// True for the file of a card: it has a table `[card]`.
+fn is_card_file(target: &Path) -> bool {
+    let mut text = Vec::new();
+    target.is_file()
+        && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
+        && String::from_utf8_lossy(&text).lines().any(|line| line.trim_start().starts_with("[card"))
+}
+
+/// Bytes of a file in which its kind is looked for.
+const FILE_MAX: u64 = 1 << 20;
 
 impl Candidate {
     /// A candidate without figures; the price is that of `bytes`.

@@ -134,8 +134,9 @@ fn fitness(candidates: &[Candidate], use_: &Use) -> Option<String> {
     let fit: Vec<&str> =
         candidates.iter().filter(|one| one.unfit.is_empty()).map(|one| one.target.as_str()).collect();
     let lasting = format!("{} at {pace}", measure(use_.years, "year"));
-    let partition =
-        use_.partition_bytes.map_or_else(String::new, |bytes| format!(" have {} and", size(bytes)));
+    let partition = use_
+        .partition_bytes
+        .map_or_else(String::new, |bytes| format!(" have room for a partition of {} and", size(bytes)));
     match (&fit[..], unfit.is_empty()) {
         (_, true) => Some(format!("All of them{partition} last {lasting}.")),
         ([], false) => Some(format!("{}.", unfit.join("; "))),
@@ -216,7 +217,10 @@ mod tests {
             "nand would not do: it is worn out after 3.2 of 10 years; nor would not do: it has 16 MiB, and 64 MiB are needed; emmc lasts 10 years at 100 MiB a day."
         );
         let wanted = Use { partition_bytes: Some(1 << 20), years: 1.0, ..USE };
-        assert_eq!(said(&all[2..], &wanted), ["All of them have 1 MiB and last 1 year at 100 MiB a day."]);
+        assert_eq!(
+            said(&all[2..], &wanted),
+            ["All of them have room for a partition of 1 MiB and last 1 year at 100 MiB a day."]
+        );
     }
 
     #[test]

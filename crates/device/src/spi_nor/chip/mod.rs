@@ -119,7 +119,8 @@ impl SpiNor {
     }
 
     /// Size of the smallest erase type: a block of the array.
-    fn block_bytes(&self) -> u64 {
+    /// Bytes of the smallest erase block.
+    pub fn block_bytes(&self) -> u64 {
         self.erase_types.first().map_or(1, |t| u64::from(t.bytes))
     }
 
