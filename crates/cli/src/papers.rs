@@ -235,6 +235,9 @@ fn summary(s: &Summary) -> String {
 
 /// The summary in a sentence.
 fn conclusion(s: &Summary) -> String {
+    if s.predicted == 0 {
+        return String::new();
+    }
     let within = s.predicted.saturating_sub(s.predicted_missed);
     let median = s.median_predicted.map_or_else(String::new, |median| {
         format!("; half of them deviate by less than {}", size(Some(median)))
