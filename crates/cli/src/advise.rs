@@ -12,7 +12,7 @@ use floatgate_lab::advise::flash::{self, Board};
 use floatgate_lab::advise::mkfs::BlockFs;
 use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
-use floatgate_lab::card::{LoadedCard, load};
+use floatgate_lab::card::{LoadedCard, has_card_table, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{EnvelopeError, KnownKind, ResultKind, kind_of};
 use floatgate_lab::study::options::{Celsius, Years};
@@ -145,7 +145,7 @@ fn is_card(library: &Library, path: &Path, is_toml: bool) -> Result<bool, Failur
         return Ok(library.names(Kind::Card).any(|card| card == name));
     }
     let text = read_text(path, TOML_MAX, "name the TOML file of a card, setup or part")?;
-    Ok(text.lines().any(|line| line.trim_start().starts_with("[card")))
+    Ok(has_card_table(&text))
 }
 
 fn of_card(

@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 const COLUMNS: usize = 100;
 const COLUMNS_MAX: usize = 110;
 
-/// The command whose help lists its subcommands in groups.
+/// Lists the subcommands of a command in groups in its help.
 pub(crate) fn grouped(command: Command) -> Command {
     let groups: String = GROUPS.iter().map(|(heading, names)| group(&command, heading, names)).collect();
     let template = format!(

@@ -388,7 +388,7 @@ impl serprog::Programmer for Socket<'_> {
     }
 }
 
-/// A connection whose reads end when a signal asks for the end.
+/// A connection. A signal that ends the command ends its reads.
 struct Patient<'e, R> {
     inner: R,
     ending: &'e Ending,
@@ -406,7 +406,7 @@ impl<R: Read> Read for Patient<'_, R> {
     }
 }
 
-/// Stdin, of which nothing comes for some time.
+/// Standard input. A read fails with `WouldBlock` when nothing comes for a [`TICK`].
 struct Stdin;
 
 impl Read for Stdin {

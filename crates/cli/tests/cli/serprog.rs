@@ -120,7 +120,7 @@ fn a_client_finds_the_chip_and_its_contents_are_kept() {
     client.spi(&[0x20, 0, 0x10, 0], 0);
     served.kill();
     assert_eq!(std::fs::read(folder.join("chip")).unwrap()[0x1000..0x1004], *b"kept");
-    // Two servers do not share a file, and a file of another size is none.
+    // A second server cannot use the file, and a file of another size is refused.
     let served = Served::new(&folder, &["--state", "chip"]);
     let second = refused(&folder, &["w25q64jv", "--serprog", "0", "--state", "chip"]);
     assert!(second.err.contains("another floatgate uses the file"), "{}", second.err);

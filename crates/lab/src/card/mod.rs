@@ -28,6 +28,11 @@ pub use floatgate_card::CardOptions;
 pub use floatgate_sim::card::{LoadedCard, load, load_on_host};
 pub use floatgate_sim::card_state as state;
 
+/// True for the TOML text of a card: it has a table `[card]`, or one within it.
+pub fn has_card_table(toml: &str) -> bool {
+    toml.lines().any(|line| line.trim_start().starts_with("[card"))
+}
+
 use floatgate_card::CardSpec;
 use floatgate_probe::Promise;
 use floatgate_probe::registers::Status;

@@ -8,7 +8,7 @@ use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, traces};
 use crate::card::speed::essentials;
 use crate::card::state::CardState;
-use crate::card::{LoadedCard, load};
+use crate::card::{LoadedCard, has_card_table, load};
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::speed_run;
@@ -46,12 +46,12 @@ pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate
     Ok(candidate)
 }
 
-/// True for the file of a card: it has a table `[card]`.
+/// True for the file of a card.
 fn is_card_file(target: &Path) -> bool {
     let mut text = Vec::new();
     target.is_file()
         && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
-        && String::from_utf8_lossy(&text).lines().any(|line| line.trim_start().starts_with("[card"))
+        && has_card_table(&String::from_utf8_lossy(&text))
 }
 
 /// Bytes of a file in which its kind is looked for.

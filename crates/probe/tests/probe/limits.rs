@@ -79,7 +79,7 @@ fn slow_card(t_prog_ms: u64) -> Kept<Simulated<Card>> {
     Kept { device: Simulated::new(card, None), pieces: BTreeSet::new() }
 }
 
-/// What a probe keeps before it writes, and what it restores, counts for the limit: one of 3 minutes took 9.
+/// Saving and restoring count for the limit of minutes: a probe that was limited to 3 took 9.
 #[test]
 fn a_limit_of_minutes_holds_with_keeping_and_restoring() {
     for (t_prog_ms, minutes, has_filled) in [(12, 1, false), (12, 3, false), (12, 10, true), (2, 3, true)] {
