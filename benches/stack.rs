@@ -193,7 +193,7 @@ fn papers_whole() -> usize {
     report.rows.len()
 }
 
-/// `floatgate endurance --all`: whole lives of 10 blocks of each of the eight chips.
+/// `floatgate life --all`: whole lives of 10 blocks of each of the eight chips.
 #[divan::bench]
 fn endurance_of_8_chips(bencher: Bencher<'_, '_>) {
     let library = Library::built_in();

@@ -818,7 +818,7 @@ def card(
     requests: int = 500,
     seed: int = 0,
 ) -> CardSpeed:
-    """Requests to an SD card or eMMC, empty, used and full (``floatgate card speed``).
+    """Requests to an SD card or eMMC, empty, used and full (``floatgate speed CARD``).
 
     Parameters
     ----------

@@ -32,8 +32,8 @@ use std::path::{Path, PathBuf};
   floatgate advise w25n01gv --json
 
 The target is a card of the catalogue, a block device or an image of one (which is only read, as `probe` does), a saved result of `probe`, or for raw flash a \
-setup or a part. Filesystems of cards are compared by replaying the traces of `card compare`; those of raw flash, modes, ECC and scrubbing by `fs`, `speed`, \
-`ecc advise` and `age`, on as much flash as that needs. A log of flashbench or fio has no size and gives no advice: probe the card instead.")]
+setup or a part. Filesystems of cards are compared by replaying the traces of `fs cards`; those of raw flash, modes, ECC and scrubbing by `fs`, `speed`, \
+`ecc advise` and `life`, on as much flash as that needs. A log of flashbench or fio has no size and gives no advice: probe the card instead.")]
 pub(crate) struct Args {
     /// Card, block device, image, saved result of `probe`, setup or part
     target: PathBuf,
@@ -130,7 +130,7 @@ fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
     Err(Failure::new(
         format!("{}: raw flash, whose node tells neither its chip nor its board", path.display()),
         format!(
-            "name its part or setup: `floatgate advise mx30lf2g18ac`; `floatgate parts` and `floatgate setups` list them, `floatgate probe /dev/mtd{number}` measures it"
+            "name its part or setup: `floatgate advise mx30lf2g18ac`; `floatgate list parts` and `floatgate list setups` list them, `floatgate probe /dev/mtd{number}` measures it"
         ),
     ))
 }
@@ -260,7 +260,7 @@ fn require_no_log(path: &Path) -> Result<(), Failure> {
 fn no_target(path: &Path, what: &str) -> Failure {
     Failure::new(
         format!("{}: {what}, of which no advice follows", path.display()),
-        "name the setup, part or card itself: `floatgate advise NAME` measures what it needs; `floatgate setups` and `floatgate parts` list names",
+        "name the setup, part or card itself: `floatgate advise NAME` measures what it needs; `floatgate list setups` and `floatgate list parts` list names",
     )
 }
 
@@ -326,7 +326,7 @@ fn unknown(library: &Library, args: &Args, error: floatgate_lab::Error) -> Failu
     let near = floatgate_config::did_you_mean(&name, names.concat());
     Failure::new(
         format!("{name} is neither a file nor a card, setup or part of the catalogue"),
-        format!("{near}`floatgate parts` and `floatgate setups` list them"),
+        format!("{near}`floatgate list parts` and `floatgate list setups` list them"),
     )
 }
 

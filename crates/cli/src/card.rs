@@ -25,15 +25,15 @@ pub(crate) use replay::State;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card speed kingston-class-10
-  floatgate card speed sandisk-extreme --set card.open_aus=4 --table open-aus
-  floatgate card speed emmc-16g --json
-  floatgate card serve kingston-class-10 --fuse /mnt
-  floatgate card replay kingston-class-10 trace.csv
-  floatgate card compare kingston-class-10 samsung-evo-16g
-  floatgate card info samsung-evo-16g
-  floatgate card powercut a1-32g --cuts 400
-  floatgate card amplification")]
+  floatgate speed kingston-class-10
+  floatgate speed sandisk-extreme --set card.open_aus=4 --table open-aus
+  floatgate speed emmc-16g --json
+  floatgate serve kingston-class-10 --fuse /mnt
+  floatgate run kingston-class-10 --trace trace.csv
+  floatgate fs kingston-class-10 samsung-evo-16g
+  floatgate list samsung-evo-16g --registers
+  floatgate powercut a1-32g --cuts 400
+  floatgate papers amplification")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

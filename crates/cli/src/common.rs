@@ -23,7 +23,7 @@ pub(crate) type Outcome = Result<ExitCode, Failure>;
 /// Names a setup and changes it.
 #[derive(clap::Args, Clone)]
 pub(crate) struct SetupArgs {
-    /// A setup's or part's name (see `floatgate setups`, `floatgate parts`), or the path of a setup's TOML file
+    /// A setup's or part's name (see `floatgate list setups`, `floatgate list parts`), or the path of a setup's TOML file
     pub(crate) setup: PathBuf,
 
     /// Override any field of the setup, its chip, controller or host: --set bus.clock_hz=80e6 --set chip=w25n01jw

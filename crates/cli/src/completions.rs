@@ -86,6 +86,10 @@ fn with_names(command: Command) -> Command {
 enum Names {
     /// Setups, or files.
     Setups,
+    /// Setups, chips and cards, or files.
+    Targets,
+    /// Everything that has a name.
+    Everything,
     /// Chips, or files.
     Chips,
     /// Cards, devices and files.
@@ -104,7 +108,9 @@ impl Names {
     /// The names that the argument `id` of a subcommand takes.
     fn of(command: &str, id: &str) -> Option<Self> {
         Some(match (command, id) {
-            ("setups", "name") | (_, "setup") | ("report", "inputs") => Self::Setups,
+            ("speed" | "fs" | "powercut" | "serve" | "life", "setup") | ("report", "inputs") => Self::Targets,
+            ("setups", "name") | (_, "setup") => Self::Setups,
+            ("list", "name") => Self::Everything,
             ("parts", "name") => Self::Parts,
             ("papers", "table") => Self::Papers,
             ("controllers", "name") => Self::Profiles(Kind::Controller),
@@ -113,7 +119,7 @@ impl Names {
             (_, "chip" | "part") => Self::Chips,
             (_, "card") | ("probe", "target") => Self::Cards,
             (_, "set" | "sweep") => Self::Keys("="),
-            ("setups", "keys") | ("fit", "free") => Self::Keys(""),
+            ("setups" | "keys", "keys") | ("fit", "free") => Self::Keys(""),
             _ => return None,
         })
     }
@@ -130,6 +136,11 @@ impl Names {
                 let rows = catalogue::setups(&library).unwrap_or_default();
                 rows.into_iter().map(|row| (row.name, row.title)).collect()
             }
+            Self::Targets => Self::Setups.all().into_iter().chain(parts(|_| true)).collect(),
+            Self::Everything => {
+                let profiles = Kind::ALL.into_iter().flat_map(|kind| Self::Profiles(kind).all());
+                Self::Targets.all().into_iter().chain(profiles).collect()
+            }
             Self::Chips => parts(|kind| !is_card(kind)),
             Self::Cards => parts(is_card),
             Self::Parts => parts(|_| true),
@@ -144,7 +155,10 @@ impl Names {
     }
 
     const fn may_be_file(self) -> bool {
-        matches!(self, Self::Setups | Self::Chips | Self::Cards | Self::Papers)
+        matches!(
+            self,
+            Self::Setups | Self::Targets | Self::Everything | Self::Chips | Self::Cards | Self::Papers
+        )
     }
 }
 

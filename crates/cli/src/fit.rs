@@ -31,7 +31,7 @@ Examples:
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt -o fitted.toml
   floatgate fit imx6-mx30lf2g18ac flash_speed.txt --free chip.timing.t_prog_us.typ --json")]
 pub(crate) struct Args {
-    /// Setup of the board (see `floatgate setups`), or the path of a TOML file
+    /// Setup of the board (see `floatgate list setups`), or the path of a TOML file
     setup: PathBuf,
 
     /// Text with the measured figures; `-` is the standard input

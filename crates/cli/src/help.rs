@@ -5,11 +5,11 @@ use clap::Command;
 
 /// Commands by purpose, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Speed", &["compare", "speed", "trace", "fs", "card", "sweep", "keystore"]),
-    ("Life and faults", &["endurance", "age", "powercut"]),
+    ("Speed", &["compare", "speed", "trace", "fs", "run", "sweep"]),
+    ("Life and faults", &["life", "powercut"]),
     ("Images and dumps", &["image", "ecc", "otp"]),
     ("Devices at hand", &["probe", "advise", "fit", "serve"]),
-    ("Reference", &["papers", "report", "parts", "setups", "controllers", "hosts", "man", "completions"]),
+    ("Reference", &["list", "papers", "report", "examples", "man", "completions"]),
 ];
 
 /// Columns of the help where no terminal says how many there are, and at most.

@@ -10,10 +10,13 @@ mod card;
 mod common;
 mod completions;
 mod ecc;
+mod examples;
 mod fit;
+mod forms;
 mod fs;
 mod help;
 mod image;
+mod list;
 mod man;
 #[cfg(not(feature = "mount"))]
 mod no_mount;
@@ -40,9 +43,7 @@ mod wrap;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Failure;
-use floatgate_config::Kind;
 use floatgate_host::signals;
-use floatgate_lab::report::ResultKind;
 use floatgate_lab::study::{Registered, STUDIES};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,7 +63,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
   floatgate trace am62a-w35n01jw read-page
   floatgate papers
   floatgate ecc check dump.nand --part mt29f2g08aad
-  floatgate parts w35n01jw")]
+  floatgate list w35n01jw")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -100,16 +101,20 @@ enum Command {
     Serve(serve_serprog::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
-    /// The catalogue of chips and cards
+    /// The catalogue: parts, setups, controllers, hosts, keys, traces, and what is known about a name
+    List(list::Args),
+    /// Chips and cards
     Parts(parts::Args),
-    /// The catalogue of boards
+    /// Boards
     Setups(setups::Args),
     /// The controllers that setups are based on
-    #[command(after_help = "Examples:\n  floatgate controllers\n  floatgate controllers cadence-qspi-am62a")]
+    #[command(after_help = "Examples:\n  floatgate list controllers\n  floatgate list cadence-qspi-am62a")]
     Controllers(profiles::Args),
     /// The hosts that setups are based on: costs of calls, drivers and copies
-    #[command(after_help = "Examples:\n  floatgate hosts\n  floatgate hosts linux-am62a")]
+    #[command(after_help = "Examples:\n  floatgate list hosts\n  floatgate list linux-am62a")]
     Hosts(profiles::Args),
+    /// Write the files that the examples of the helps name
+    Examples(examples::Args),
     /// Manual pages
     Man(man::Args),
     /// Shell completions
@@ -163,8 +168,10 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),
-        Command::Controllers(args) => profiles::run(ResultKind::Controllers, &[Kind::Controller], &args),
-        Command::Hosts(args) => profiles::run(ResultKind::Hosts, &[Kind::Host, Kind::CardHost], &args),
+        Command::List(args) => list::run(&args),
+        Command::Controllers(args) => list::controllers(&args),
+        Command::Hosts(args) => list::hosts(&args),
+        Command::Examples(args) => examples::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
     };
@@ -179,14 +186,14 @@ enum Parsed {
 
 /// The whole command, with its studies, in groups.
 fn command() -> clap::Command {
-    help::grouped(study::with_studies(Cli::command(), STUDIES))
+    help::grouped(forms::with_forms(study::with_studies(Cli::command(), STUDIES)))
 }
 
 /// Reads the command line. A negative number is the value of the option before it, so that it is refused as that. Outputs that would overwrite an
 /// input are refused, too.
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let mut command = with_negative_numbers(command());
-    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut arguments = forms::routed(&command, std::env::args_os().collect());
     name_help_of_help(&command, &mut arguments);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let parsed = match study::named(&matches, STUDIES) {

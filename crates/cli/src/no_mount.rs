@@ -1,4 +1,4 @@
-//! The place of `image mount`, `card serve` and `card run` in a build without the feature `mount`.
+//! The place of `image mount`, `serve` and `run` in a build without the feature `mount`.
 
 use crate::common::{Failure, Outcome};
 use std::ffi::OsString;

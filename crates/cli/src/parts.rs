@@ -1,4 +1,4 @@
-//! `floatgate parts`.
+//! `floatgate list parts`.
 
 use crate::common::{Failure, Outcome, count};
 use crate::output::{self, ReportFormat};
@@ -13,14 +13,14 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate parts
-  floatgate parts --kind spi-nand
-  floatgate parts w35n01jw
-  floatgate parts w35n01jw --toml > my-chip.toml
-  floatgate parts --kind sd-card
-  floatgate parts sandisk-extreme --json
-  floatgate parts --confidence
-  floatgate parts w25n02jw --confidence")]
+  floatgate list parts
+  floatgate list parts --kind spi-nand
+  floatgate list w35n01jw
+  floatgate list w35n01jw --toml > my-chip.toml
+  floatgate list parts --kind sd-card
+  floatgate list sandisk-extreme --json
+  floatgate list parts --confidence
+  floatgate list w25n02jw --confidence")]
 pub(crate) struct Args {
     /// Show this chip or card, every number with its source; all names when absent
     name: Option<PathBuf>,
@@ -100,7 +100,7 @@ fn list(library: &Library, args: &Args) -> Outcome {
             table.row([&row.part, &row.maker, &row.kind, &sure, &row.title]);
         }
         let parts = count(rows.len(), "part");
-        format!("{table}\n\n{parts}; `floatgate parts NAME` shows one with its sources")
+        format!("{table}\n\n{parts}; `floatgate list NAME` shows one with its sources")
     })
 }
 
@@ -152,7 +152,7 @@ fn count_by_confidence(library: &Library, args: &Args) -> Outcome {
         rows.iter().chain([&Counts::of("all", &all)]).for_each(|row| table.row(row.cells()));
         format!(
             "{table}\n\nA confidence is the probability that a value is right: 90 % or more when it was read in a data sheet, a kernel\n\
-             table or a maker's driver. `floatgate parts NAME --confidence` lists what is below, with its source."
+             table or a maker's driver. `floatgate list NAME --confidence` lists what is below, with its source."
         )
     })
 }

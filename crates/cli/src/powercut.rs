@@ -35,7 +35,7 @@ run alone. Each seed is another workload on a filesystem of another kind (compre
 A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing says how many \
 cuts it were a second. Other, shorter workloads come with --steps 60.")]
 pub(crate) struct Args {
-    /// A setup's name (see `floatgate setups`), or the path of a TOML file; a run of --fast is replayed without
+    /// A setup's name (see `floatgate list setups`), or the path of a TOML file; a run of --fast is replayed without
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 

@@ -47,7 +47,7 @@ A file or a loop device is an image: its contents and its partition table are ju
 Raw flash behind /dev/mtdN is read once, as ubihealthd does, and timed as flash_speed does; --write tests blank blocks alone, and erases them again. \
 A block with anything in its OOB is not blank, and nothing is written while a filesystem is mounted on the flash, UBI is attached or anything else uses it.")]
 pub(crate) struct Args {
-    /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate parts`), or the path of its TOML file
+    /// A block device, a file, an MTD character device, the name of a simulated card (see `floatgate list parts`), or the path of its TOML file
     #[arg(required_unless_present_any = ["from", "kept", "forget"])]
     target: Option<PathBuf>,
 
@@ -311,7 +311,7 @@ fn simulated(args: &Args, name: &Path, ending: &Ending) -> Result<Measured, Fail
 }
 
 fn card(args: &Args, spec: &CardSpec, stores: bool) -> Result<Simulated<Fake<Card>>, Failure> {
-    let bad = |error| Failure::new(error, "see `floatgate setups --keys` for what a card can have");
+    let bad = |error| Failure::new(error, "see `floatgate list keys` for what a card can have");
     let card = Fake::of_spec(spec, CardOptions { seed: args.seed, stores }).map_err(bad)?;
     Ok(Simulated::new(card, Some(Noise { seed: args.seed, scale: args.noise.unwrap_or(1.0) })))
 }
@@ -496,7 +496,7 @@ fn advice(error: &io::Error) -> &'static str {
         }
         io::ErrorKind::PermissionDenied => "only its owner or root may do that",
         _ => {
-            "name a block device, an MTD character device (/dev/mtd0), a file, or a card of `floatgate parts`"
+            "name a block device, an MTD character device (/dev/mtd0), a file, or a card of `floatgate list parts`"
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `floatgate controllers` and `floatgate hosts`: the profiles that setups are based on.
+//! `floatgate list controllers` and `floatgate list hosts`: the profiles that setups are based on.
 
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
@@ -59,7 +59,7 @@ pub(crate) fn run(result: ResultKind, kinds: &[Kind], args: &Args) -> Outcome {
         let of_cards = if cards.is_empty() {
             String::new()
         } else {
-            format!("; `card run --host` takes {}", cards.join(", "))
+            format!("; `run --host` takes {}", cards.join(", "))
         };
         format!(
             "{table}\n\n`floatgate {key}s NAME` prints the file; a setup takes it as `{key}.base`{of_cards}"

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The result of `floatgate card speed` on a card, in JSON.
+/// The result of `floatgate speed` on a card, in JSON.
 fn speed_of_card(library: &Library, card: &Path, args: &Args) -> Result<String, Failure> {
     let options = json!({ "card": card, "set": args.set, "seed": args.seed });
     let context = Context { library, progress: &|_| (), table: None, plot: None };

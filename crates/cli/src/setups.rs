@@ -1,4 +1,4 @@
-//! `floatgate setups`.
+//! `floatgate list setups` and `list keys`.
 
 use crate::common::{Failure, Outcome};
 use crate::output::{self, ReportFormat};
@@ -10,11 +10,9 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate setups
-  floatgate setups am62a-w35n01jw > my-board.toml
-  floatgate setups am62a-w35n01jw --resolved
-  floatgate setups --keys
-  floatgate setups --keys chip.timing --json")]
+  floatgate list setups
+  floatgate list setups am62a-w35n01jw > my-board.toml
+  floatgate list setups am62a-w35n01jw --resolved")]
 pub(crate) struct Args {
     /// Print this setup's file; all names when absent
     name: Option<std::path::PathBuf>,
@@ -23,8 +21,21 @@ pub(crate) struct Args {
     #[arg(long, requires = "name")]
     resolved: bool,
 
-    /// List the keys of setups, parts, controllers and hosts with unit, default and meaning: all, or those below PATH
-    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["name", "resolved"])]
+    /// An earlier name of `list keys`
+    #[arg(long, hide = true, value_name = "PATH", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["name", "resolved"])]
+    keys: Option<String>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate list keys
+  floatgate list keys chip.timing --json")]
+pub(crate) struct KeyArgs {
+    /// Only this key, or the keys below this path; all when absent
+    #[arg(value_name = "PATH")]
     keys: Option<String>,
 
     #[command(flatten)]
@@ -33,7 +44,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.keys {
-        return list_keys(path, args.format);
+        return list_keys_at(path, args.format);
     }
     let library = Library::built_in();
     match &args.name {
@@ -51,8 +62,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
+/// Lists keys with unit, default and meaning.
+pub(crate) fn list_keys(args: &KeyArgs) -> Outcome {
+    list_keys_at(args.keys.as_deref().unwrap_or_default(), args.format)
+}
+
 /// The keys at and below a dotted path.
-fn list_keys(path: &str, format: ReportFormat) -> Outcome {
+fn list_keys_at(path: &str, format: ReportFormat) -> Outcome {
     let below = |key: &Key| {
         path.is_empty()
             || key.key.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -69,7 +85,7 @@ fn list_keys(path: &str, format: ReportFormat) -> Outcome {
         );
         return Err(Failure::new(
             format!("no key is called `{path}`"),
-            format!("{near}`floatgate setups --keys` lists all of them"),
+            format!("{near}`floatgate list keys` lists all of them"),
         ));
     }
     let origin = ResultKind::SetupKeys.of_nothing();
@@ -93,7 +109,7 @@ fn list(library: &Library, format: ReportFormat) -> Outcome {
         let mut table = Table::new(["setup", "board and chip", "kind"]);
         rows.iter().for_each(|row| table.row([&row.name, &row.title, &row.kind]));
         format!(
-            "{table}\n\n`floatgate setups NAME` prints the file: save it, change it, and name it wherever a setup goes"
+            "{table}\n\n`floatgate list NAME` prints the file: save it, change it, and name it wherever a setup goes"
         )
     })
 }

@@ -2,16 +2,13 @@
 
 use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
-use crate::study;
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Corrections, Latency, Measured, SpeedOptions};
 use floatgate_lab::speed_run::{self, Advice, SpeedRun, explain};
-use floatgate_lab::study::SpeedOfCard;
 use floatgate_mtd::{Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -28,7 +25,7 @@ use std::path::PathBuf;
   floatgate speed samsung-evo-16g
   floatgate speed my-board.toml --json
 
-A part runs on the board of the catalogue that fits it best, which the first line names; a card is measured as by `floatgate card speed`.
+A part runs on the board of the catalogue that fits it best, which the first line names.
 
 The chip is simulated, so the write tests always run; -d is accepted because flash_speed has it.")]
 pub(crate) struct Args {
@@ -40,7 +37,7 @@ pub(crate) struct Args {
     pub(crate) first_block: u32,
 
     /// Number of eraseblocks to test
-    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = BLOCKS, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
 
     /// Eraseblocks to skip between two tested ones
@@ -90,9 +87,6 @@ pub(crate) struct Args {
     pub(crate) format: ReportFormat,
 }
 
-/// Eraseblocks that are tested unless another number is named.
-const BLOCKS: u32 = 10;
-
 impl Args {
     pub(crate) fn tests(&self) -> SpeedOptions {
         SpeedOptions {
@@ -109,9 +103,6 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if common::is_card(&args.setup.setup) {
-        return of_card(args);
-    }
     common::check_plot(args.plot.as_deref())?;
     if !args.sweep.is_empty() {
         return crate::speed_sweep::run(args);
@@ -137,39 +128,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let answer = Grounded { answer: &run, basis };
     args.format
         .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
-}
-
-/// The speed of a card.
-fn of_card(args: &Args) -> Outcome {
-    let of_flash = [
-        (args.first_block != 0, "--peb"),
-        (args.count != BLOCKS, "--count"),
-        (args.skip != 0, "--skip"),
-        (args.continuous, "--continuous"),
-        (args.fs.is_some(), "--fs"),
-        (args.plot.is_some(), "--plot"),
-        (!args.sweep.is_empty(), "--sweep"),
-        (!args.pages.is_empty(), "--pages"),
-        (args.secondary_block.is_some(), "--sec-peb"),
-        (args.setup.bad_blocks > 0, "--bad-blocks"),
-        (args.setup.corner != common::Corner::Typ, "--corner"),
-    ];
-    if let Some((_, option)) = of_flash.iter().find(|(is_given, _)| *is_given) {
-        let card = args.setup.setup.display();
-        return Err(Failure::new(
-            format!("{option} is for flash without a controller, and {card} is a card"),
-            format!(
-                "`floatgate card speed --help` lists the options for cards; filesystems on one: `floatgate card compare {card}`"
-            ),
-        ));
-    }
-    let set = args.setup.set.iter().flat_map(|set| ["--set".into(), set.into()]);
-    let format = [(args.format.json, "--json"), (args.format.csv, "--csv")];
-    let format = format.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, option)| option.into());
-    let seed = ["--seed".into(), args.setup.seed.to_string().into()];
-    let words: Vec<OsString> =
-        set.chain(seed).chain(format).chain([args.setup.setup.clone().into()]).collect();
-    study::run_with(&SpeedOfCard, words)
 }
 
 /// A line of CSV.

@@ -11,7 +11,6 @@ use floatgate_lab::progress::Progress;
 use floatgate_lab::study::report::{Align, Bar, Cell, Section, Table};
 use floatgate_lab::study::{Context, Picture, Registered, Report};
 use indicatif::ProgressBar;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -72,14 +71,6 @@ pub(crate) fn named<'a>(
         let inner = study.name().split(' ').try_fold(matches, |outer, word| outer.subcommand_matches(word));
         Some((*study, inner?))
     })
-}
-
-/// Runs a study as if these were the words behind its name.
-pub(crate) fn run_with(study: &dyn Registered, words: Vec<OsString>) -> Outcome {
-    let name = std::iter::once(OsString::from(study.name()));
-    let command = subcommand(study.name(), study);
-    let matches = command.try_get_matches_from(name.chain(words)).map_err(output::bug)?;
-    run(study, &matches)
 }
 
 /// Runs a study and prints its result.

@@ -5,7 +5,7 @@ use super::nearest::{listed, nearest};
 use super::node::Node;
 use super::source::{Origin, Source};
 use floatgate_mtd::advice;
-use floatgate_mtd::advice::{Advice, Command, shell};
+use floatgate_mtd::advice::{Advice, Command};
 use include_dir::{Dir, include_dir};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -250,7 +250,7 @@ impl Library {
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(Kind::Card)) => {
-                error.help(advice! { format!("`{name}` is a card; "), shell("floatgate card help"), " lists what can be done with one" })
+                error.help(format!("`{name}` is a card, and this is for flash without a controller"))
             }
             (_, Some(other)) => {
                 error.help(Advice::from(format!("`{name}` is a {}; ", other.noun())).and(all))

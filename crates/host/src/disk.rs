@@ -345,7 +345,7 @@ fn has_hole(file: &File, length: u64) -> bool {
     rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole < length)
 }
 
-/// True for a file, and for a loop device over one. A card that `floatgate card serve` serves as a file has the times of that card.
+/// True for a file, and for a loop device over one. A card that `floatgate serve` serves as a file has the times of that card.
 fn is_image(root: &Path, metadata: &Metadata) -> bool {
     if metadata.is_file() {
         let mounts = std::fs::read_to_string(root.join("proc/self/mountinfo")).unwrap_or_default();
@@ -362,7 +362,7 @@ fn is_image(root: &Path, metadata: &Metadata) -> bool {
     below.is_some_and(|below| Path::new(&below).metadata().map_or(true, |below| is_image(root, &below)))
 }
 
-/// True where the mount of a device number is that of `floatgate card serve` (proc(5), mountinfo: type and source follow a dash).
+/// True where the mount of a device number is that of `floatgate serve` (proc(5), mountinfo: type and source follow a dash).
 fn is_served_card(mountinfo: &str, device: &str) -> bool {
     let is_it = |line: &str| {
         let (mount, source) = line.split_once(" - ")?;

@@ -1,4 +1,4 @@
-//! `floatgate age`: a filesystem over years, on cells that wear, leak and are disturbed.
+//! `floatgate life`: a filesystem over years, on cells that wear, leak and are disturbed.
 //!
 //! A chip is filled with files that stay, and others are written over every day. Time jumps from one event to the next, and cells lose the charge of
 //! the days between: every 91 days and at the end what was written in them; every so often a pass of **ubihealthd**, which reads all PEBs so that UBI moves

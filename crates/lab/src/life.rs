@@ -1,6 +1,6 @@
 //! The life of raw flash: the cycles for which a block is good, and how what programs write uses them up.
 //!
-//! `advise`, its scrub period and `age` take both from here, so that a board has one life.
+//! `advise`, its scrub period and `life` take both from here, so that a board has one life.
 
 use crate::advise::ecc::{self, Chip, Use};
 use crate::speed::pattern;

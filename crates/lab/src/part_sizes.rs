@@ -60,7 +60,7 @@ pub fn in_slc_mode(
     Ok(FlashShape { peb_bytes: shape.peb_bytes / 2, size, ..shape })
 }
 
-/// The sizes of a setup's device (see `floatgate setups`), as its driver found them.
+/// The sizes of a setup's device (see `floatgate list setups`), as its driver found them.
 ///
 /// # Errors
 /// No such setup, or one that is wrong.

@@ -1,4 +1,4 @@
-//! `floatgate age`: years go in the direction in which they push.
+//! `floatgate life`: years go in the direction in which they push.
 
 #![allow(
     clippy::unwrap_used,

@@ -379,7 +379,7 @@ const SECTIONS: [(&str, &str, &str, &str); 22] = [
     ("Driver of raw NAND", "driver.", "Options", "device/src/raw_nand/driver/mod.rs"),
     ("Driver of SPI NOR", "driver.", "Options", "device/src/spi_nor/driver/options.rs"),
     ("Driver of parallel NOR", "driver.", "Options", "device/src/parallel_nor/driver/mod.rs"),
-    ("Firmware of `keystore`", "firmware.", "Firmware", "sim/src/firmware.rs"),
+    ("Firmware of `papers keystore`", "firmware.", "Firmware", "sim/src/firmware.rs"),
     ("Chip: raw NAND", "chip.", "RawNandSpec", "device/src/raw_nand/spec.rs"),
     ("Chip: SPI NAND", "chip.", "SpiNandSpec", "device/src/spi_nand/spec/mod.rs"),
     ("Chip: SPI NOR", "chip.", "SpiNorSpec", "device/src/spi_nor/spec.rs"),
@@ -389,7 +389,7 @@ const SECTIONS: [(&str, &str, &str, &str); 22] = [
 
 const HEAD: &str = "# Keys of setups, parts, controllers and hosts
 
-A setup is a TOML file; `floatgate setups NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
+A setup is a TOML file; `floatgate list NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
 `controllers/` and `hosts/` in `crates/config/data/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
 A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `\"3.5 ms\"`, `\"64 KiB\"`.
 `required` means that the key has no default; it is required only where its table is given. A table whose default is
@@ -397,7 +397,7 @@ A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `
 each name.
 
 This page is generated from the types that read the files: `UPDATE_GOLDEN=1 cargo test --workspace --test setup_keys` rewrites it, and
-`floatgate setups --keys` prints it as a table.
+`floatgate list keys` prints it as a table.
 
 ## Setup
 

@@ -106,11 +106,11 @@ names! {
 names! {
     /// A subcommand of `floatgate`.
     Command,
-    Age = "age",
+    Age = "life",
     EccAdvise = "ecc advise",
     EccCheck = "ecc check",
     EccDecode = "ecc decode",
-    Endurance = "endurance",
+    Endurance = "life",
     Fs = "fs",
     ImageBuild = "image build",
     ImageCat = "image cat",
@@ -122,10 +122,10 @@ names! {
     ImagePut = "image put",
     ImageStat = "image stat",
     OtpInfo = "otp info",
-    Parts = "parts",
+    Parts = "list parts",
     Probe = "probe",
     Report = "report",
-    Setups = "setups",
+    Setups = "list setups",
     Speed = "speed",
     Sweep = "sweep",
 }

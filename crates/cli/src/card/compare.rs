@@ -1,4 +1,4 @@
-//! `floatgate card compare`.
+//! `floatgate fs cards`.
 
 use super::replay::State;
 use super::time;
@@ -16,18 +16,18 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card compare
-  floatgate card compare kingston-class-10 samsung-evo-16g --workload create,postmark
-  floatgate card compare a1-32g --fs ext4,f2fs --state full --json
-  floatgate card compare sandisk-extreme kingston-class-10 --plot filesystems.svg
+  floatgate fs cards
+  floatgate fs kingston-class-10 samsung-evo-16g --workload create,postmark
+  floatgate fs a1-32g --fs ext4,f2fs --state full --json
+  floatgate fs sandisk-extreme kingston-class-10 --plot filesystems.svg
 
-Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `card run` has recorded, without think times: \
+Replays traces of ext4, F2FS, NILFS2 and FAT under file creation, PostMark, dbench and a build, which `run` has recorded, without think times: \
 the times are the card's alone. Without a card all of the catalogue are compared but fakes, and those that are dying or evil. Several cards give a \
 row each, with the geometric mean over the workloads of each filesystem's time over the fastest one's; a single card gives all figures. Each replay \
-begins on a card that has been through mkfs and mounting of a partition of 3 GiB behind its first allocation unit; `card run` makes it as large as the \
+begins on a card that has been through mkfs and mounting of a partition of 3 GiB behind its first allocation unit; `run` makes it as large as the \
 card. NILFS2 is not ranked beside others: its traces are without its cleaner.")]
 pub(crate) struct Args {
-    /// Cards' names (see `floatgate parts`), or paths of TOML files
+    /// Cards' names (see `floatgate list parts`), or paths of TOML files
     cards: Vec<PathBuf>,
 
     /// Filesystems: ext4, f2fs, nilfs2, vfat [default: all]

@@ -1,4 +1,4 @@
-//! `floatgate card info`.
+//! `floatgate list NAME --registers`.
 
 use super::time;
 use crate::common::{self, Outcome, grouped, size};
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card info samsung-evo-16g
-  floatgate card info emmc-16g --json
-  floatgate card info evil-8g --registers registers
-  floatgate card info fake-wraps-32g --set card.classes.speed=10
+  floatgate list samsung-evo-16g --registers
+  floatgate list emmc-16g --registers --json
+  floatgate list evil-8g --registers registers
+  floatgate list fake-wraps-32g --registers --set card.classes.speed=10
 
 Shows the registers of a card as a host reads them, CID, CSD, SCR and SSR of SD cards, CID, CSD and EXT_CSD of eMMC, and what they say: maker, size, classes, \
 allocation unit, erase timeout. --registers DIR writes the files that Linux has for a card in sysfs (ext_csd: debugfs); `floatgate probe --registers DIR` \
 reads them, and says what a measurement contradicts. Rows of the CSV are the registers.")]
 pub(crate) struct Args {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     /// Override any field of the card: --set card.identity.serial=7
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Write the files type, cid, csd, scr, ssr, ext_csd into this folder, which is made where it is absent
-    #[arg(long, value_name = "DIR")]
-    registers: Option<PathBuf>,
+    /// Print the registers; with a folder, write the files type, cid, csd, scr, ssr, ext_csd into it, which is made where it is absent
+    #[arg(long, value_name = "DIR", num_args = 0..=1)]
+    registers: Option<Option<PathBuf>>,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     let report = info(&card)?;
-    if let Some(folder) = &args.registers {
+    if let Some(Some(folder)) = &args.registers {
         write(&report, folder)?;
     }
     args.format

@@ -1,4 +1,4 @@
-//! `floatgate card powercut`.
+//! `floatgate powercut`.
 
 use super::time;
 use crate::common::{Failure, Outcome, grouped, grouped_count, size};
@@ -15,10 +15,10 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card powercut samsung-evo-16g
-  floatgate card powercut a1-32g --cuts 400 --faults
-  floatgate card powercut kingston-class-10 --exhaustive --seed 7
-  floatgate card powercut emmc-16g --cuts 400 --replay 0-42
+  floatgate powercut samsung-evo-16g
+  floatgate powercut a1-32g --cuts 400 --faults
+  floatgate powercut kingston-class-10 --exhaustive --seed 7
+  floatgate powercut emmc-16g --cuts 400 --replay 0-42
 
 Requests of all kinds and sizes run on a card; power goes away at an operation of its NAND or at a moment, and again while it recovers. Then everything that was \
 flushed has to be there, each other sector with its old or its new content, the map has to be ready within the bound of the card, and its own books have to be right. \
@@ -27,7 +27,7 @@ requests; --whole takes it as it is. A failure prints an id, and --replay ID rep
 
 A million cuts: --cuts 1000000 --timing; docs/performance.md says how long that takes.")]
 pub(crate) struct Args {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     /// Override any field of the card: --set card.power.hold_up_us=0

@@ -1,4 +1,4 @@
-//! `floatgate card replay`.
+//! `floatgate run --trace`.
 
 use super::account::account_text;
 use super::recorded::Recording;
@@ -23,26 +23,26 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card replay kingston-class-10 trace.csv
-  floatgate card replay samsung-evo-16g trace.csv --state full --think-time none
-  floatgate card replay kingston-class-10 ext4-postmark
-  floatgate card replay a1-32g trace.csv --plot addresses.svg --json
-  floatgate card replay a1-32g trace.csv --after before.csv
-  floatgate card replay a1-32g ext4-create --beside f2fs-create,nilfs2-create,vfat-create --plot create.svg
+  floatgate run kingston-class-10 --trace trace.csv
+  floatgate run samsung-evo-16g --trace trace.csv --state full --think-time none
+  floatgate run kingston-class-10 --trace ext4-postmark
+  floatgate run a1-32g --trace trace.csv --plot addresses.svg --json
+  floatgate run a1-32g --trace trace.csv --after before.csv
+  floatgate run a1-32g --trace ext4-create --beside f2fs-create,nilfs2-create,vfat-create --plot create.svg
 
-Reads CSV as `card serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
+Reads CSV as `serve --record` writes it (time_us,kind,sector,sectors,latency_us; kinds read, write, discard and flush), fio's iolog of \
 versions 2 and 3, the text of blkparse, the binary that `blkparse -d` makes of blktrace's files, and the CSV of MSR Cambridge. Requests are \
 issued one at a time. Traces that the project ships are named by filesystem (ext4, f2fs, nilfs2, vfat) and workload (create, postmark, \
 dbench, kernel-build): vfat-create. A file of that name comes first. They begin on a card that has been through mkfs and mounting, and their \
-partition begins where `card run` lays it. Without contents only the times count.")]
+partition begins where `run` lays it. Without contents only the times count.")]
 pub(crate) struct Args {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     /// The trace: a file whose format is found by its beginning, - for the standard input, or one that the project ships, as ext4-postmark
     trace: PathBuf,
 
-    /// Another trace that comes first, without think times, and does not count: FS-WORKLOAD.before.csv of `card run --record`, for example
+    /// Another trace that comes first, without think times, and does not count: FS-WORKLOAD.before.csv of `run --record`, for example
     #[arg(long, value_name = "TRACE")]
     after: Option<PathBuf>,
 
@@ -174,7 +174,7 @@ fn read(path: &Path) -> Result<Requests, Failure> {
     let failed = |error| {
         Failure::new(format!("{name}: {error}"), "name a file that can be read, or - for the standard input")
     };
-    let unknown = "name a CSV of `card serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
+    let unknown = "name a CSV of `serve --record`, fio's iolog, blkparse's text, blktrace's binary, or MSR Cambridge's CSV";
     let from: Box<dyn BufRead> = match path.to_str() {
         Some("-") => Box::new(BufReader::new(std::io::stdin())),
         _ => Box::new(BufReader::new(File::open(path).map_err(failed)?)),

@@ -1,4 +1,4 @@
-//! `floatgate card run`.
+//! `floatgate run`.
 
 use super::recorded::Recording;
 use super::time;
@@ -20,15 +20,15 @@ use std::{env, fs};
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card run kingston-class-10 --fs ext4,vfat --workload postmark
-  floatgate card run samsung-evo-16g --fs f2fs --workload create,dbench --json
-  floatgate card run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
-  floatgate card run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
-  floatgate card run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
-  floatgate card run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
-  floatgate card run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
-  floatgate card run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
-  floatgate card run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
+  floatgate run kingston-class-10 --fs ext4,vfat --workload postmark
+  floatgate run samsung-evo-16g --fs f2fs --workload create,dbench --json
+  floatgate run a1-32g --set card.capacity_bytes=1GiB --fs ext4 --workload job.fio --fill 50%
+  floatgate run sandisk-extreme --fs f2fs --fill 50%,90%,99% --clients 4
+  floatgate run a1-32g --set card.capacity_bytes=512MiB --fs nilfs2 --fill 80% --nilfs-cleaner off,0,120
+  floatgate run a1-32g --set card.capacity_bytes=256MiB --fs ext4,f2fs --workload create --cuts 20
+  floatgate run sandisk-extreme-pro --fs ext4,f2fs --workload kernel-build --host sabrelite
+  floatgate run samsung-evo-16g --vm qemu --fs exfat,btrfs,xfs --workload dbench
+  floatgate run a1-32g --fs ext4,f2fs,nilfs2,vfat --workload postmark,create --record traces
 
 Boots User Mode Linux, or Debian's stock kernel in QEMU, with the card as its drive, and makes, mounts, fills, works on, unmounts and checks each filesystem under \
 each workload, each on a new card. The times are the card's own: it works on one request after the other, and nothing passes between them. They differ by some \
@@ -42,7 +42,7 @@ With --cuts the power goes away at flushes of the workload, and between them: th
 that holds all that was flushed, and of each map unit (with --tear each sector) written or discarded later the old or the new content; files of create, which makes 100 files then, not 300, that were synced before have to be there. QEMU's first run fetches the kernel's package (70 MB) into the user's cache. No root is \
 needed beyond what FUSE asks for; User Mode Linux, which has all filesystems but exfat, does without FUSE. Exit status 1 when a filesystem is not clean.")]
 pub(crate) struct Args {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     /// Filesystems: ext4, f2fs, nilfs2, vfat, exfat, btrfs, xfs
@@ -75,7 +75,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     clients: u8,
 
-    /// Host of the card: its bus mode at most, and its CPU's time for requests (see `floatgate hosts`), or the path of a TOML file
+    /// Host of the card: its bus mode at most, and its CPU's time for requests (see `floatgate list hosts`), or the path of a TOML file
     #[arg(long, value_name = "NAME|FILE")]
     host: Option<PathBuf>,
 

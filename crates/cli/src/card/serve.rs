@@ -1,4 +1,4 @@
-//! `floatgate card serve`.
+//! `floatgate serve`.
 
 use super::account::account_text;
 use super::clock::clock;
@@ -19,11 +19,11 @@ use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  floatgate card serve kingston-class-10 --fuse /mnt
-  floatgate card serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
-  floatgate card serve fake-wraps-32g --fuse /mnt --time-scale 0 --format factory
-  floatgate card serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
-  floatgate card serve samsung-evo-16g --vhost-user /tmp/card.sock
+  floatgate serve kingston-class-10 --fuse /mnt
+  floatgate serve samsung-evo-16g --fuse /mnt --time-scale 10 --json
+  floatgate serve fake-wraps-32g --fuse /mnt --time-scale 0 --format factory
+  floatgate serve emmc-16g --fuse /mnt --image disk.img --record trace.csv
+  floatgate serve samsung-evo-16g --vhost-user /tmp/card.sock
 
 /mnt/card is the card: flashbench, fio, dd and mkfs work on it as on a device; f3probe, which takes devices only, on a loop device over it. \
 Stays in the foreground; Ctrl-C, `umount` or `fusermount3 -u` end it, and the account of what the card did is printed. A request is answered \
@@ -34,7 +34,7 @@ With --vhost-user the card is a drive of one virtual machine, until that ends. U
 `linux virtio_uml.device=/tmp/card.sock:2 ...`, QEMU by `-chardev socket,id=card,path=/tmp/card.sock -device vhost-user-blk-pci,chardev=card \
 -object memory-backend-memfd,id=ram,size=1G,share=on -machine memory-backend=ram -m 1G`.")]
 pub(crate) struct Args {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     #[command(flatten)]
@@ -158,7 +158,7 @@ impl Args {
                 "{name} waits for a virtual machine on {}: Ctrl-C ends it",
                 socket.display()
             ));
-            let wrong = "start the virtual machine as `floatgate card serve --help` says";
+            let wrong = "start the virtual machine as `floatgate serve --help` says";
             return device.serve().map_err(|error| failed(error, wrong));
         }
         let failed = |error: FolderError| self.failed(&error);

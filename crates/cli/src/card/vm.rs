@@ -1,4 +1,4 @@
-//! The virtual machines of `floatgate card run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card as a file of FUSE.
+//! The virtual machines of `floatgate run`: User Mode Linux with the card as a vhost-user drive, and QEMU with the card as a file of FUSE.
 
 use super::clock::clock;
 use super::run::{host, is_installed, needs, path};

@@ -19,10 +19,10 @@ use std::path::PathBuf;
   floatgate ecc advise mx30lf2g18ac --code bch4/512 --code bch8/512 --plot codes.svg
   floatgate ecc advise my-chip.toml --set chip.endurance_cycles=3000 --json
 
-The bit error rates are measured ones where the part has them (`floatgate parts NAME`, chip.errors). Elsewhere they follow from what \
+The bit error rates are measured ones where the part has them (`floatgate list NAME`, chip.errors). Elsewhere they follow from what \
 the data sheet promises: the code it asks for just holds at rated cycles after one year at 55 C.")]
 pub(super) struct Args {
-    /// A NAND's name (see `floatgate parts`), or the path of a TOML file
+    /// A NAND's name (see `floatgate list parts`), or the path of a TOML file
     chip: String,
 
     /// Override any field of the chip: --set chip.endurance_cycles=3000

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 --bad-blocks skip -o corrected.ubi
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code bch4/512 -o corrected.ubi --json
-  floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code none -o data
+  floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code none -o pages.bin
   floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
 
 --code none writes the data as they were read, without the OOB. \

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Options that name the shape of pages.
 #[derive(clap::Args)]
 pub(super) struct GeometryArgs {
-    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file
+    /// The NAND: a name (see `floatgate list parts`), or the path of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with_all = ["page_size", "oob_size", "pages_per_block"])]
     part: Option<String>,
 
@@ -64,7 +64,7 @@ impl GeometryArgs {
         let (Some(page), Some(oob)) = (self.page_size, self.oob_size) else {
             return Err(Failure::new(
                 "how large are the pages?",
-                "--part NAME takes a chip's sizes (`floatgate parts` lists them); else give --page-size and --oob-size",
+                "--part NAME takes a chip's sizes (`floatgate list parts` lists them); else give --page-size and --oob-size",
             ));
         };
         let geometry = PageGeometry::new(page, oob, self.pages_per_block);

@@ -26,12 +26,12 @@ pub(super) fn owner(text: &str) -> Result<(u32, u32), String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Flash")]
 pub(super) struct ChipArgs {
-    /// The NAND: a name (see `floatgate parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
+    /// The NAND: a name (see `floatgate list parts`), or the path of a TOML file. Its sub-pages are Linux's with software ECC; controllers that
     /// cannot program them (NAND_NO_SUBPAGE_WRITE) need --setup
     #[arg(long, value_name = "NAME")]
     part: Option<PathBuf>,
 
-    /// The flash of a setup, chip and controller: a name (see `floatgate setups`), or the path of a TOML file
+    /// The flash of a setup, chip and controller: a name (see `floatgate list setups`), or the path of a TOML file
     #[arg(long, value_name = "NAME", conflicts_with = "part")]
     setup: Option<PathBuf>,
 
@@ -58,7 +58,7 @@ impl ChipArgs {
             (None, None) if self.partition.is_some() => {
                 return Err(Failure::new(
                     "--partition says nothing without the chip: UBI reserves PEBs for the bad blocks of all of it",
-                    "add --part NAME (`floatgate parts` lists them) or --setup NAME",
+                    "add --part NAME (`floatgate list parts` lists them) or --setup NAME",
                 ));
             }
             (None, None) => return Ok(None),
@@ -125,7 +125,7 @@ impl FlashArgs {
             _ => {
                 let own = if usual_page.is_some() { "--peb-size" } else { "--page-size and --peb-size" };
                 let help = format!(
-                    "--part NAME takes a chip's (`floatgate parts` lists them), --setup NAME a board's; else give {own}"
+                    "--part NAME takes a chip's (`floatgate list parts` lists them), --setup NAME a board's; else give {own}"
                 );
                 return Err(Failure::new("the sizes of the flash are not known", help));
             }

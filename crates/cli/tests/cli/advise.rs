@@ -222,7 +222,7 @@ fn a_bare_chip_stands_on_a_board_that_is_as_fast_as_it() {
     assert!(title.contains("S-4S at ") && title.contains("the fastest that both can do"), "{title}");
 }
 
-/// The life, its scrub period and `age` come from one computation, and rest on the cycles for which the ECC holds.
+/// The life, its scrub period and `life` come from one computation, and rest on the cycles for which the ECC holds.
 #[test]
 fn a_board_has_one_life() {
     let folder = fresh("advise_life");
@@ -332,7 +332,7 @@ fn commands_in_csv_are_lines() {
     assert!(run.out.contains("/dev/mmcblk0p1\nmount -t ext4 "), "{}", run.out);
 }
 
-/// Of NOR the promises of the data sheet are printed, by `endurance` and by `age`.
+/// Of NOR the promises of the data sheet are printed, by `life` of a chip and of a board.
 #[test]
 fn nor_has_a_life_by_its_data_sheet() {
     let folder = fresh("nor_life");

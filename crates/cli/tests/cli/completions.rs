@@ -7,14 +7,14 @@ use std::process::Command;
 const LINES: [(&str, &str); 10] = [
     ("floatgate speed am62a-w", "am62a-w35n01jw"),
     ("floatgate report imx6-mx30", "imx6-mx30lf2g18ac"),
-    ("floatgate parts w35n01", "w35n01jw"),
+    ("floatgate list parts w35n01", "w35n01jw"),
     ("floatgate ecc advise mx30lf2g18", "mx30lf2g18ac"),
-    ("floatgate card speed kingston-class", "kingston-class-10"),
+    ("floatgate speed kingston-class", "kingston-class-10"),
     ("floatgate probe fake-wraps", "fake-wraps-32g"),
     ("floatgate speed am62a-w35n01jw --set bus.clock", "bus.clock_hz="),
-    ("floatgate setups --keys bus.clock", "bus.clock_hz"),
+    ("floatgate list keys bus.clock", "bus.clock_hz"),
     ("floatgate papers P0/serial", "P0/serialised-nor"),
-    ("floatgate controllers cadence", "cadence-qspi-am62a"),
+    ("floatgate list cadence", "cadence-qspi-am62a"),
 ];
 
 const FLOATGATE: &str = env!("CARGO_BIN_EXE_floatgate");
@@ -79,7 +79,7 @@ fn check_offers(offered: impl Fn(&str) -> Vec<String>) {
         let begun = line.rsplit(' ').next().unwrap_or_default();
         assert!(offers.iter().all(|name| name.starts_with(begun)), "{line}: {offers:?}");
     }
-    assert!(offered("floatgate parts nosuch").concat().is_empty());
+    assert!(offered("floatgate list parts nosuch").concat().is_empty());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn zsh_completes_commands_names_and_keys() {
     std::fs::write(folder.join("_floatgate"), stdout("completions zsh")).unwrap();
     let sourced = "compinit -D -u; source <(floatgate completions zsh)";
     let installed = format!("fpath=({} $fpath); compinit -D -u", folder.display());
-    for (line, expected) in LINES.into_iter().chain([("floatgate endur", "endurance")]) {
+    for (line, expected) in LINES.into_iter().chain([("floatgate comple", "completions")]) {
         let (before, _) = line.rsplit_once(' ').unwrap();
         for setup in [sourced, &installed] {
             let completed = completed_by_zsh(setup, line);
@@ -112,7 +112,7 @@ fn zsh_completes_commands_names_and_keys() {
             assert_eq!(completed.ends_with(' '), !expected.ends_with('='), "{completed:?}");
         }
     }
-    assert_eq!(completed_by_zsh(sourced, "floatgate parts nosuch"), "floatgate parts nosuch");
+    assert_eq!(completed_by_zsh(sourced, "floatgate list parts nosuch"), "floatgate list parts nosuch");
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl<'a> Checker<'a> {
             "object" => self.inside(path, value),
             "columns" => self.columns(path, value),
             "breakdown" => self.nested("Breakdown", path, value),
-            "speed" | "endurance" => self.nested(kind, path, value),
+            "speed" | "life of a chip" => self.nested(kind, path, value),
             "decode" => self.nested("ecc decode", path, value),
             "answer" => self.nested("probe answer", path, value),
             "check" => self.nested("image check", path, value),
@@ -281,23 +281,23 @@ const LINES: &[(&str, &str)] = &[
     ("trace", "trace imx6-mx30lf2g18ac write-2-pages --json"),
     ("trace", "trace rww-mx25uw51245g read-while-write --json"),
     ("trace", "trace imx6-mx30lf2g18ac erase --corner max --json"),
-    ("keystore", "keystore --json"),
-    ("card speed", "card speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
-    ("card speed", "card speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
+    ("papers keystore", "papers keystore --json"),
+    ("speed of a card", "speed kingston-class-10 --set card.capacity_bytes=256MiB --requests 20 --json"),
+    ("speed of a card", "speed fake-wraps-32g --set card.capacity_bytes=256MiB --requests 20 --json"),
     (
-        "card speed",
-        "card speed emmc-16g --set card.capacity_bytes=256MiB --set card.power.limit_ua=200000 --requests 20 --json",
+        "speed of a card",
+        "speed emmc-16g --set card.capacity_bytes=256MiB --set card.power.limit_ua=200000 --requests 20 --json",
     ),
-    ("card info", "card info evil-8g --json"),
-    ("card info", "card info emmc-16g --set card.power.limit_ua=200000 --json"),
-    ("card info", "card info fake-wraps-32g --json"),
-    ("card powercut", "card powercut kingston-class-10 --cuts 40 --faults --json"),
+    ("list NAME --registers", "list evil-8g --registers --json"),
+    ("list NAME --registers", "list emmc-16g --registers --set card.power.limit_ua=200000 --json"),
+    ("list NAME --registers", "list fake-wraps-32g --registers --json"),
+    ("powercut of a card", "powercut kingston-class-10 --cuts 40 --faults --json"),
     (
-        "card amplification",
-        "card amplification --blocks 64 --units-per-block 32 --over-provisioning 28 --json",
+        "papers amplification",
+        "papers amplification --blocks 64 --units-per-block 32 --over-provisioning 28 --json",
     ),
-    ("card replay", "card replay kingston-class-10 REQUESTS --json"),
-    ("card compare", "card compare kingston-class-10 a1-32g --workload create --json"),
+    ("run --trace", "run kingston-class-10 --trace REQUESTS --json"),
+    ("fs of cards", "fs kingston-class-10 a1-32g --workload create --json"),
     ("advise", "advise kingston-class-10 --workload create --json"),
     ("advise", "advise arm926-nand01gw3b --partition 8MiB --years 1 --json"),
     ("probe", "probe sandisk-extreme --write --json"),
@@ -308,13 +308,13 @@ const LINES: &[(&str, &str)] = &[
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),
     ("otp write", "otp lock stm32-n25q128a --json"),
     ("compare", "compare stm32-n25q128a samsung-evo-16g dying-8g --partition 1GiB --json"),
-    ("endurance", "endurance mt29f8g08maawc --json"),
-    ("endurance", "endurance mx30lf2g18ac --erase-only --blocks 1 --json"),
-    ("endurance of a NOR", "endurance w25q128jv --json"),
-    ("endurance --all", "endurance --all --chips 2 --json"),
-    ("endurance --predict", "endurance mt29f8g08maawc --predict TRACE --json"),
-    ("endurance --example-trace", "endurance mt29f8g08maawc --example-trace 0.4 --json"),
-    ("endurance --predict", "endurance w25n01jw --predict TIMES --json"),
+    ("life of a chip", "life mt29f8g08maawc --json"),
+    ("life of a chip", "life mx30lf2g18ac --erase-only --blocks 1 --json"),
+    ("life of a NOR", "life w25q128jv --json"),
+    ("life --all", "life --all --chips 2 --json"),
+    ("life --predict", "life mt29f8g08maawc --predict TRACE --json"),
+    ("life --example-trace", "life mt29f8g08maawc --example-trace 0.4 --json"),
+    ("life --predict", "life w25n01jw --predict TIMES --json"),
     ("fit", "fit imx6-mx30lf2g18ac FIGURES --json"),
     ("papers", "papers P0 --json"),
     ("papers", "papers P1/space --json"),
@@ -326,27 +326,30 @@ const LINES: &[(&str, &str)] = &[
     ("fs", "fs stm32-n25q128a --test sync --json"),
     ("fs --partition", "fs arm926-nand01gw3b --fs jffs2,ubifs --partition 256KiB,4MiB --json"),
     (
-        "age",
-        "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 2 --scrub-days 30,never --json",
+        "life",
+        "life arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 2 --scrub-days 30,never --json",
     ),
-    ("age", "age sama5d2-mx25l25635e --set partition.size=1MiB --fs jffs2 --json"),
+    ("life", "life sama5d2-mx25l25635e --set partition.size=1MiB --fs jffs2 --json"),
     ("trace", "trace imx6-mx30lf2g18ac write-file --json"),
     (
         "powercut --replay",
         "powercut --replay nand64x131072_2048.2048.2048_64.34_4.512.3:1.5:unmount.3 --json",
     ),
-    ("parts", "parts --json"),
-    ("parts NAME", "parts w35n01jw --json"),
-    ("parts NAME", "parts sandisk-extreme --json"),
-    ("parts --confidence", "parts --confidence --json"),
-    ("parts NAME --confidence", "parts w35n01jw --confidence --json"),
-    ("setups", "setups --json"),
-    ("setups --keys", "setups --keys --json"),
-    ("setups NAME", "setups am62a-w35n01jw --json"),
-    ("setups NAME", "setups stm32-n25q128a --resolved --json"),
-    ("setups NAME", "setups zynqmp-arasan-16k --resolved --json"),
-    ("controllers", "controllers --json"),
-    ("hosts", "hosts --json"),
+    ("list parts", "list parts --json"),
+    ("list PART", "list w35n01jw --json"),
+    ("list PART", "list sandisk-extreme --json"),
+    ("list parts --confidence", "list parts --confidence --json"),
+    ("list PART --confidence", "list w35n01jw --confidence --json"),
+    ("list setups", "list setups --json"),
+    ("list keys", "list keys --json"),
+    ("list SETUP", "list am62a-w35n01jw --json"),
+    ("list SETUP", "list stm32-n25q128a --resolved --json"),
+    ("list SETUP", "list zynqmp-arasan-16k --resolved --json"),
+    ("list", "list --json"),
+    ("list traces", "list traces --json"),
+    ("examples", "examples examples --json"),
+    ("list controllers", "list controllers --json"),
+    ("list hosts", "list hosts --json"),
     ("ecc encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o json.nand --json"),
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
@@ -395,8 +398,8 @@ fn output_and_documentation_have_the_same_keys() {
     seen.entry(SERVE).or_default().extend(served);
     for (section, Section { keys, .. }) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
-            // `card run` boots a guest, and there may be no MTD.
-            let is_part = ["Breakdown", ENVELOPE, "card run", "probe answer", "probe of an MTD", "ubifs"]
+            // `run` boots a guest, and there may be no MTD.
+            let is_part = ["Breakdown", ENVELOPE, "run", "probe answer", "probe of an MTD", "ubifs"]
                 .contains(&section.as_str());
             assert!(is_part, "no command line shows {section}");
             continue;
@@ -437,13 +440,13 @@ fn every_board_and_chip_prints_what_is_documented() {
     let docs = documented();
     for setup in names("setups", "name") {
         check(&docs, "speed", &format!("speed {setup} -c 2 --json"));
-        check(&docs, "setups NAME", &format!("setups {setup} --json"));
+        check(&docs, "list SETUP", &format!("list {setup} --json"));
         for operation in ["read-page", "erase"] {
             check(&docs, "trace", &format!("trace {setup} {operation} --json"));
         }
     }
     for part in names("parts", "part") {
-        check(&docs, "parts NAME", &format!("parts {part} --json"));
+        check(&docs, "list PART", &format!("list {part} --json"));
     }
 }
 

@@ -14,13 +14,13 @@ const LINES: [&str; 11] = [
     "speed am62a-w35n01jw",
     "speed am62a-w35n01jw --sweep bus.mode=1-1-1,8D-8D-8D",
     "trace am62a-w35n01jw read-page",
-    "keystore",
-    "endurance mt29f8g08maawc",
-    "endurance --all",
+    "papers keystore",
+    "life mt29f8g08maawc",
+    "life --all",
     "papers P2",
-    "parts",
-    "parts w35n01jw",
-    "setups",
+    "list parts",
+    "list w35n01jw",
+    "list setups",
     "speed --help",
 ];
 
@@ -48,7 +48,7 @@ fn reports() -> impl Iterator<Item = &'static str> {
             "image cat",
             "image ls",
         ];
-        *line != "setups am62a-w35n01jw" && !other.iter().any(|part| line.contains(part))
+        *line != "list am62a-w35n01jw" && !other.iter().any(|part| line.contains(part))
     })
 }
 
@@ -131,7 +131,7 @@ fn every_command_ends_quietly_when_its_reader_goes_away() {
     let lines = [
         "trace am62a-w35n01jw write-block --json",
         "completions bash",
-        "parts --json",
+        "list parts --json",
         "speed am62a-w35n01jw -C",
     ];
     for line in lines {
@@ -156,25 +156,25 @@ const EACH: &[&str] = &[
     "man speed",
     "compare stm32-n25q128a samsung-evo-16g --partition 1MiB",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
-    "age arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
+    "life arm926-nand01gw3b --set partition.size=8MiB --years 1 --chips 1",
     "fs memory-bus-s29gl128p --fs raw --test read --bytes 64KiB",
     "speed am62a-w35n01jw -c1",
     "speed am62a-w35n01jw -c1 --sweep bus.mode=1-1-1,8D-8D-8D",
     "trace am62a-w35n01jw read-page",
-    "keystore",
-    "card speed samsung-evo-16g --set card.capacity_bytes=256MiB --requests 20",
-    "card info samsung-evo-16g",
-    "card powercut samsung-evo-16g --cuts 40",
-    "card amplification --blocks 64 --units-per-block 32 --over-provisioning 28",
-    "card replay kingston-class-10 requests.csv",
-    "card replay kingston-class-10 vfat-create",
-    "card compare kingston-class-10 a1-32g --workload create",
+    "papers keystore",
+    "speed samsung-evo-16g --set card.capacity_bytes=256MiB --requests 20",
+    "list samsung-evo-16g --registers",
+    "powercut samsung-evo-16g --cuts 40",
+    "papers amplification --blocks 64 --units-per-block 32 --over-provisioning 28",
+    "run kingston-class-10 --trace requests.csv",
+    "run kingston-class-10 --trace vfat-create",
+    "fs kingston-class-10 a1-32g --workload create",
     "advise kingston-class-10 --workload create",
     "fs arm926-nand01gw3b --fs jffs2,ubifs --partition 1MiB,4MiB",
     "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
-    "endurance mt29f8g08maawc",
-    "endurance --all",
-    "endurance mt29f8g08maawc --example-trace 0.4",
+    "life mt29f8g08maawc",
+    "life --all",
+    "life mt29f8g08maawc --example-trace 0.4",
     "otp info stm32-n25q128a",
     "otp write stm32-n25q128a --state keys.otp 00112233",
     "otp read stm32-n25q128a --state keys.otp --length 16",
@@ -208,22 +208,26 @@ const EACH: &[&str] = &[
     "image chown rootfs.ubi 1:1 /new",
     "image setxattr rootfs.ubi /new user.a b",
     "powercut imx6-mx30lf2g18ac --cuts 5 --steps 8",
-    "parts",
-    "parts w35n01jw",
-    "parts sandisk-extreme",
-    "parts --confidence",
-    "parts w35n01jw --confidence",
-    "setups",
-    "setups am62a-w35n01jw",
-    "controllers",
-    "hosts",
+    "list parts",
+    "list w35n01jw",
+    "list sandisk-extreme",
+    "list parts --confidence",
+    "list w35n01jw --confidence",
+    "list setups",
+    "list am62a-w35n01jw",
+    "list",
+    "list keys bus",
+    "list traces",
+    "examples my-examples",
+    "list controllers",
+    "list hosts",
     "completions bash",
     "--help",
     "image ls --help",
 ];
 
 /// Commands that print no result, only when they are ended, or after a guest has booted: these have tests of their own.
-const SILENT: [&str; 4] = ["card run", "card serve", "image mount", "serve"];
+const SILENT: [&str; 2] = ["image mount", "serve"];
 
 /// A folder with what [`EACH`] names.
 fn files(name: &str) -> PathBuf {
@@ -348,7 +352,7 @@ fn fields(text: &str) -> Vec<usize> {
 #[test]
 fn csv_has_a_header_and_rows_of_as_many_fields() {
     let folder = files("csv");
-    for line in reports().chain(["setups am62a-w35n01jw"]) {
+    for line in reports().chain(["list am62a-w35n01jw"]) {
         let run = run_in(&folder, line.split_whitespace().chain(["--csv"]));
         assert_eq!(run.code, Some(0), "{line}\n{}", run.err);
         let fields = fields(&run.out);
@@ -391,11 +395,11 @@ fn a_pipe_gets_one_line_for_each_row() {
 #[test]
 fn a_narrow_terminal_breaks_no_number() {
     let lines = [
-        "endurance --all",
-        "endurance mt29f8g08maawc",
+        "life --all",
+        "life mt29f8g08maawc",
         "papers octal",
-        "keystore",
-        "parts --confidence",
+        "papers keystore",
+        "list parts --confidence",
         "ecc advise mt29f8g08maawc",
     ];
     for line in lines {
@@ -416,7 +420,7 @@ fn a_narrow_terminal_breaks_no_number() {
 /// The catalogue is a line or two for each part, without the columns that are least important.
 #[test]
 fn the_catalogue_is_short_on_a_narrow_terminal() {
-    let drawn = |columns: &str| finish(floatgate().arg("parts").env("COLUMNS", columns)).out;
+    let drawn = |columns: &str| finish(floatgate().args(["list", "parts"]).env("COLUMNS", columns)).out;
     let (narrow, wide) = (drawn("80"), drawn("120"));
     assert!(narrow.lines().count() <= 140 && !narrow.contains("Winbond"), "{narrow}");
     assert!(wide.contains("Winbond") && wide.contains(" 60 % "), "{wide}");
@@ -432,9 +436,7 @@ fn an_error_that_nobody_reads_is_still_exit_2() {
 #[test]
 fn every_command_is_in_the_help_and_explains_its_arguments() {
     let commands = subcommands();
-    for expected in
-        ["speed", "trace", "keystore", "endurance", "papers", "ecc", "parts", "setups", "completions"]
-    {
+    for expected in ["speed", "trace", "life", "run", "papers", "ecc", "list", "examples", "completions"] {
         assert!(commands.iter().any(|command| command == expected), "{expected} is not in the help");
     }
     for command in commands {

@@ -35,6 +35,7 @@ const COMMANDS: [&str; 19] = [
 fn folder(name: &str) -> (PathBuf, Vec<String>) {
     let folder = fresh(name);
     dump_files(&folder);
+    std::fs::remove_file(folder.join("rootfs.ubi")).unwrap();
     images::write(&folder);
     images::damage(&folder);
     std::fs::create_dir(folder.join("tree")).unwrap();
@@ -141,6 +142,8 @@ fn a_signal_removes_what_is_not_complete() {
         build.arg("--default-signal=INT,TERM,HUP").arg(floatgate().get_program());
         build.args(["image", "build", "-", "-o", "old.ubi", "--part", "mt29f2g08aad"]).current_dir(&folder);
         let mut child = build.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // The end of its input would let it finish while the signal arrives.
+        let _input = child.stdin.take();
         // It waits for the tar; the temporary file is there, with a name or without.
         while image_build::names(&folder).len() < 2 && !has_open(child.id(), &folder) {
             std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! `floatgate card serve`, with the kernel of the host and unmodified tools. Where it has no FUSE, or a tool is missing, the tests count as
+//! `floatgate serve`, with the kernel of the host and unmodified tools. Where it has no FUSE, or a tool is missing, the tests count as
 //! skipped. No test asserts a time: of what tools measure, only the place of a step counts.
 
 use crate::mounted::{Mount, has_fuse};

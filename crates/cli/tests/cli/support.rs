@@ -76,7 +76,7 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch(name)
 }
 
-/// The names that a list of the catalogue gives (`parts --kind raw-nand`, `setups`), by their JSON key.
+/// The names that a list of the catalogue gives (`list parts --kind raw-nand`, `setups`), by their JSON key.
 pub(crate) fn names(list: &str, key: &str) -> Vec<String> {
     let rows: serde_json::Value = serde_json::from_str(&stdout(&format!("{list} --json"))).unwrap();
     let rows = rows["rows"].as_array().unwrap();
@@ -103,7 +103,7 @@ pub(crate) fn subcommands_of(command: &str) -> Vec<String> {
 /// The commands that do something: those without subcommands, and the subcommands.
 pub(crate) fn commands() -> Vec<String> {
     let nested = |group: String| match group.as_str() {
-        "card" | "ecc" | "image" | "otp" => {
+        "ecc" | "image" | "list" | "otp" => {
             subcommands_of(&group).iter().map(|name| format!("{group} {name}")).collect()
         }
         _ => vec![group],

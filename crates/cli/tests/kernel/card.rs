@@ -1,4 +1,4 @@
-//! `floatgate card run`: filesystems of the kernel on a simulated card, each with its own checker.
+//! `floatgate run`: filesystems of the kernel on a simulated card, each with its own checker.
 
 use floatgate_testing::few_or_all;
 use serde_json::Value;

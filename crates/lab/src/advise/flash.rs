@@ -24,7 +24,7 @@ use floatgate_stack::ubi::PebBudget;
 use rayon::prelude::*;
 use std::path::Path;
 
-/// Bytes written to raw flash in a day where nothing else is said, as in `floatgate age`.
+/// Bytes written to raw flash in a day where nothing else is said, as in `floatgate life`.
 pub const BYTES_PER_DAY: u64 = 10 << 20;
 
 /// Options of advice on raw flash.

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Over-provisioning where none is given.
 const PERCENTS: &str = "7,10,14,20,28";
 
-/// The study `card amplification`.
+/// The study of `floatgate papers amplification`.
 pub struct Amplification;
 
 /// Compare the write amplification of garbage collection with its published analysis
@@ -24,9 +24,9 @@ pub struct Amplification;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate card amplification
-  floatgate card amplification --over-provisioning 7,14,21,28 --collector greedy --json
-  floatgate card amplification --blocks 1024 --units-per-block 64 --csv
+  floatgate papers amplification
+  floatgate papers amplification --over-provisioning 7,14,21,28 --collector greedy --json
+  floatgate papers amplification --blocks 1024 --units-per-block 64 --csv
 
 Writes 4 KiB at random places to a full page-mapped card until it is in its steady state, and compares its write amplification with the analysis of Desnoyers \
 (SYSTOR 2012) for greedy and FIFO cleaning. Over-provisioning is what whole blocks make of the percentage asked for.")

@@ -131,12 +131,12 @@ pub fn compare(
 
 fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
     let mut remarks = vec![
-        "The traces are of partitions of 3 GiB and of one run of each: `card run` makes the filesystem on the whole card, where its times may differ by a third, and by more of ext4 with fsync, so that filesystems that are close may change places."
+        "The traces are of partitions of 3 GiB and of one run of each: `run` makes the filesystem on the whole card, where its times may differ by a third, and by more of ext4 with fsync, so that filesystems that are close may change places."
             .to_owned(),
     ];
     if traces.iter().any(|trace| trace.filesystem == "nilfs2") {
         remarks.push(
-            "NILFS2 is not ranked: its traces ran without its cleaner, which copies live blocks out of old segments and writes many times more: `card run` can start it."
+            "NILFS2 is not ranked: its traces ran without its cleaner, which copies live blocks out of old segments and writes many times more: `run` can start it."
                 .to_owned(),
         );
     }

@@ -28,14 +28,28 @@ pub use floatgate_card::CardOptions;
 pub use floatgate_sim::card::{LoadedCard, load, load_on_host};
 pub use floatgate_sim::card_state as state;
 
+use floatgate_card::CardSpec;
+use floatgate_probe::Promise;
+use floatgate_probe::registers::Status;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
 /// True for the TOML text of a card: it has a table `[card]`, or one within it.
 pub fn has_card_table(toml: &str) -> bool {
     toml.lines().any(|line| line.trim_start().starts_with("[card"))
 }
 
-use floatgate_card::CardSpec;
-use floatgate_probe::Promise;
-use floatgate_probe::registers::Status;
+/// True for the file of a card.
+pub fn is_card_file(target: &Path) -> bool {
+    let mut text = Vec::new();
+    target.is_file()
+        && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
+        && has_card_table(&String::from_utf8_lossy(&text))
+}
+
+/// Bytes of a file in which its kind is looked for.
+const FILE_MAX: u64 = 1 << 20;
 
 /// Classes that a simulated card has in its registers.
 pub fn stated_classes(spec: &CardSpec) -> Vec<Promise> {

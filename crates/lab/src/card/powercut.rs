@@ -178,13 +178,13 @@ fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
     if card.spec.evil.is_some() {
         return Err(Error::asked(
             "the firmware of this card changes contents without any cut, which these tests do not have",
-            advice! { "cut another card; ", Command::Probe, " and `card run` show what this one does" },
+            advice! { "cut another card; ", Command::Probe, " and `run` show what this one does" },
         ));
     }
     if card.spec.fake.is_some() {
         return Err(Error::asked(
             "this card loses what is written behind its end without any cut, and these tests do not write there",
-            advice! { "cut another card; ", Command::Probe, " and `card serve` show what this one does" },
+            advice! { "cut another card; ", Command::Probe, " and `serve` show what this one does" },
         ));
     }
     let mut spec = if options.is_whole { card.spec.clone() } else { card.spec.in_small() };

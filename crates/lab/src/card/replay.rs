@@ -69,7 +69,7 @@ pub fn prepare(
 }
 
 fn wrong(error: TraceError) -> Error {
-    let hint = "name a trace as `card serve` or `card replay` record it, or of fio, blkparse, blktrace or MSR Cambridge";
+    let hint = "name a trace that a served card or a replay recorded, or one of fio, blkparse, blktrace or MSR Cambridge";
     Error::asked(error.to_string(), hint)
 }
 

@@ -1,10 +1,10 @@
-//! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under four workloads, as `card run` recorded them on a card of
+//! Traces that the project ships: ext4, F2FS, NILFS2 and FAT of Debian's kernel under four workloads, as `run` recorded them on a card of
 //! 3 GiB with allocation units of 8 MiB.
 //!
 //! `data/traces/README.md` has the command that makes them. Each is two CSVs of floatgate, packed by gzip: what comes before the workload (partitioning,
 //! mkfs and mounting), and the workload. `data/traces/traces.csv` has the number of files that each workload made.
 //!
-//! Requests to the partition are moved to where it begins on the card of the replay: behind the first allocation unit, as `card run` lays it.
+//! Requests to the partition are moved to where it begins on the card of the replay: behind the first allocation unit, as `run` lays it.
 
 use super::trace::{Reader, Request, RequestKind};
 use crate::Error;
@@ -31,9 +31,9 @@ const UNPACKED_BYTES_MAX: u32 = 256 << 20;
 /// A trace of one filesystem under one workload.
 #[derive(Clone, Copy, Debug)]
 pub struct ShippedTrace {
-    /// Filesystem, as `card run` names it.
+    /// Filesystem, as `run` names it.
     pub filesystem: &'static str,
-    /// Workload, as `card run` names it.
+    /// Workload, as `run` names it.
     pub workload: &'static str,
     /// Files that the workload made, where that is known.
     pub files: Option<u64>,
@@ -159,7 +159,7 @@ mod tests {
             let CardRequests { before, .. } = find("vfat-create").unwrap().requests(au_bytes).unwrap();
             before.into_iter().map(|request| request.sector).collect::<Vec<_>>()
         };
-        // The partition table stays where it is, and the partition begins where `card run` lays it.
+        // The partition table stays where it is, and the partition begins where `run` lays it.
         let (recorded, other) = (places(AU_BYTES), places(4 << 20));
         assert!(recorded.iter().any(|sector| *sector < 8192));
         for (recorded, other) in recorded.into_iter().zip(other) {

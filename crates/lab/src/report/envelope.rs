@@ -37,19 +37,19 @@ pub enum ResultKind {
     OtpRead,
     /// Result of `floatgate otp write`, `erase` and `lock`.
     OtpWrite,
-    /// Result of `floatgate card info`.
+    /// Result of `floatgate list NAME --registers`.
     CardInfo,
-    /// Result of `floatgate card powercut`.
+    /// Result of `floatgate powercut`.
     CardPowercut,
-    /// Result of `floatgate card replay`.
+    /// Result of `floatgate run --trace`.
     CardReplay,
-    /// Result of `floatgate card run`.
+    /// Result of `floatgate run`.
     CardRun,
-    /// Result of `floatgate card serve`.
+    /// Result of `floatgate serve`.
     CardServe,
     /// Result of `floatgate serve --serprog`.
     ServeSerprog,
-    /// Result of `floatgate card compare`.
+    /// Result of `floatgate fs cards`.
     CardCompare,
     /// Result of `floatgate advise`.
     Advise,
@@ -101,24 +101,30 @@ pub enum ResultKind {
     Powercut,
     /// Result of `floatgate powercut --replay`.
     PowercutReplay,
-    /// Result of `floatgate parts`.
+    /// Result of `floatgate list parts`.
     Parts,
-    /// Result of `floatgate parts NAME`.
+    /// Result of `floatgate list NAME`.
     Part,
-    /// Result of `floatgate parts --confidence`.
+    /// Result of `floatgate list parts --confidence`.
     PartsConfidence,
-    /// Result of `floatgate parts NAME --confidence`.
+    /// Result of `floatgate list NAME --confidence`.
     PartConfidence,
-    /// Result of `floatgate setups`.
+    /// Result of `floatgate list setups`.
     Setups,
-    /// Result of `floatgate setups --keys`.
+    /// Result of `floatgate list keys`.
     SetupKeys,
-    /// Result of `floatgate setups NAME`.
+    /// Result of `floatgate list NAME`.
     Setup,
-    /// Result of `floatgate controllers`.
+    /// Result of `floatgate list controllers`.
     Controllers,
-    /// Result of `floatgate hosts`.
+    /// Result of `floatgate list hosts`.
     Hosts,
+    /// Result of `floatgate examples`.
+    Examples,
+    /// Result of `floatgate list`.
+    Lists,
+    /// Result of `floatgate list traces`.
+    Traces,
 }
 
 impl fmt::Display for ResultKind {

@@ -1,4 +1,4 @@
-//! `floatgate age`.
+//! `floatgate life`.
 
 use super::options::{Celsius, Chips, Fill, Years};
 use super::report::{Cell, Section, Table};
@@ -30,17 +30,17 @@ pub struct Age;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate age imx6-mx30lf2g18ac --partition 16MiB --years 10 --temperature 55
-  floatgate age imx6-mx30lf2g18ac --partition 8MiB --scrub-days 30,never --chips 2
-  floatgate age am62a-w35n01jw --partition 16MiB --fs jffs2 --years 5 --chips 2 --json
-  floatgate age sama5d2-mx25l25635e --fs jffs2 --years 10
+  floatgate life imx6-mx30lf2g18ac --partition 16MiB --years 10 --temperature 55
+  floatgate life imx6-mx30lf2g18ac --partition 8MiB --scrub-days 30,never --chips 2
+  floatgate life am62a-w35n01jw --partition 16MiB --fs jffs2 --years 5 --chips 2 --json
+  floatgate life sama5d2-mx25l25635e --fs jffs2 --years 10
 
 Each chip is filled with files that stay and lives on: other bytes are written over, cells lose charge, and ubihealthd reads all PEBs, so that \
 UBI moves what has bit errors. JFFS2 moves nothing for bit errors, and there is no ubihealthd for it. Cells of NOR are not simulated: its blocks last \
 for the cycles and its data for the years that the part promises.")
 )]
 pub struct AgeOptions {
-    /// A setup's or part's name (see `floatgate setups`, `floatgate parts`), or the path of a TOML file
+    /// A setup's or part's name (see `floatgate list setups`, `floatgate list parts`), or the path of a TOML file
     setup: PathBuf,
 
     /// Override any field of the setup: --set chip=w25n01jw --set cells.cycles=50000

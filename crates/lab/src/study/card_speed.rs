@@ -1,4 +1,4 @@
-//! `floatgate card speed`.
+//! `floatgate speed`.
 
 use super::report::{Cell, Section, Table};
 use super::{Context, Report, Study};
@@ -27,12 +27,12 @@ pub struct SpeedOfCard;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate card speed kingston-class-10
-  floatgate card speed kingston-class-10 --table open-aus --set card.open_aus=4
-  floatgate card speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
-  floatgate card speed a1-32g --set 'card.slc.blocks=0' --json
-  floatgate card speed my-card.toml --table alignment --csv
-  floatgate card speed samsung-evo-16g --table power --set card.power.limit_ua=70100
+  floatgate speed kingston-class-10
+  floatgate speed kingston-class-10 --table open-aus --set card.open_aus=4
+  floatgate speed samsung-evo-16g --sizes 512,4096,65536 --requests 2000
+  floatgate speed a1-32g --set 'card.slc.blocks=0' --json
+  floatgate speed my-card.toml --table alignment --csv
+  floatgate speed samsung-evo-16g --table power --set card.power.limit_ua=70100
 
 Sequential requests go over at most 64 MiB, or twice the SLC cache; what follows a write in the buffer is flushed before the clock stops. Writes go on, each time with as many \
 requests as before, until two windows in a row differ by less than 10 %, have two allocation units or more where they are written in order, and no cache or free block is left to fill; the last window counts. Where that takes \
@@ -42,7 +42,7 @@ and out of order; where the time jumps, one more than can be open is written. Th
 longer than the specification allows a card; dropped are those that the host gives up: --set card.host.write_timeout_us=10e6 is Linux.")
 )]
 pub struct SpeedOfCardOptions {
-    /// A card's name (see `floatgate parts`), or the path of a TOML file
+    /// A card's name (see `floatgate list parts`), or the path of a TOML file
     card: PathBuf,
 
     /// Override any field of the card: --set card.open_aus=4 --set card.bus=sdr104

@@ -1,4 +1,4 @@
-//! `floatgate endurance`.
+//! `floatgate life`.
 
 use super::report::{Bar, Cell, Section, Table};
 use super::setup::Corner;
@@ -28,21 +28,21 @@ pub struct Endurance;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate endurance mt29f8g08maawc
-  floatgate endurance --all
-  floatgate endurance --all --plot desnoyers
-  floatgate endurance mt29f8g08maawc --pages all --temperature 5
-  floatgate endurance mt29f8g08maawc --example-trace 0.4 > block.csv
-  floatgate endurance mt29f8g08maawc --predict block.csv
-  floatgate endurance mx30lf2g18ac --blocks 100 --chips 4 --seed 7
-  floatgate endurance hy27us08121a --set chip.wear.life_spread=0.5 --json
-  floatgate endurance w25q128jv
+  floatgate life mt29f8g08maawc
+  floatgate life --all
+  floatgate life --all --plot desnoyers
+  floatgate life mt29f8g08maawc --pages all --temperature 5
+  floatgate life mt29f8g08maawc --example-trace 0.4 > block.csv
+  floatgate life mt29f8g08maawc --predict block.csv
+  floatgate life mx30lf2g18ac --blocks 100 --chips 4 --seed 7
+  floatgate life hy27us08121a --set chip.wear.life_spread=0.5 --json
+  floatgate life w25q128jv
 
 One page of zeroes is programmed, the block is erased, and so on until the status fails (Desnoyers, HotStorage 2009). \
 Every cycle counts, but only those at which something changes are simulated. Of NOR, whose lives nobody has published, what the data sheet promises is printed.")
 )]
 pub struct EnduranceOptions {
-    /// A part's name (see `floatgate parts`), or the path of a TOML file
+    /// A part's name (see `floatgate list parts`), or the path of a TOML file
     #[cfg_attr(feature = "command", arg(required_unless_present = "all", conflicts_with = "all"))]
     chip: Option<String>,
 
@@ -324,7 +324,7 @@ fn of_example(rows: &[ExampleRow]) -> Shown {
 fn one(report: &Report) -> Shown {
     let evidence = match report.confidence {
         Some(sure) => format!(
-            "wear as measured on this chip; the lowest confidence of its values is {:.0} % (floatgate parts {})",
+            "wear as measured on this chip; the lowest confidence of its values is {:.0} % (floatgate list {})",
             sure * 100.0,
             report.part
         ),

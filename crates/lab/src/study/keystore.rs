@@ -1,4 +1,4 @@
-//! `floatgate keystore`.
+//! `floatgate papers keystore`.
 
 use super::report::{Cell, Section, Table};
 use super::setup::{Corner, Grounded, Named};
@@ -21,9 +21,9 @@ pub struct Keystore;
 #[cfg_attr(
     feature = "command",
     command(after_help = "Examples:
-  floatgate keystore
-  floatgate keystore --set firmware.tick_us=100
-  floatgate keystore --set chip=w25q128jv --json
+  floatgate papers keystore
+  floatgate papers keystore --set firmware.tick_us=100
+  floatgate papers keystore --set chip=w25q128jv --json
 
 The test program of the Cryptech project: the whole chip is read, erased in three ways, verified, written and verified, \
 once by a driver that waits a tick after each SPI call and once without these delays.")

@@ -38,13 +38,13 @@ pub enum MeasureKind {
     Speed,
     /// `floatgate speed --fs`.
     Fs,
-    /// `floatgate age`.
+    /// `floatgate life`.
     Age,
-    /// `floatgate endurance`.
+    /// `floatgate life`.
     Endurance,
     /// `floatgate powercut`.
     Powercut,
-    /// `floatgate card speed`.
+    /// `floatgate speed`.
     Card,
 }
 
@@ -160,7 +160,7 @@ impl Default for Fs {
 }
 
 impl Default for Age {
-    /// As `floatgate age`.
+    /// As `floatgate life`.
     fn default() -> Self {
         Self {
             fs: FilesystemKind::Ubifs,

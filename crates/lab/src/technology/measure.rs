@@ -8,7 +8,7 @@ use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, traces};
 use crate::card::speed::essentials;
 use crate::card::state::CardState;
-use crate::card::{LoadedCard, has_card_table, load};
+use crate::card::{LoadedCard, is_card_file, load};
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::speed_run;
@@ -18,8 +18,6 @@ use floatgate_sim::error::Error;
 use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
 use floatgate_sim::rig::{self, RigOptions};
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 /// Partition of raw flash that is measured where no size is asked for, in bytes.
@@ -45,17 +43,6 @@ pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate
     }
     Ok(candidate)
 }
-
-/// True for the file of a card.
-fn is_card_file(target: &Path) -> bool {
-    let mut text = Vec::new();
-    target.is_file()
-        && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
-        && has_card_table(&String::from_utf8_lossy(&text))
-}
-
-/// Bytes of a file in which its kind is looked for.
-const FILE_MAX: u64 = 1 << 20;
 
 impl Candidate {
     /// A candidate without figures; the price is that of `bytes`.

@@ -103,7 +103,7 @@ const TIME_MAX: f64 = 1e9;
 /// Reads measurements, in the order in which they were made.
 ///
 /// CSV: `cycle,program_us,erase_us` or `program_us,erase_us` in each line; a header may name some of the three in any order; lines that
-/// are empty or begin with # are skipped. JSON: a list of objects with these keys, or what `floatgate endurance CHIP --json` prints.
+/// are empty or begin with # are skipped. JSON: a list of objects with these keys, or what `floatgate life CHIP --json` prints.
 ///
 /// # Errors
 /// The first line or element that is wrong.

@@ -1,0 +1,178 @@
+//! `floatgate examples DIR`: the files that the examples of the helps name.
+
+mod images;
+
+use crate::common::{Failure, Outcome};
+use crate::output::{self, ReportFormat};
+use floatgate_config::{Kind, Library};
+use floatgate_host::output::write_file;
+use floatgate_lab::report::ResultKind;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate examples my-examples
+
+Each example of a help runs in that folder as it stands. Files that are there already stay, and are listed as such.")]
+pub(crate) struct Args {
+    /// Folder for the files; it is made if there is none
+    folder: PathBuf,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// A file for the examples.
+#[derive(Serialize)]
+struct ExampleRow {
+    file: &'static str,
+    what: &'static str,
+    /// False for a file that was there.
+    written: bool,
+}
+
+/// Names of the catalogue whose files a user copies.
+const BOARD: &str = "am62a-w35n01jw";
+const CHIP: &str = "w35n01jw";
+const CARD: &str = "kingston-class-10";
+
+const DESIGNS: &str = "setup = \"am62a-w35n01jw\"\nspace.\"bus.mode\" = [\"1-1-1\", \"1-1-8\"]\n";
+
+/// One row that simulates as published (`floatgate speed am62a-w35n01jw`).
+const MEASUREMENTS: &str = "paper = 'mine'
+title = 'Measured at home'
+
+[[table]]
+name = 'reads'
+title = 'Page reads'
+unit = 'KiB/s'
+setup = 'am62a-w35n01jw'
+row = [{ row = 'page', published = 11000.0, kind = 'predicted', measure = 'page read' }]
+";
+
+/// Figures of flash_speed on an i.MX6 (papers/p0-raynal-2025.toml).
+const FLASH_SPEED: &str = "MTD device: 0    count: 16
+set driver.continuous=false
+eraseblock read speed is 15633 KiB/s
+page read speed is 15515 KiB/s
+2 page read speed is 15398 KiB/s
+";
+
+const TRACE: &str = "time_us,kind,sector,sectors,latency_us
+0.000,write,2048,8,1000.000
+5000.000,read,4096,16,450.250
+6000.000,discard,8192,2048,900.000
+7000.000,flush,0,0,
+";
+
+const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    std::fs::create_dir_all(&args.folder).map_err(|error| {
+        Failure::new(format!("{}: {error}", args.folder.display()), "name a folder that can be made")
+    })?;
+    let rows = Folder { path: &args.folder, rows: Vec::new() }.fill()?;
+    args.format.finish_rows(&ResultKind::Examples.of(&args.folder), &rows, || {
+        let mut table = crate::table::Table::new(["file", "what it is", ""]);
+        for row in &rows {
+            table.row([row.file, row.what, if row.written { "" } else { "was there" }]);
+        }
+        format!("{table}\n\nThe examples of each help run in {}", args.folder.display())
+    })
+}
+
+/// The folder that is filled.
+struct Folder<'a> {
+    path: &'a Path,
+    rows: Vec<ExampleRow>,
+}
+
+impl Folder<'_> {
+    fn fill(mut self) -> Result<Vec<ExampleRow>, Failure> {
+        let library = Library::built_in();
+        let toml = |kind, name| Ok(library.open(kind, Path::new(name), None)?.content().as_bytes().to_vec());
+        self.file("my-board.toml", "a setup of your own", || toml(Kind::Setup, BOARD))?;
+        self.file("my-chip.toml", "a chip of your own", || toml(Kind::Part, CHIP))?;
+        self.file("my-card.toml", "a card of your own", || toml(Kind::Card, CARD))?;
+        self.text("designs.toml", "designs for `sweep`", DESIGNS)?;
+        self.text("my-measurements.toml", "measurements for `papers`", MEASUREMENTS)?;
+        self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
+        self.text("trace.csv", "requests to a card", TRACE)?;
+        self.text("before.csv", "requests that came before those", TRACE)?;
+        self.text("job.fio", "a job of fio", JOB)?;
+        self.images()?;
+        self.dumps()?;
+        Ok(self.rows)
+    }
+
+    fn images(&mut self) -> Result<(), Failure> {
+        self.text("hostname", "a file to put into an image", "board-7")?;
+        self.text("config.toml", "a file to put into an image", "x = 1")?;
+        self.text("app/run", "a folder to put into an image", "#!/bin/sh")?;
+        self.text("overlay/etc/motd", "a tree to build an image from", "hi")?;
+        self.text("devices.txt", "a table of devices for `image build`", images::DEVICES)?;
+        self.text("volumes.ini", "volumes for `image ubinize`", images::VOLUMES)?;
+        self.file("rootfs.ubi", "an image with UBIFS in one volume", || images::clean(&["rootfs"]))?;
+        self.file("two-volumes.ubi", "an image with two volumes", || images::clean(&["rootfs", "data"]))?;
+        self.file("dump.bin", "a dump of a board in use: the last file is in the journal", images::in_use)?;
+        self.file(
+            "flash.nand",
+            "a dump with OOB: an empty UBI on pages of 4096 + 224 bytes",
+            images::empty_dump,
+        )
+    }
+
+    /// Dumps as a programmer reads them from a chip.
+    fn dumps(&mut self) -> Result<(), Failure> {
+        let folder = self.path.to_owned();
+        let encoded = |name: &str, form: &[&str]| {
+            let image = ["ecc", "encode", "rootfs.ubi", "--part", "mt29f2g08aad", "--code", "bch4/512"];
+            let floatgate = std::env::current_exe().map_err(output::bug)?;
+            let run = Command::new(floatgate)
+                .args(image)
+                .args(form)
+                .args(["-o", "-"])
+                .current_dir(&folder)
+                .output();
+            let run = run.map_err(output::bug)?;
+            if run.status.success() {
+                return Ok(run.stdout);
+            }
+            let help = "remove it: it is made anew";
+            Err(Failure::new(format!("{name}: {}", String::from_utf8_lossy(&run.stderr).trim()), help))
+        };
+        self.file("rootfs.oob", "the OOB of rootfs.ubi under bch4/512", || {
+            encoded("rootfs.ubi", &["--oob-only"])
+        })?;
+        self.file("dump.nand", "rootfs.ubi as read from a chip, with wrong bits", || {
+            encoded("rootfs.ubi", &[]).map(images::with_wrong_bits)
+        })
+    }
+
+    fn text(&mut self, name: &'static str, what: &'static str, text: &str) -> Result<(), Failure> {
+        self.file(name, what, || Ok(text.into()))
+    }
+
+    /// Makes a file unless it is there.
+    fn file(
+        &mut self,
+        file: &'static str,
+        what: &'static str,
+        contents: impl FnOnce() -> Result<Vec<u8>, Failure>,
+    ) -> Result<(), Failure> {
+        let path = self.path.join(file);
+        let written = path.symlink_metadata().is_err();
+        if written {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(|error| {
+                    Failure::new(format!("{}: {error}", folder.display()), "name another folder")
+                })?;
+            }
+            write_file(&path, &contents()?)?;
+        }
+        self.rows.push(ExampleRow { file, what, written });
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! Commands with a form for each kind of target: `speed` measures a board or a card, `life` wears out a chip or lets a filesystem age.
+//!
+//! Each form is a subcommand of its own with its own options; [`routed`] puts its name in the place of the command's before the
+//! arguments are read. The names of the forms (`card speed`, `endurance`, ..) are commands of earlier versions that still work, hidden.
+
+use clap::Command;
+use floatgate_config::{Kind, Library};
+use floatgate_lab::card;
+use std::ffi::{OsStr, OsString};
+use std::iter;
+use std::path::Path;
+
+/// A command with several forms.
+struct Family {
+    name: &'static str,
+    /// Description of the command where no form has its name.
+    about: Option<&'static str>,
+    /// Line at the end of its help about the other forms.
+    note: &'static str,
+    /// The first form that fits is used.
+    forms: &'static [Form],
+}
+
+/// A form of a command.
+struct Form {
+    /// When this form is meant.
+    when: When,
+    /// The subcommand behind it.
+    command: &'static str,
+}
+
+/// What tells a form of a command from its others.
+#[derive(Clone, Copy)]
+enum When {
+    /// The first argument is a name of the catalogue of one of these kinds, or a file of that kind.
+    Names(&'static [Kind]),
+    /// This option.
+    Has(&'static str),
+    /// This option, whose value is the last argument of the form.
+    Takes(&'static str),
+    /// This word in the first place.
+    Begins(&'static str),
+    Otherwise,
+}
+
+const CARD: When = When::Names(&[Kind::Card]);
+
+const FAMILIES: [Family; 8] = [
+    Family {
+        name: "speed",
+        about: None,
+        note: "A card has options of its own: `floatgate speed samsung-evo-16g --help`.",
+        forms: &[Form::new(CARD, "card speed"), Form::new(When::Otherwise, "speed")],
+    },
+    Family {
+        name: "fs",
+        about: None,
+        note: "Cards have options of their own: `floatgate fs samsung-evo-16g --help`; `floatgate fs cards` compares all of them.",
+        forms: &[
+            Form::new(When::Begins("cards"), "card compare"),
+            Form::new(CARD, "card compare"),
+            Form::new(When::Otherwise, "fs"),
+        ],
+    },
+    Family {
+        name: "powercut",
+        about: None,
+        note: "A card has options of its own: `floatgate powercut a1-32g --help`.",
+        forms: &[Form::new(CARD, "card powercut"), Form::new(When::Otherwise, "powercut")],
+    },
+    Family {
+        name: "serve",
+        about: None,
+        note: "A card is served as a file or a drive, with options of its own: `floatgate serve kingston-class-10 --help`.",
+        forms: &[Form::new(CARD, "card serve"), Form::new(When::Otherwise, "serve")],
+    },
+    Family {
+        name: "life",
+        about: Some("Let a filesystem live for years on a board, or wear out the blocks of a chip"),
+        note: "A chip alone is worn out, with options of its own: `floatgate life mt29f2g08aad --help`.",
+        forms: &[
+            Form::new(When::Has("--all"), "endurance"),
+            Form::new(When::Names(&[Kind::Part]), "endurance"),
+            Form::new(When::Otherwise, "age"),
+        ],
+    },
+    Family {
+        name: "run",
+        about: Some("Run workloads on Linux's filesystems on a card, or replay a trace of requests on it"),
+        note: "The replay of a trace has options of its own: `floatgate run kingston-class-10 --trace trace.csv --help`.",
+        forms: &[Form::new(When::Takes("--trace"), "card replay"), Form::new(When::Otherwise, "card run")],
+    },
+    Family {
+        name: "papers",
+        about: None,
+        note: "Two tests of the papers have options of their own: `floatgate papers keystore --help`, `floatgate papers amplification --help`.",
+        forms: &[
+            Form::new(When::Begins("keystore"), "keystore"),
+            Form::new(When::Begins("amplification"), "card amplification"),
+            Form::new(When::Otherwise, "papers"),
+        ],
+    },
+    Family {
+        name: "list",
+        about: None,
+        note: "",
+        forms: &[
+            Form::new(When::Has("--registers"), "card info"),
+            Form::new(When::Names(&[Kind::Part, Kind::Card]), "parts"),
+            Form::new(When::Names(&[Kind::Setup]), "setups"),
+            Form::new(When::Names(&[Kind::Controller]), "controllers"),
+            Form::new(When::Names(&[Kind::Host, Kind::CardHost]), "hosts"),
+            Form::new(When::Otherwise, "list"),
+        ],
+    },
+];
+
+/// Names of earlier versions, which still work.
+const HIDDEN: [&str; 8] = ["card", "endurance", "age", "keystore", "parts", "setups", "controllers", "hosts"];
+
+impl Form {
+    const fn new(when: When, command: &'static str) -> Self {
+        Self { when, command }
+    }
+
+    /// The usage of the form under the name of its family.
+    fn usage(&self, family: &Family, command: &Command) -> String {
+        let name = match self.when {
+            When::Begins(word) => format!("{} {word}", family.name),
+            _ => family.name.to_owned(),
+        };
+        let usage = command.clone().bin_name(format!("floatgate {name}")).render_usage().to_string();
+        let usage = usage.trim_start_matches("Usage: ");
+        match self.when {
+            When::Takes(option) => match usage.rsplit_once(' ') {
+                Some((before, value)) => format!("{before} {option} {value}"),
+                None => usage.to_owned(),
+            },
+            _ => usage.to_owned(),
+        }
+    }
+
+    /// The arguments behind the name of this form; `None` where another form is meant.
+    fn arguments(&self, root: &Command, words: &[OsString]) -> Option<Vec<OsString>> {
+        match self.when {
+            When::Names(kinds) => {
+                let library = Library::built_in();
+                let is_named = |word: &OsStr| kinds.iter().any(|kind| is_of_kind(&library, *kind, word));
+                let target = positional(found(root, self.command)?, words).next()?;
+                is_named(target).then(|| words.to_vec())
+            }
+            When::Has(option) => {
+                words.iter().any(|word| value_of(word, option).is_some()).then(|| words.to_vec())
+            }
+            When::Takes(option) => with_value_last(words, option),
+            When::Begins(first) => {
+                let (word, rest) = words.split_first()?;
+                (word == first).then(|| rest.to_vec())
+            }
+            When::Otherwise => Some(words.to_vec()),
+        }
+    }
+}
+
+/// Adds the commands that are forms alone, and the notes about forms to the help; hides the names of earlier versions.
+pub(crate) fn with_forms(root: Command) -> Command {
+    let root = FAMILIES.iter().fold(root, |root, family| family.added(root));
+    HIDDEN.iter().fold(root, |root, name| root.mut_subcommand(name, |command| command.hide(true)))
+}
+
+impl Family {
+    fn added(&self, mut root: Command) -> Command {
+        for form in self.forms.iter().filter(|form| form.command != self.name) {
+            root = mut_found(root, form.command, |command| {
+                let usage = form.usage(self, &command);
+                command.override_usage(usage)
+            });
+        }
+        let Some(main) = self.forms.last() else { return root };
+        if !self.note.is_empty() {
+            root = mut_found(root, main.command, |command| {
+                let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                command.after_help(format!("{after}\n\n{}", self.note))
+            });
+        }
+        match (self.about, found(&root, main.command).cloned()) {
+            // Its help alone is used: the arguments are read by a form.
+            (Some(about), Some(main)) => root.subcommand(main.name(self.name).about(about)),
+            _ => root,
+        }
+    }
+}
+
+/// The arguments with the form that is meant in the place of a command's name.
+pub(crate) fn routed(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
+    let [program, name, words @ ..] = &arguments[..] else { return arguments };
+    let Some(family) = FAMILIES.iter().find(|family| name == family.name) else { return arguments };
+    let routed = family.forms.iter().find_map(|form| Some((form, form.arguments(root, words)?)));
+    routed.map_or_else(
+        || arguments.clone(),
+        |(form, words)| {
+            let form = form.command.split(' ').map(OsString::from);
+            iter::once(program.clone()).chain(form).chain(words).collect()
+        },
+    )
+}
+
+/// The subcommand with a name of one or more words.
+fn found<'a>(root: &'a Command, name: &str) -> Option<&'a Command> {
+    name.split(' ').try_fold(root, |command, word| command.find_subcommand(word))
+}
+
+fn mut_found(root: Command, name: &str, change: impl FnOnce(Command) -> Command) -> Command {
+    match name.split_once(' ') {
+        Some((group, rest)) => root.mut_subcommand(group, |group| mut_found(group, rest, change)),
+        None => root.mut_subcommand(name, change),
+    }
+}
+
+/// The words that are neither options of a command nor their values.
+fn positional<'a>(command: &'a Command, words: &'a [OsString]) -> impl Iterator<Item = &'a OsStr> {
+    let mut is_value = false;
+    words.iter().map(OsString::as_os_str).filter(move |word| {
+        let is_option = word.as_encoded_bytes().starts_with(b"-");
+        let is_target = !is_option && !is_value;
+        is_value = is_option && takes_value(command, word);
+        is_target
+    })
+}
+
+/// True for an option whose value is the next word.
+fn takes_value(command: &Command, word: &OsStr) -> bool {
+    let is_it = |arg: &&clap::Arg| {
+        let long = arg.get_long().is_some_and(|long| word == format!("--{long}").as_str());
+        long || arg.get_short().is_some_and(|short| word == format!("-{short}").as_str())
+    };
+    command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+}
+
+/// True for a name of the catalogue of this kind, and for a file of it.
+fn is_of_kind(library: &Library, kind: Kind, word: &OsStr) -> bool {
+    let path = Path::new(word);
+    let is_known = word.to_str().is_some_and(|name| library.has(kind, name));
+    is_known || path.is_file() && is_file_of_kind(library, kind, path)
+}
+
+/// The file of a card is one even where it is wrong, so that its form says what is.
+fn is_file_of_kind(library: &Library, kind: Kind, path: &Path) -> bool {
+    match kind {
+        Kind::Card => card::is_card_file(path),
+        _ => library.load(kind, path).is_ok(),
+    }
+}
+
+/// The value that a word gives an option: an empty one where it would be the next word.
+fn value_of<'a>(word: &'a OsStr, option: &str) -> Option<&'a str> {
+    let rest = word.to_str()?.strip_prefix(option)?;
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('=') }
+}
+
+/// The words with the value of an option at their end, without the option.
+fn with_value_last(words: &[OsString], option: &str) -> Option<Vec<OsString>> {
+    let at = words.iter().position(|word| value_of(word, option).is_some())?;
+    let (before, rest) = words.split_at(at);
+    let (named, behind) = rest.split_first()?;
+    let own = value_of(named, option).filter(|value| !value.is_empty()).map(OsString::from);
+    let (value, behind) = match (own, behind.split_first()) {
+        (Some(own), _) => (Some(own), behind),
+        (None, Some((next, behind))) => (Some(next.clone()), behind),
+        (None, None) => (None, behind),
+    };
+    Some(before.iter().chain(behind).cloned().chain(value).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed_line(line: &str) -> String {
+        let words = line.split(' ').map(OsString::from).collect();
+        let routed = routed(&crate::command(), words);
+        routed.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_target_decides_which_form_is_meant() {
+        for (typed, meant) in [
+            ("f speed am62a-w35n01jw -c1", "f speed am62a-w35n01jw -c1"),
+            ("f speed --json EMMC-16g", "f card speed --json EMMC-16g"),
+            ("f speed w25n01gv --set chip=emmc-16g", "f speed w25n01gv --set chip=emmc-16g"),
+            ("f fs a1-32g emmc-16g", "f card compare a1-32g emmc-16g"),
+            ("f fs cards --json", "f card compare --json"),
+            ("f powercut a1-32g --cuts 4", "f card powercut a1-32g --cuts 4"),
+            ("f serve a1-32g --fuse /mnt", "f card serve a1-32g --fuse /mnt"),
+            ("f life mt29f2g08aad", "f endurance mt29f2g08aad"),
+            ("f life --all", "f endurance --all"),
+            ("f life am62a-w35n01jw --years 3", "f age am62a-w35n01jw --years 3"),
+            ("f life", "f age"),
+            ("f run a1-32g", "f card run a1-32g"),
+            ("f run --trace t.csv a1-32g --json", "f card replay a1-32g --json t.csv"),
+            ("f run a1-32g --trace=- --json", "f card replay a1-32g --json -"),
+            ("f run a1-32g --trace", "f card replay a1-32g"),
+            ("f papers keystore x --json", "f keystore x --json"),
+            ("f papers amplification", "f card amplification"),
+            ("f papers P0", "f papers P0"),
+            ("f list w35n01jw --toml", "f parts w35n01jw --toml"),
+            ("f list emmc-16g --registers d", "f card info emmc-16g --registers d"),
+            ("f list am62a-w35n01jw", "f setups am62a-w35n01jw"),
+            ("f list linux-am62a", "f hosts linux-am62a"),
+            ("f list parts w35n01jw", "f list parts w35n01jw"),
+            ("f list", "f list"),
+            ("f", "f"),
+            ("f trace am62a-w35n01jw", "f trace am62a-w35n01jw"),
+        ] {
+            assert_eq!(routed_line(typed), meant);
+        }
+    }
+
+    #[test]
+    fn each_form_is_a_command() {
+        let root = crate::command();
+        for form in FAMILIES.iter().flat_map(|family| family.forms) {
+            assert!(found(&root, form.command).is_some(), "{}", form.command);
+        }
+    }
+
+    #[test]
+    fn usage_names_what_was_typed() {
+        let usage = |name| found(&crate::command(), name).unwrap().clone().render_usage().to_string();
+        assert_eq!(usage("card speed"), "Usage: floatgate speed [OPTIONS] <CARD>");
+        assert_eq!(usage("card replay"), "Usage: floatgate run [OPTIONS] <CARD> --trace <TRACE>");
+        assert_eq!(usage("keystore"), "Usage: floatgate papers keystore [OPTIONS] [SETUP]");
+    }
+}

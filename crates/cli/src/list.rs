@@ -1,0 +1,163 @@
+//! `floatgate list`: what the catalogue has.
+
+use crate::common::{Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use crate::{parts, profiles, setups};
+use floatgate_config::{Kind, Library};
+use floatgate_lab::card::shipped;
+use floatgate_lab::report::ResultKind;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    override_usage = "floatgate list [OPTIONS] [COMMAND]\n       floatgate list NAME [--toml | --resolved | --registers]",
+    after_help = "Examples:
+  floatgate list
+  floatgate list w35n01jw
+  floatgate list am62a-w35n01jw > my-board.toml
+  floatgate list kingston-class-10 --registers
+  floatgate list parts --kind spi-nand
+  floatgate list keys bus.mode
+
+NAME is anything that a list names; what is printed about a part, setup, controller or host has the options of its list."
+)]
+pub(crate) struct Args {
+    /// A name of any list
+    #[arg(hide = true)]
+    name: Option<PathBuf>,
+
+    #[command(subcommand)]
+    what: Option<What>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+const LISTS: [&str; 6] = ["parts", "setups", "controllers", "hosts", "keys", "traces"];
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Chips and cards
+    Parts(parts::Args),
+    /// Boards
+    Setups(setups::Args),
+    /// Controllers that setups are based on
+    #[command(
+        after_help = "Examples:\n  floatgate list controllers\n  floatgate list controllers cadence-qspi-am62a"
+    )]
+    Controllers(profiles::Args),
+    /// Hosts that setups are based on: costs of calls, drivers and copies
+    #[command(after_help = "Examples:\n  floatgate list hosts\n  floatgate list hosts linux-am62a")]
+    Hosts(profiles::Args),
+    /// Keys of setups, parts, controllers and hosts
+    Keys(setups::KeyArgs),
+    /// Traces of filesystems that floatgate has with it
+    #[command(
+        after_help = "Examples:\n  floatgate list traces\n  floatgate run a1-32g --trace ext4-postmark"
+    )]
+    Traces(TraceArgs),
+}
+
+#[derive(clap::Args)]
+struct TraceArgs {
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if let Some(name) = &args.name {
+        return Err(unknown(name));
+    }
+    match &args.what {
+        None => overview(args.format),
+        Some(What::Parts(args)) => parts::run(args),
+        Some(What::Setups(args)) => setups::run(args),
+        Some(What::Controllers(args)) => controllers(args),
+        Some(What::Hosts(args)) => hosts(args),
+        Some(What::Keys(args)) => setups::list_keys(args),
+        Some(What::Traces(args)) => traces(args.format),
+    }
+}
+
+/// The failure for a name that no list has; one that a list has leads to the command of that list ([`crate::forms`]).
+fn unknown(name: &Path) -> Failure {
+    let library = Library::built_in();
+    let near = floatgate_config::did_you_mean(
+        &name.to_string_lossy(),
+        Kind::ALL.into_iter().flat_map(|kind| library.names(kind)).chain(LISTS),
+    );
+    Failure::new(
+        format!("{} is no name of the catalogue, and no file of a setup or part", name.display()),
+        format!("{near}`floatgate list` names the lists"),
+    )
+}
+
+pub(crate) fn controllers(args: &profiles::Args) -> Outcome {
+    profiles::run(ResultKind::Controllers, &[Kind::Controller], args)
+}
+
+pub(crate) fn hosts(args: &profiles::Args) -> Outcome {
+    profiles::run(ResultKind::Hosts, &[Kind::Host, Kind::CardHost], args)
+}
+
+/// A list of the catalogue.
+#[derive(Serialize)]
+struct ListRow {
+    list: &'static str,
+    names: usize,
+    what: &'static str,
+}
+
+fn overview(format: ReportFormat) -> Outcome {
+    let library = Library::built_in();
+    let names = |kinds: &[Kind]| kinds.iter().map(|kind| library.names(*kind).count()).sum();
+    let row = |list, names, what| ListRow { list, names, what };
+    let rows = [
+        row("parts", names(&[Kind::Part, Kind::Card]), "chips and cards"),
+        row("setups", names(&[Kind::Setup]), "boards"),
+        row("controllers", names(&[Kind::Controller]), "controllers that setups are based on"),
+        row("hosts", names(&[Kind::Host, Kind::CardHost]), "hosts that setups are based on"),
+        row("keys", floatgate_config::keys().len(), "keys of setups, parts, controllers and hosts"),
+        row(
+            "traces",
+            shipped::traces().len(),
+            "traces of filesystems, for `floatgate run CARD --trace NAME`",
+        ),
+    ];
+    format.finish_rows(&ResultKind::Lists.of_nothing(), &rows, || {
+        let mut table = Table::new(["list", "names", "what it has"]).numbers(1..2);
+        rows.iter()
+            .for_each(|row| table.row([row.list.to_owned(), row.names.to_string(), row.what.to_owned()]));
+        format!("{table}\n\n`floatgate list LIST` prints one of them, `floatgate list NAME` one of its names")
+    })
+}
+
+/// A trace that floatgate has with it.
+#[derive(Serialize)]
+struct TraceRow {
+    trace: String,
+    filesystem: &'static str,
+    workload: &'static str,
+    files: Option<u64>,
+}
+
+fn traces(format: ReportFormat) -> Outcome {
+    let row = |trace: shipped::ShippedTrace| TraceRow {
+        trace: trace.name(),
+        filesystem: trace.filesystem,
+        workload: trace.workload,
+        files: trace.files,
+    };
+    let rows: Vec<TraceRow> = shipped::traces().into_iter().map(row).collect();
+    format.finish_rows(&ResultKind::Traces.of_nothing(), &rows, || {
+        let mut table = Table::new(["trace", "filesystem", "workload", "files made"]).numbers(3..4);
+        for row in &rows {
+            let files = row.files.map_or_else(String::new, |files| files.to_string());
+            table.row([row.trace.clone(), row.filesystem.to_owned(), row.workload.to_owned(), files]);
+        }
+        format!("{table}\n\n`floatgate run CARD --trace NAME` replays one on a card")
+    })
+}
