@@ -197,7 +197,7 @@ impl Library {
     /// What a name means that no text has: a chip of the kernel's tables, or an id.
     fn alias(&self, name: &str) -> Option<Alias<'_>> {
         self.kernel.as_ref()?;
-        if let Some(chip) = kernel::find(name) {
+        if let Some(chip) = kernel::find(name).filter(|chip| chip.refusal().is_none()) {
             return Some(self.own_of(&chip).map_or(Alias::Kernel(chip), Alias::Own));
         }
         let id = kernel::id_text(name)?;
@@ -279,6 +279,9 @@ impl Library {
 
     pub(super) fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
         let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
+        if let Some(why) = kernel::find(&name.to_lowercase()).and_then(|chip| chip.refusal()) {
+            return error.help(format!("the tables of Linux have this chip, and floatgate cannot: {why}"));
+        }
         let all = match kind {
             Kind::Setup => {
                 advice! { Command::Setups, " lists all; a file of your own is named by its path" }

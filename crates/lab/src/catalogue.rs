@@ -45,8 +45,7 @@ pub struct PartRow {
     pub title: String,
     /// Confidence of its least sure value, 0 to 1.
     pub lowest_confidence: f64,
-    /// Chip whose times these are; absent for its own.
-    #[serde(skip_serializing_if = "Times::are_own")]
+    /// Chip whose times these are.
     pub times: Times,
 }
 

@@ -21,9 +21,9 @@ const REFUSED: &[(&str, &str)] = &[];
 #[test]
 fn every_chip_of_the_kernel_runs() {
     let chips: Vec<KernelChip> = library().kernel_parts().filter(|chip| chip.refusal().is_none()).collect();
-    let kinds =
-        [ChipKind::SpiNand, ChipKind::SpiNor].map(|kind| chips.iter().filter(|c| c.kind == kind).count());
-    assert!(kinds[0] > 100 && kinds[1] > 200, "{kinds:?}");
+    let kinds = [ChipKind::SpiNand, ChipKind::SpiNor, ChipKind::RawNand]
+        .map(|kind| chips.iter().filter(|c| c.kind == kind).count());
+    assert!(kinds[0] > 100 && kinds[1] > 200 && kinds[2] > 10, "{kinds:?}");
     let failed: Vec<String> = chips
         .par_iter()
         .filter_map(|chip| run(chip).err().map(|why| format!("{}: {why}", chip.key)))
@@ -39,14 +39,13 @@ fn every_chip_of_the_kernel_runs() {
 fn run(chip: &KernelChip) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let setup = library().setup(chip.key).map_err(|e| text(&e))?;
-    let is_nand = chip.kind == ChipKind::SpiNand;
+    let is_nand = chip.kind.is_nand();
     let config = library().resolve(&setup, &[]).map_err(|e| text(&e))?;
     config.checked_chip().map_err(|e| text(&e))?;
     let mut rig = wire(library(), &config, RigOptions::default()).map_err(|e| text(&e))?;
     let geometry = rig.device.geometry().clone();
     let block = u64::from(geometry.erase_bytes);
     // The last block may be on another die or plane.
-    let mut corrected = 0;
     for first in [0, geometry.size_bytes - block] {
         let data = bytes(first + 1, block as usize);
         let mut now = rig.now();
@@ -58,18 +57,20 @@ fn run(chip: &KernelChip) -> Result<(), String> {
         }
         let mut got = vec![0; data.len()];
         let done = rig.device.read(now, first, &mut got).map_err(|e| format!("read: {e}"))?;
-        corrected += done.bitflips;
+        if is_nand && done.bitflips == 0 {
+            return Err("the wrong bit was not corrected".to_owned());
+        }
         if got != data {
             return Err(format!("block at {first:#x}: other bytes came back"));
         }
     }
-    if is_nand && corrected != 2 { Err(format!("{corrected} bits corrected of 2")) } else { Ok(()) }
+    Ok(())
 }
 
-/// A board on which nothing but the chip limits an operation: four lanes, both rates, 100 MHz of 200 MHz / n.
+/// A board on which nothing but the chip limits an operation: four lanes, both rates, 66 MHz of 198 MHz / n.
 const BOARD: &str = r#"
-controller = { reference_hz = "200 MHz", max_hz = "200 MHz", lanes = 4, dtr = true }
-bus = { clock_hz = "100 MHz", lanes = 4 }
+controller = { reference_hz = "198 MHz", max_hz = "198 MHz", lanes = 4, dtr = true }
+bus = { clock_hz = "66 MHz", lanes = 4 }
 "#;
 
 /// Cycles, in halves, of a phase of `bits`.
@@ -77,11 +78,11 @@ fn half_cycles(bits: u64, lanes: u8, dtr: bool) -> u64 {
     bits * if dtr { 1 } else { 2 } / u64::from(lanes)
 }
 
-/// Duration that Linux 7.3 calculates for an operation (`spi_mem_calc_op_duration`), in units of 1/200 MHz halves.
+/// Duration that Linux 7.3 calculates for an operation (`spi_mem_calc_op_duration`), in units of 1/198 MHz halves.
 fn duration(variant: &Variant, data_bytes: u64) -> u64 {
     let Mode { cmd, addr, data } = variant.mode;
-    let limit = if variant.max_hz == 0 { 100_000_000 } else { variant.max_hz.min(100_000_000) };
-    let divider = 200_000_000_u64.div_ceil(limit);
+    let limit = if variant.max_hz == 0 { 66_000_000 } else { variant.max_hz.min(66_000_000) };
+    let divider = 198_000_000_u64.div_ceil(limit);
     let halves = half_cycles(8, cmd.lanes, cmd.dtr)
         + half_cycles(16, addr.lanes, addr.dtr)
         + 2 * u64::from(variant.dummy)
@@ -129,7 +130,29 @@ fn the_chosen_reads_are_those_of_linux() {
 }
 
 /// Fields in which a part of the catalogue differs from the kernel's table on purpose: part, field, reason.
-const DIFFERENT: &[(&str, &str, &str)] = &[];
+const DIFFERENT: &[(&str, &str, &str)] = &[
+    ("mx35lf1ge4ab", "loads", WHOLE_LOAD),
+    ("mx35lf2ge4ab", "loads", WHOLE_LOAD),
+    ("mx35lf2ge4ad", "loads", WHOLE_LOAD),
+    ("mx35lf4ge4ad", "loads", WHOLE_LOAD),
+    ("mx35lf2g14ac", "loads", WHOLE_LOAD),
+    ("mx35lf2g14ac", "ecc", "the data sheet has no ECC on the die"),
+    ("mx35lf2g14ac", "ecc_status", "the data sheet has no ECC on the die"),
+    ("w25m02gv", "continuous", "the data sheet has it; Linux does not use it"),
+    ("w25n01gv", "continuous", "the data sheet has it; Linux does not use it"),
+    (
+        "w25n01jw",
+        "quad_enable",
+        "Linux sets configuration bit 0 since 7.x; the chip needs no bit for four lanes",
+    ),
+    (
+        "w25n02jw",
+        "quad_enable",
+        "Linux sets configuration bit 0 since 7.x; the chip needs no bit for four lanes",
+    ),
+];
+
+const WHOLE_LOAD: &str = "the data sheet has PROGRAM LOAD 02h; Linux loads at random instead";
 
 /// The facts that the kernel's table and a part both have, as texts.
 fn facts(spec: &ChipSpec) -> Vec<(&'static str, String)> {
@@ -188,7 +211,9 @@ fn parts_of_the_catalogue_agree_with_the_kernel() {
         compared += 1;
         for ((field, ours), (_, kernel)) in facts(&ours).into_iter().zip(facts(&kernel)) {
             let is_known = DIFFERENT.iter().any(|(part, of, _)| (*part, *of) == (own, field));
-            if (ours == kernel) == is_known {
+            // The kernel's table may not say.
+            let is_silent = kernel == "None" && ["otp", "protection"].contains(&field);
+            if !is_silent && (ours == kernel) == is_known {
                 wrong.push(format!("(\"{own}\", \"{field}\", \"{ours} instead of {kernel}\"),"));
             }
         }

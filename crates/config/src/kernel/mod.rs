@@ -4,6 +4,7 @@
 //! those of the [`family`]. A part that the catalogue describes itself hides the kernel's of the same name or id.
 
 mod family;
+mod raw_nand;
 mod spi_nand;
 mod spi_nor;
 
@@ -25,6 +26,7 @@ struct KernelTable {
 const TABLES: &[KernelTable] = &[
     KernelTable { kind: ChipKind::SpiNand, text: include_str!("../../data/kernel/spi-nand.toml") },
     KernelTable { kind: ChipKind::SpiNor, text: include_str!("../../data/kernel/spi-nor.toml") },
+    KernelTable { kind: ChipKind::RawNand, text: include_str!("../../data/kernel/raw-nand.toml") },
 ];
 
 /// Confidence of what the kernel's tables say.
@@ -149,6 +151,9 @@ impl KernelChip {
 
     /// The maker's name.
     pub fn maker(&self) -> &'static str {
+        if self.kind == ChipKind::RawNand {
+            return raw_nand::maker_of(self);
+        }
         let name = self.line.split_once("maker = \"").and_then(|(_, rest)| rest.split('"').next());
         spi_nor::maker_name(name.unwrap_or_default())
     }
@@ -180,7 +185,8 @@ impl KernelChip {
         match self.kind {
             ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand),
             ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor),
-            _ => None,
+            ChipKind::RawNand => raw_nand::part(self, table, library),
+            ChipKind::ParallelNor => None,
         }
     }
 }
@@ -226,6 +232,12 @@ fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[G
     if !note.is_empty() {
         let _ = writeln!(text, "note = {}", quoted(&note.join("; ")));
     }
+}
+
+/// Bytes as a list of TOML, in hexadecimal.
+fn hex_list(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02X}")).collect();
+    format!("[{}]", bytes.join(", "))
 }
 
 /// Bits of a size: `2 Gbit`.

@@ -1,7 +1,8 @@
 //! SPI NAND: a line of the kernel's table as a part file.
 
 use super::family::Members;
-use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, Operation, bits, source};
+use super::spi_nor::maker_name;
+use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, Operation, bits, hex_list, source};
 use floatgate_device::spi_nand::SpiNandSpec;
 use serde::Deserialize;
 use std::fmt::Write;
@@ -136,10 +137,11 @@ fn range(regions: &[[u32; 2]], count: usize) -> (String, bool) {
 /// The text of a part file.
 pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNandSpec>) -> Option<String> {
     let facts: Facts = chip.facts().ok()?;
+    let maker = maker_name(&facts.maker);
     let [cell, page, oob, pages, blocks, bad, planes, luns, targets] = facts.memorg;
-    let family = members
-        .of(&facts.maker, |spec| (spec.geometry.page_bytes == page, spec.ecc.strength == facts.ecc[0]));
-    let own_maker = family.is_of(&facts.maker);
+    let family =
+        members.of(maker, |spec| (spec.geometry.page_bytes == page, spec.ecc.strength == facts.ecc[0]));
+    let own_maker = family.is_of(maker);
     let [protection, config] = if own_maker {
         [family.median(|spec| spec.protection_reset), family.median(|spec| spec.config_reset) | 0x10]
     } else {
@@ -151,12 +153,11 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
     let mut text = format!(
         "kind = \"spi-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} SPI NAND\"\ntimes = \"family\"\n\n[chip]\n",
         facts.name,
-        facts.maker,
+        maker,
         bits(size)
     );
     let out = &mut text;
-    let hex: Vec<String> = facts.id.iter().map(|byte| format!("0x{byte:02X}")).collect();
-    let _ = writeln!(out, "id = [{}]\nid_read = \"{}\"", hex.join(", "), facts.id_read);
+    let _ = writeln!(out, "id = {}\nid_read = \"{}\"", hex_list(&facts.id), facts.id_read);
     let _ = writeln!(out, "sdr_hz = {}", family.median(|spec| spec.sdr_hz));
     if let Some(hz) = reads.iter().filter(|read| read.0.contains('D')).map(|read| read.4).max() {
         let _ = writeln!(out, "dtr_hz = {hz}");

@@ -4,7 +4,7 @@
 //! such a part are those of its family, and its SFDP area is made of them.
 
 use super::family::{Family, Members};
-use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, bits, source};
+use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, bits, hex_list, source};
 use floatgate_device::spi::{Mode, Variant};
 use floatgate_device::spi_nor::SpiNorSpec;
 use floatgate_device::units::TypMaxUs;
@@ -89,7 +89,12 @@ fn maker(name: &str) -> (&str, &'static str, &'static str) {
 
 /// The maker's name as the catalogue has it.
 pub(super) fn maker_name(name: &str) -> &str {
-    maker(name).0
+    match name {
+        // Toshiba's memories have been Kioxia's since 2019.
+        "Toshiba" => "Kioxia",
+        "AllianceMemory" => "Alliance Memory",
+        other => maker(other).0,
+    }
 }
 
 impl Facts {
@@ -250,9 +255,8 @@ pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<Spi
         bits(bytes)
     );
     let out = &mut text;
-    let hex: Vec<String> = facts.id.iter().map(|byte| format!("0x{byte:02X}")).collect();
     let _ =
-        writeln!(out, "id = [{}]\nmax_sdr_hz = {}", hex.join(", "), family.median(|spec| spec.max_sdr_hz));
+        writeln!(out, "id = {}\nmax_sdr_hz = {}", hex_list(&facts.id), family.median(|spec| spec.max_sdr_hz));
     if commands.reads.iter().any(|read| read.mode.addr.dtr || read.mode.data.dtr) {
         let _ = writeln!(out, "max_dtr_hz = {}", family.median(|spec| spec.max_dtr_hz));
     }
