@@ -15,6 +15,8 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate list parts
   floatgate list parts --kind spi-nand
+  floatgate list parts --maker Winbond
+  floatgate list ef-aa-21
   floatgate list w35n01jw
   floatgate list w35n01jw --toml > my-chip.toml
   floatgate list parts --kind sd-card
@@ -22,12 +24,21 @@ use std::process::ExitCode;
   floatgate list parts --confidence
   floatgate list w25n02jw --confidence")]
 pub(crate) struct Args {
-    /// Show this chip or card, every number with its source; all names when absent
+    /// Show this chip or card, every number with its source. A chip is found by its part number or by its id, as in ef-aa-21. Without a
+    /// name, list the parts that have their own times
     name: Option<PathBuf>,
 
     /// Only chips or cards of this kind
     #[arg(long, conflicts_with = "name", value_parser = clap::builder::PossibleValuesParser::new(kinds()))]
     kind: Option<String>,
+
+    /// Only chips or cards of this maker
+    #[arg(long, conflicts_with = "name")]
+    maker: Option<String>,
+
+    /// List every chip, also those of which only the kernel's table is known; --kind and --maker list them as well
+    #[arg(long, conflicts_with = "name")]
+    all: bool,
 
     /// Print the file itself
     #[arg(long, requires = "name", conflicts_with_all = ["json", "csv"])]
@@ -75,18 +86,33 @@ fn table_of(part: &Part) -> &'static str {
     if ChipKind::named(&part.kind).is_some() { "chip" } else { "card" }
 }
 
-/// The parts that `--kind` leaves.
+/// The parts that `--kind` and `--maker` leave.
 fn chosen<'a>(library: &'a Library, args: &Args) -> Result<Vec<(&'a str, Loaded, Part)>, Failure> {
-    let mut parts = Vec::new();
     let names = |kind| library.names(kind).map(move |name| (kind, name));
-    for (kind, name) in names(Kind::Part).chain(names(Kind::Card)) {
+    let kernel = library.kernel_parts().filter(|chip| {
+        let is_kind = args.kind.as_ref().is_none_or(|kind| kind == chip.kind.name());
+        args.wants_kernel() && is_kind && chip.refusal().is_none()
+    });
+    let mut chips: Vec<(Kind, &str)> =
+        names(Kind::Part).chain(kernel.map(|chip| (Kind::Part, chip.key))).collect();
+    chips.sort_unstable();
+    let mut parts = Vec::new();
+    for (kind, name) in chips.into_iter().chain(names(Kind::Card)) {
         let loaded = library.load(kind, name)?;
         let head: Part = loaded.head.extract("")?;
-        if args.kind.as_ref().is_none_or(|kind| *kind == head.kind) {
+        let is_kind = args.kind.as_ref().is_none_or(|kind| *kind == head.kind);
+        if is_kind && args.maker.as_ref().is_none_or(|maker| head.maker.eq_ignore_ascii_case(maker)) {
             parts.push((name, loaded, head));
         }
     }
     Ok(parts)
+}
+
+impl Args {
+    /// True when the chips of the kernel's tables are listed, too.
+    const fn wants_kernel(&self) -> bool {
+        self.all || self.kind.is_some() || self.maker.is_some()
+    }
 }
 
 fn list(library: &Library, args: &Args) -> Outcome {
@@ -100,7 +126,23 @@ fn list(library: &Library, args: &Args) -> Outcome {
             table.row([&row.part, &row.maker, &row.kind, &sure, &row.title]);
         }
         let parts = count(rows.len(), "part");
-        format!("{table}\n\n{parts}; `floatgate list NAME` shows one with its sources")
+        let text = format!("{table}\n\n{parts}; `floatgate list NAME` shows one with its sources");
+        let of_family = rows.iter().filter(|row| !row.times.are_own()).count();
+        match (args.wants_kernel(), of_family) {
+            (true, 0) => text,
+            (true, n) => format!(
+                "{text}\n{} from the kernel's tables: times of the family, not of the part (least sure 30 %)",
+                count(n, "part")
+            ),
+            (false, _) => {
+                let more = library.kernel_parts().filter(|chip| chip.refusal().is_none());
+                let kernel = library.kernel_parts().next().map_or("", |chip| chip.kernel());
+                format!(
+                    "{text}\n{} more are known from the tables of Linux {kernel}; --all, --kind and --maker list them",
+                    count(more.count(), "chip")
+                )
+            }
+        }
     })
 }
 

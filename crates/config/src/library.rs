@@ -1,6 +1,7 @@
 //! Where names become texts: the built-in catalogue, and the user's own files.
 
 use super::error::{ConfigError, Problem};
+use super::kernel::{self, Families, KernelChip};
 use super::nearest::{listed, nearest};
 use super::node::Node;
 use super::source::{Origin, Source};
@@ -10,7 +11,7 @@ use include_dir::{Dir, include_dir};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 static PARTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/parts");
 static CARDS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/parts/cards");
@@ -103,6 +104,10 @@ impl Text {
 #[derive(Clone, Debug, Default)]
 pub struct Library {
     texts: BTreeMap<(Kind, String), Text>,
+    /// Chips of the kernel's tables as texts, made when they are named; `None` for a library without them.
+    kernel: Option<Arc<Mutex<BTreeMap<&'static str, Text>>>>,
+    /// Where the kernel's chips have their times from.
+    families: Arc<OnceLock<Families>>,
     /// A value derived once from all texts; shared by clones.
     digest: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
     /// Folder from which paths start that no file names; the working directory without one.
@@ -131,7 +136,7 @@ impl Library {
                 Some(named(kind, name, file.contents_utf8()?))
             })
         });
-        Self { texts: texts.collect(), ..Self::default() }
+        Self { texts: texts.collect(), kernel: Some(Arc::default()), ..Self::default() }
     }
 
     /// Adds a text, or replaces it.
@@ -139,6 +144,8 @@ impl Library {
     pub fn with(mut self, kind: Kind, name: &str, text: impl AsRef<str>) -> Self {
         self.texts.extend([named(kind, name, text.as_ref())]);
         self.digest = Arc::default();
+        self.families = Arc::default();
+        self.kernel = self.kernel.map(|_| Arc::default());
         self
     }
 
@@ -169,10 +176,53 @@ impl Library {
 
     /// True if something of a kind has this name.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
-        self.texts.contains_key(&(kind, name.to_lowercase()))
+        let name = name.to_lowercase();
+        self.texts.contains_key(&(kind, name.clone())) || (kind == Kind::Part && self.alias(&name).is_some())
     }
 
-    /// The names of a kind, sorted.
+    /// The chips of the kernel's tables that no part of the library describes.
+    pub fn kernel_parts(&self) -> impl Iterator<Item = KernelChip> {
+        let chips = self.kernel.iter().flat_map(|_| kernel::kernel_chips());
+        chips.filter(|chip| self.own_of(chip).is_none())
+    }
+
+    /// The part of the library that has the name or the id of a chip of the kernel's.
+    pub fn own_of(&self, chip: &KernelChip) -> Option<&str> {
+        let parts = || self.texts.iter().filter(|((kind, _), _)| *kind == Kind::Part);
+        let named = parts().find(|((_, name), _)| name == chip.key);
+        let same_id = || parts().find(|(_, text)| has_id(text, chip.id()));
+        named.or_else(same_id).map(|((_, name), _)| name.as_str())
+    }
+
+    /// What a name means that no text has: a chip of the kernel's tables, or an id.
+    fn alias(&self, name: &str) -> Option<Alias<'_>> {
+        self.kernel.as_ref()?;
+        if let Some(chip) = kernel::find(name).filter(|chip| chip.refusal().is_none()) {
+            return Some(self.own_of(&chip).map_or(Alias::Kernel(chip), Alias::Own));
+        }
+        let id = kernel::id_text(name)?;
+        let own = self.texts.iter().find(|((kind, _), text)| *kind == Kind::Part && has_id(text, &id));
+        own.map(|((_, name), _)| Alias::Own(name))
+    }
+
+    /// The families of the library's parts.
+    pub(super) fn families(&self) -> &Families {
+        self.families.get_or_init(|| Families::of(self))
+    }
+
+    /// The text of a chip of the kernel's.
+    pub(super) fn kernel_text(&self, chip: &KernelChip) -> Option<Text> {
+        let made = self.kernel.as_ref()?;
+        if let Some(text) = made.lock().unwrap_or_else(PoisonError::into_inner).get(chip.key) {
+            return Some(text.clone());
+        }
+        // The families read other parts: no lock is held meanwhile.
+        let (_, text) = named(Kind::Part, chip.key, &chip.part(self)?);
+        let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(made.entry(chip.key).or_insert(text).clone())
+    }
+
+    /// The names of a kind, sorted, without those of the kernel's tables.
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
         self.texts.keys().filter(move |(of, _)| *of == kind).map(|(_, name)| name.as_str())
     }
@@ -218,12 +268,20 @@ impl Library {
     }
 
     fn find(&self, kind: Kind, name: &str, by: Option<&Origin>) -> Result<Text, ConfigError> {
-        let text = self.texts.get(&(kind, name.to_lowercase()));
-        text.cloned().ok_or_else(|| self.unknown(kind, name, by))
+        let key = (kind, name.to_lowercase());
+        let known = self.texts.get(&key).cloned();
+        let by_alias = || match self.alias(&key.1).filter(|_| kind == Kind::Part)? {
+            Alias::Own(name) => self.texts.get(&(kind, name.to_owned())).cloned(),
+            Alias::Kernel(chip) => self.kernel_text(&chip),
+        };
+        known.or_else(by_alias).ok_or_else(|| self.unknown(kind, name, by))
     }
 
-    fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
+    pub(super) fn unknown(&self, kind: Kind, name: &str, by: Option<&Origin>) -> ConfigError {
         let error = ConfigError::new(Problem::UnknownName, format!("no {} is called `{name}`", kind.noun()));
+        if let Some(why) = kernel::find(&name.to_lowercase()).and_then(|chip| chip.refusal()) {
+            return error.help(format!("the tables of Linux have this chip, and floatgate cannot: {why}"));
+        }
         let all = match kind {
             Kind::Setup => {
                 advice! { Command::Setups, " lists all; a file of your own is named by its path" }
@@ -246,7 +304,8 @@ impl Library {
             Kind::Setup if by.is_none() => &[Kind::Setup, Kind::Part, Kind::Card],
             _ => &[kind],
         };
-        let near = nearest(name, kinds.iter().flat_map(|kind| self.names(*kind)), 3);
+        let kernel = self.kernel_parts().filter(|_| kinds.contains(&Kind::Part)).map(|chip| chip.key);
+        let near = nearest(name, kinds.iter().flat_map(|kind| self.names(*kind)).chain(kernel), 3);
         let other = Kind::ALL.into_iter().find(|&other| self.has(other, name));
         match (near.is_empty(), other) {
             (_, Some(Kind::Card)) => {
@@ -259,6 +318,20 @@ impl Library {
             (true, None) => error.help(all),
         }
     }
+}
+
+/// What a name means that is not the name of a text.
+enum Alias<'a> {
+    /// A part of the library.
+    Own(&'a str),
+    /// A chip of the kernel's tables.
+    Kernel(KernelChip),
+}
+
+/// True when the text of a part has an id, written as `[0xEF, 0xAA, 0x21]`.
+fn has_id(text: &Text, id: &str) -> bool {
+    let line = text.source.content().lines().find_map(|line| line.strip_prefix("id = "));
+    !id.is_empty() && line.is_some_and(|own| own.eq_ignore_ascii_case(id))
 }
 
 /// A text with its key in a library.

@@ -19,12 +19,33 @@ pub struct Part {
     /// Description in one line.
     #[serde(default)]
     pub title: String,
+    /// Chip whose times these are.
+    #[serde(default, skip_serializing_if = "Times::are_own")]
+    pub times: Times,
     /// Price, where one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
     /// Sources of the values.
     #[serde(default, rename = "source")]
     pub sources: Vec<Provenance>,
+}
+
+/// Chip whose times a part has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Times {
+    /// The part itself.
+    #[default]
+    Part,
+    /// Other chips of the family: the times of this one are not known.
+    Family,
+}
+
+impl Times {
+    /// True when they are the part's own.
+    pub const fn are_own(&self) -> bool {
+        matches!(self, Self::Part)
+    }
 }
 
 /// Price of a part.

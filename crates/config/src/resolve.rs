@@ -4,6 +4,7 @@
 //! A text for `chip`, `controller` or `host` means `{ base = "text" }`.
 
 use super::error::{ConfigError, Problem};
+use super::kernel::KernelChip;
 use super::library::{Kind, Library, Text};
 use super::nearest::{listed, nearest};
 use super::node::{Node, Table, Value};
@@ -118,6 +119,15 @@ impl Library {
         let mut chain = Chain::default();
         chain.enter(&text.source, None)?;
         self.read(kind, &text, &mut chain)
+    }
+
+    /// The part made of a chip of the kernel's tables, also where a part of the library hides it.
+    ///
+    /// # Errors
+    /// A chip of which no part can be made.
+    pub fn load_kernel(&self, chip: &KernelChip) -> Result<Loaded, ConfigError> {
+        let text = self.kernel_text(chip).ok_or_else(|| self.unknown(Kind::Part, chip.key, None))?;
+        self.read(Kind::Part, &text, &mut Chain::default())
     }
 
     /// Names what `setup` names, and lays `sets` over it.

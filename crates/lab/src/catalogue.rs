@@ -1,7 +1,7 @@
 //! The built-in setups, chips and cards as rows of tables.
 
 use crate::speed_run;
-use floatgate_config::{ConfigError, Kind, Library, Part};
+use floatgate_config::{ConfigError, Kind, Library, Part, Times};
 use serde::Serialize;
 
 /// A setup of the catalogue.
@@ -45,14 +45,16 @@ pub struct PartRow {
     pub title: String,
     /// Confidence of its least sure value, 0 to 1.
     pub lowest_confidence: f64,
+    /// Chip whose times these are.
+    pub times: Times,
 }
 
 impl PartRow {
     /// The row of a part with this head.
     pub fn new(part: &str, head: Part) -> Self {
         let lowest_confidence = head.sources.iter().map(|source| source.confidence).fold(1.0, f64::min);
-        let Part { kind, name, maker, title, .. } = head;
-        Self { part: part.to_owned(), name, maker, kind, title, lowest_confidence }
+        let Part { kind, name, maker, title, times, .. } = head;
+        Self { part: part.to_owned(), name, maker, kind, title, lowest_confidence, times }
     }
 }
 

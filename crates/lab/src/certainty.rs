@@ -2,7 +2,7 @@
 //!
 //! Whether an answer rests on a value is tried out: the value is changed, and the answer is asked for again.
 
-use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Setup, Value};
+use floatgate_config::{About, Config, ConfigError, Kind, Library, Node, Override, Part, Setup, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -118,8 +118,13 @@ fn about(library: &Library, file: &str) -> Result<About, ConfigError> {
     for kind in [Kind::Part, Kind::Controller, Kind::Host] {
         let name = file.strip_prefix(kind.folder()).and_then(|rest| rest.strip_prefix('/'));
         let name = name.and_then(|name| name.strip_suffix(".toml"));
-        if let Some(name) = name.filter(|name| library.names(kind).any(|known| known == *name)) {
-            return library.load(kind, name)?.head.extract("");
+        if let Some(name) = name.filter(|name| library.has(kind, name)) {
+            let head = library.load(kind, name)?.head;
+            if kind == Kind::Part {
+                let Part { sources, .. } = head.extract("")?;
+                return Ok(About { sources, ..About::default() });
+            }
+            return head.extract("");
         }
     }
     Ok(About::default())

@@ -5,7 +5,7 @@ use crate::fs_speed::{self, Tested};
 use crate::plot;
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
 use floatgate_config::corner::Corner;
-use floatgate_config::{Combination, Config, Library, Override, Problem, Setup};
+use floatgate_config::{Combination, Config, Library, Override, Problem, Setup, Times};
 use floatgate_device::spi::SpiProfile;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::CommandOption::{Blocks, FirstBlock, SecondBlock, Skip};
@@ -156,9 +156,13 @@ fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// The setup's title, or an empty text.
+/// The setup's title, or an empty text. It says so when the chip's times are not its own.
 pub fn title(config: &Config) -> String {
-    config.tree().get("title").and_then(|t| t.as_text()).unwrap_or_default().to_owned()
+    let title = config.tree().get("title").and_then(|t| t.as_text()).unwrap_or_default();
+    match config.part().times {
+        Times::Part => title.to_owned(),
+        Times::Family => format!("{title}; times of the family, not of this part"),
+    }
 }
 
 /// As [`measure`], with advice: every single change that chip and controller allow is tried.

@@ -10,6 +10,7 @@ mod examples;
 mod filesystems;
 mod fit;
 mod fs_compare;
+mod kernel_chips;
 mod linux;
 mod machine;
 mod powercut;

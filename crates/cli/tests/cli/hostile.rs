@@ -345,8 +345,10 @@ fn the_catalogue_has_no_part_that_a_suitable_setup_refuses() {
         ("raw-nand", "imx6-mx30lf2g18ac"),
         ("parallel-nor", "memory-bus-s29gl128p"),
     ];
+    let all: Value = serde_json::from_str(&stdout("parts --json")).unwrap();
     for (kind, setup) in kinds {
-        for part in crate::support::names(&format!("parts --kind {kind}"), "part") {
+        let of_kind = all["rows"].as_array().unwrap().iter().filter(|row| row["kind"] == kind);
+        for part in of_kind.map(|row| row["part"].as_str().unwrap()) {
             let chip = format!("chip={part}");
             let run = run_in(&folder, ["speed", setup, "-c", "1", "--set", &chip]);
             assert_eq!((run.code, run.err.as_str()), (Some(0), ""), "{part} on {setup}");

@@ -90,6 +90,13 @@ impl SpiNorSpec {
         if bits.into_iter().any(|bit| !(2..=7).contains(&bit)) {
             return bad("protection bits are bits 2 to 7 of the status register");
         }
+        if let Some(bit) = self.protection.as_ref().and_then(|p| p.cmp_bit)
+            && (!has_second || bit > 6)
+        {
+            return bad(
+                "protection.cmp_bit is one of bits 0 to 6 of status register 2, which registers must have",
+            );
+        }
         match self.otp {
             Some(OtpSpec::SecurityRegisters { regions, family, .. })
                 if usize::from(regions) > family.locks() =>

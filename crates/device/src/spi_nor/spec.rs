@@ -372,6 +372,9 @@ pub struct Protection {
     /// Status register bit TB, when it is there.
     #[serde(default)]
     pub tb_bit: Option<u8>,
+    /// Bit CMP of status register 2, when it is there: set, it protects all blocks but those that BP and TB name.
+    #[serde(default)]
+    pub cmp_bit: Option<u8>,
     /// Protected at BP = 1.
     #[serde(deserialize_with = "small_bytes")]
     pub unit_bytes: u32,

@@ -127,7 +127,7 @@ const CHIPS: &[Chip] = &[
         parts: &["mx35lf1ge4ab", "mx35lf2ge4ab", "mx35lf2ge4ad", "mx35lf2g14ac", "mx35lf4ge4ad"],
         ..PLAIN
     },
-    Chip { parts: &["f50l1g41lb"], id: Id::Address, reads: reads!(2, 1), quad_bit: false, ..PLAIN },
+    Chip { parts: &["f50l1g41lb"], id: Id::Address, quad_bit: false, ..PLAIN },
     Chip { parts: &["gd5f1gq5ue"], reads: reads!(2, 1), ..PLAIN },
     Chip { parts: &["gd5f2gq5ue"], reads: reads!(4, 2), ..PLAIN },
     Chip { parts: &["mt29f1g01abafd"], reads: reads!(2, 1), quad_bit: false, ..PLAIN },

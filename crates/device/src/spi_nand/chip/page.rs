@@ -36,7 +36,9 @@ impl SpiNand {
         if block >= self.spec.blocks_per_die() {
             return Err(Violation::BadAddress);
         }
-        Ok(Place { row, block, page, plane: (block % g.planes) as usize })
+        // Without a select bit the planes share one cache as far as the bus can tell.
+        let caches = if self.spec.quirks.plane_select_bit { g.planes } else { 1 };
+        Ok(Place { row, block, page, plane: (block % caches) as usize })
     }
 
     /// The on-die code in force, if any.
@@ -143,17 +145,7 @@ impl SpiNand {
         if plane >= planes || column + len > g.raw_page_bytes() as usize {
             return Err(Violation::BadAddress);
         }
-        // Without a select bit the planes share one cache as far as the bus can tell.
-        let shared = g.planes > 1 && !self.spec.quirks.plane_select_bit;
-        let plane = if shared { self.last_plane() } else { plane as usize };
-        Ok((plane, column))
-    }
-
-    /// The plane whose cache was filled by the array, 0 when none was.
-    fn last_plane(&self) -> usize {
-        let planes = self.spec.geometry.planes as usize;
-        let filled = |&p: &usize| matches!(self.dies[self.active].loaded(p), Loaded::Row(_));
-        (0..planes).find(filled).unwrap_or(0)
+        Ok((plane as usize, column))
     }
 
     /// A continuous read: page after page, without OOB, to the end of the block at most.
@@ -233,7 +225,7 @@ impl SpiNand {
         }
         let place = self.place(call.op.addr)?;
         self.unprotected()?;
-        let plane = if self.spec.quirks.plane_select_bit { place.plane } else { self.column(0, 0)?.0 };
+        let plane = place.plane;
         if self.die().loaded(plane) == Loaded::Nothing {
             return Err(Violation::Sequence("program execute of a cache that holds nothing"));
         }

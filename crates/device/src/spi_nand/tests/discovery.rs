@@ -122,7 +122,7 @@ fn program_loads_are_as_wide_as_the_limit_allows() {
         assert_eq!(Rig::new(mode).driver("w35n01jw").load_operation().opcode, opcode, "{mode}");
     }
     let octal = Rig::new("8D-8D-8D").driver("w35n01jw").load_operation();
-    assert_eq!((octal.opcode, octal.mode), (0x84, Mode::OCTAL_DTR));
+    assert_eq!((octal.opcode, octal.mode), (0xC4, Mode::OCTAL_DTR));
 }
 
 #[test]

@@ -258,12 +258,19 @@ impl SpiNor {
         let Some(spec) = &self.spec.protection else { return 0..0 };
         let bit = |n: &u8| u32::from(self.regs.sr1 >> n & 1);
         let level = (0..).zip(&spec.bp_bits).fold(0, |level, (at, n)| level | bit(n) << at);
-        if level == 0 {
-            return 0..0;
-        }
         let size = self.spec.geometry.size_bytes;
-        let len = (u64::from(spec.unit_bytes) << (level - 1).min(40)).min(size);
-        if spec.tb_bit.is_some_and(|n| bit(&n) == 1) { 0..len } else { size - len..size }
+        let len = match level {
+            0 => 0,
+            _ => (u64::from(spec.unit_bytes) << (level - 1).min(40)).min(size),
+        };
+        let is_bottom = spec.tb_bit.is_some_and(|n| bit(&n) == 1);
+        let is_complement = spec.cmp_bit.is_some_and(|n| self.regs.sr2 >> n & 1 == 1);
+        match (is_bottom, is_complement) {
+            (true, false) => 0..len,
+            (true, true) => len..size,
+            (false, false) => size - len..size,
+            (false, true) => 0..size - len,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::oracle::{Faults, Oracle};
 use crate::spi::{CmdExt, Mode};
+use crate::spi_nor::spec::Protection;
 use crate::spi_nor::test_parts::{self, MX25UW12845G, MX25UW51245G, N25Q128A, W25Q128JV};
 use floatgate_mtd::Nanos;
 use proptest::prelude::*;
@@ -172,6 +173,34 @@ fn protection_bits_protect() {
     assert_eq!(b.program(0x80_0000, &[0]), Err(Violation::Protected));
     protect(&mut b, 0);
     b.program(0, &[0]).unwrap();
+}
+
+/// CMP of status register 2 turns the range that BP and TB lock into the one that they leave.
+#[test]
+fn the_complement_bit_inverts_the_locked_range() {
+    let mut spec = test_parts::spec(W25Q128JV);
+    spec.protection =
+        Some(Protection { bp_bits: vec![2, 3, 4], tb_bit: Some(5), cmp_bit: Some(6), unit_bytes: 1 << 18 });
+    let size = spec.geometry.size_bytes as u32;
+    let mut b = Bench { chip: SpiNor::new(spec, 1, true).unwrap(), ..Bench::new(W25Q128JV) };
+    let mut ends = |first: u8, second: u8| {
+        for (opcode, value) in [(0x01, first), (0x31, second)] {
+            b.cmd(0x06).unwrap();
+            b.put(SpiOp::command(opcode), &[value]).unwrap();
+            b.wait();
+        }
+        let is_free = [0, size - 256].map(|addr| b.program(addr, &[0xFF]).is_ok());
+        b.wait();
+        is_free
+    };
+    // BP = 1: the end; with TB the start.
+    assert_eq!(ends(1 << 2, 0), [true, false]);
+    assert_eq!(ends(1 << 2, 1 << 6), [false, true]);
+    assert_eq!(ends(1 << 2 | 1 << 5, 0), [false, true]);
+    assert_eq!(ends(1 << 2 | 1 << 5, 1 << 6), [true, false]);
+    // BP = 0 locks nothing, with CMP everything.
+    assert_eq!(ends(0, 0), [true, true]);
+    assert_eq!(ends(0, 1 << 6), [false, false]);
 }
 
 #[test]

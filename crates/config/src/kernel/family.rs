@@ -1,0 +1,120 @@
+//! Families: where a kernel's table has no times, those of the catalogue's chips that are most like the chip.
+
+use crate::library::{Kind, Library};
+use floatgate_device::spec::ChipSpec;
+use floatgate_device::spi_nand::SpiNandSpec;
+use floatgate_device::spi_nor::SpiNorSpec;
+use floatgate_device::units::TypMaxUs;
+use floatgate_mtd::Nanos;
+use std::cmp::Reverse;
+
+/// A part of the catalogue with its maker.
+#[derive(Debug)]
+pub(super) struct Relative<T> {
+    pub(super) name: String,
+    pub(super) maker: String,
+    pub(super) spec: T,
+}
+
+/// The chips that the catalogue describes itself, by kind.
+#[derive(Debug)]
+pub(in crate::kernel) struct Members<T>(Vec<Relative<T>>);
+
+/// All families.
+#[derive(Debug)]
+pub(crate) struct Families {
+    pub(in crate::kernel) spi_nand: Members<SpiNandSpec>,
+    pub(in crate::kernel) spi_nor: Members<SpiNorSpec>,
+}
+
+impl Families {
+    /// Reads the parts of a library. One that cannot be read has no relatives.
+    pub(crate) fn of(library: &Library) -> Self {
+        let mut all = Self { spi_nand: Members(Vec::new()), spi_nor: Members(Vec::new()) };
+        for name in library.names(Kind::Part) {
+            let Ok(loaded) = library.load(Kind::Part, name) else { continue };
+            let maker =
+                loaded.head.get("maker").and_then(|node| node.as_text()).unwrap_or_default().to_owned();
+            let name = name.to_owned();
+            match loaded.chip() {
+                Ok(ChipSpec::SpiNand(spec)) => all.spi_nand.0.push(Relative { name, maker, spec: *spec }),
+                Ok(ChipSpec::SpiNor(spec)) => all.spi_nor.0.push(Relative { name, maker, spec: *spec }),
+                _ => {}
+            }
+        }
+        all
+    }
+}
+
+/// The members that are most like a chip.
+pub(super) struct Family<'a, T>(pub(super) Vec<&'a Relative<T>>);
+
+impl<T> Members<T> {
+    /// Those whose maker is the chip's, if there are any, and of these the ones with the greatest likeness.
+    pub(super) fn of<K: Ord>(&self, maker: &str, likeness: impl Fn(&T) -> K) -> Family<'_, T> {
+        let key = |part: &Relative<T>| (part.maker.eq_ignore_ascii_case(maker), likeness(&part.spec));
+        let best = self.0.iter().map(key).max();
+        Family(self.0.iter().filter(|part| Some(key(part)) == best).collect())
+    }
+}
+
+impl<T> Members<T> {
+    /// All of them as one family.
+    pub(super) fn all(&self) -> Family<'_, T> {
+        Family(self.0.iter().collect())
+    }
+}
+
+impl<'a, T> Family<'a, T> {
+    /// The first member.
+    pub(super) fn first(&self) -> Option<&'a T> {
+        self.0.first().map(|part| &part.spec)
+    }
+
+    /// Those members that have something.
+    pub(super) fn having(&self, has: impl Fn(&T) -> bool) -> Self {
+        Family(self.0.iter().copied().filter(|part| has(&part.spec)).collect())
+    }
+
+    /// True without members.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The family in words.
+    pub(super) fn described(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|part| part.name.as_str()).collect();
+        format!("times of the family, not of this part: median of {}", names.join(", "))
+    }
+
+    /// True when it has members of this maker.
+    pub(super) fn is_of(&self, maker: &str) -> bool {
+        self.0.iter().any(|part| part.maker.eq_ignore_ascii_case(maker))
+    }
+
+    /// Median of a value, the lower one of two.
+    pub(super) fn median<V: Ord + Default>(&self, value: impl Fn(&T) -> V) -> V {
+        let mut all: Vec<V> = self.0.iter().map(|part| value(&part.spec)).collect();
+        all.sort_unstable();
+        let middle = all.len().saturating_sub(1) / 2;
+        all.into_iter().nth(middle).unwrap_or_default()
+    }
+
+    /// Median of a time, in us.
+    pub(super) fn us(&self, value: impl Fn(&T) -> Nanos) -> f64 {
+        us(self.median(|spec| value(spec).as_ns()))
+    }
+
+    /// Medians of typical and longest time, as an inline table.
+    pub(super) fn typ_max(&self, value: impl Fn(&T) -> TypMaxUs) -> String {
+        let typ = self.median(|spec| value(spec).typ.as_ns());
+        let max = self.median(|spec| Reverse(value(spec).max.as_ns())).0.max(typ);
+        format!("{{ typ = {}, max = {} }}", us(typ), us(max))
+    }
+}
+
+/// Microseconds of nanoseconds.
+#[expect(clippy::cast_precision_loss, reason = "times of chips are below 2^52 ns")]
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}

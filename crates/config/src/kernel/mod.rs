@@ -1,0 +1,251 @@
+//! The chips that Linux knows: its tables, one chip a line, written by `scripts/import-kernel`, and parts made of them on demand.
+//!
+//! A line is found by its text, and only that line is parsed: a program that uses other parts pays nothing. The kernel has no times; they are
+//! those of the [`family`]. A part that the catalogue describes itself hides the kernel's of the same name or id.
+
+mod family;
+mod raw_nand;
+mod spi_nand;
+mod spi_nor;
+
+pub(super) use family::Families;
+
+use super::library::Library;
+use floatgate_device::spec::ChipKind;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Write};
+
+/// A table of the kernel.
+struct KernelTable {
+    kind: ChipKind,
+    text: &'static str,
+}
+
+const TABLES: &[KernelTable] = &[
+    KernelTable { kind: ChipKind::SpiNand, text: include_str!("../../data/kernel/spi-nand.toml") },
+    KernelTable { kind: ChipKind::SpiNor, text: include_str!("../../data/kernel/spi-nor.toml") },
+    KernelTable { kind: ChipKind::RawNand, text: include_str!("../../data/kernel/raw-nand.toml") },
+];
+
+/// Confidence of what the kernel's tables say.
+const FROM_KERNEL: f64 = 0.95;
+/// Confidence of what is taken from other chips of the family.
+const FROM_FAMILY: f64 = 0.3;
+
+/// A property of a chip that Linux uses or works around, and that the part made of its table lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gap {
+    /// A function of the kernel's driver reads the number of corrected bits from a register of its own.
+    EccStatus,
+    /// The OOB layout is not a repeated section; the free bytes are those of its first ones.
+    OobLayout,
+    /// The column of reads from cache has a dummy byte before it, which is counted with those behind it.
+    ThreeByteColumn,
+    /// A feature register selects the die.
+    DieRegister,
+    /// The driver does not read pages without ECC.
+    NoRawAccess,
+    /// Only program loads carry the plane bit.
+    ProgramPlaneBit,
+    /// Continuous reads are of another scheme than Winbond's and Macronix's.
+    Continuous,
+    /// Data can be randomized.
+    Randomizer,
+    /// Commands and erase sizes come from the chip's SFDP tables, which the kernel's sources do not have.
+    Sfdp,
+    /// Programs go byte by byte or word by word (AAI).
+    WordProgram,
+    /// All blocks are locked after power-up.
+    VolatileLocks,
+    /// The driver switches the chip to 8D-8D-8D.
+    OctalDtr,
+    /// One bank can be read while another one programs or erases.
+    ReadWhileWrite,
+}
+
+impl Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EccStatus => "the number of corrected bits is not read",
+            Self::OobLayout => "the OOB layout is simplified",
+            Self::ThreeByteColumn => "the dummy byte before the column is counted behind it",
+            Self::DieRegister => "dies are selected by command C2h, not by a register",
+            Self::NoRawAccess => "raw pages can be read",
+            Self::ProgramPlaneBit => "reads carry the plane bit as well",
+            Self::Continuous => "there are no continuous reads",
+            Self::Randomizer => "there is no randomizer",
+            Self::Sfdp => "commands and erase sizes are those of the family",
+            Self::WordProgram => "pages are programmed as a whole",
+            Self::VolatileLocks => "blocks are not locked after power-up",
+            Self::OctalDtr => "there is no mode 8D-8D-8D",
+            Self::ReadWhileWrite => "a bank cannot be read while another one works",
+        })
+    }
+}
+
+/// A chip of the kernel's tables.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelChip {
+    /// Kind of chip.
+    pub kind: ChipKind,
+    /// Name by which it is found.
+    pub key: &'static str,
+    line: &'static str,
+}
+
+impl KernelTable {
+    /// Version of the kernel.
+    fn version(&self) -> &'static str {
+        let line = self.text.lines().find_map(|line| line.strip_prefix("kernel = \""));
+        line.and_then(|rest| rest.strip_suffix('"')).unwrap_or_default()
+    }
+
+    fn chips(&self) -> impl Iterator<Item = KernelChip> {
+        let lines = self.text.split_once("\n[chips]\n").map_or("", |(_, lines)| lines).lines();
+        let kind = self.kind;
+        lines.filter_map(move |line| Some(KernelChip { kind, key: line.split_once(" = ")?.0, line }))
+    }
+
+    /// The operations of a name.
+    fn operations(&self, name: &str) -> Result<Vec<Operation>, toml::de::Error> {
+        let head = format!("\n\"{name}\" = ");
+        let rows = self.text.split_once(&head).and_then(|(_, rest)| rest.split_once("\n]"));
+        let text = format!("rows = {}]", rows.map_or("[", |(rows, _)| rows));
+        toml::from_str::<Rows>(&text).map(|found| found.rows)
+    }
+}
+
+#[derive(Deserialize)]
+struct Rows {
+    rows: Vec<Operation>,
+}
+
+/// Mode, opcode, address bytes, dummy cycles, highest clock.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Operation(String, u8, u8, u8, u64);
+
+impl KernelChip {
+    /// Version of the kernel that lists the chip.
+    pub fn kernel(&self) -> &'static str {
+        self.table().map_or("", KernelTable::version)
+    }
+
+    fn table(&self) -> Option<&'static KernelTable> {
+        TABLES.iter().find(|table| table.kind == self.kind)
+    }
+
+    fn facts<T: DeserializeOwned>(&self) -> Result<T, toml::de::Error> {
+        let mut one: BTreeMap<String, T> = toml::from_str(self.line)?;
+        one.remove(self.key).ok_or_else(|| serde::de::Error::custom("a line without its chip"))
+    }
+
+    /// Text of the chip's id, as parts and tables write it: `[0xEF, 0xAA, 0x21]`.
+    pub fn id(&self) -> &'static str {
+        self.line
+            .split_once("id = ")
+            .and_then(|(_, rest)| rest.find(']').map(|end| &rest[..=end]))
+            .unwrap_or_default()
+    }
+
+    /// The maker's name.
+    pub fn maker(&self) -> &'static str {
+        if self.kind == ChipKind::RawNand {
+            return raw_nand::maker_of(self);
+        }
+        let name = self.line.split_once("maker = \"").and_then(|(_, rest)| rest.split('"').next());
+        spi_nor::maker_name(name.unwrap_or_default())
+    }
+
+    /// Properties of the chip that the part lacks.
+    pub fn gaps(&self) -> Vec<Gap> {
+        match (self.kind, self.table()) {
+            (ChipKind::SpiNand, Some(table)) => {
+                self.facts().map_or_else(|_| Vec::new(), |facts: spi_nand::Facts| facts.gaps(table))
+            }
+            (ChipKind::SpiNor, _) => {
+                self.facts().map_or_else(|_| Vec::new(), |facts: spi_nor::Facts| facts.gaps())
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The reason why the catalogue cannot have the chip.
+    pub fn refusal(&self) -> Option<&'static str> {
+        match self.kind {
+            ChipKind::SpiNor => self.facts().ok().and_then(|facts: spi_nor::Facts| facts.refusal()),
+            _ => None,
+        }
+    }
+
+    /// The text of a part file.
+    pub(super) fn part(&self, library: &Library) -> Option<String> {
+        let table = self.table()?;
+        match self.kind {
+            ChipKind::SpiNand => spi_nand::part(self, table, &library.families().spi_nand),
+            ChipKind::SpiNor => spi_nor::part(self, table, &library.families().spi_nor),
+            ChipKind::RawNand => raw_nand::part(self, table, library),
+            ChipKind::ParallelNor => None,
+        }
+    }
+}
+
+/// All chips of the kernel's tables, by kind and name.
+pub fn kernel_chips() -> impl Iterator<Item = KernelChip> {
+    TABLES.iter().flat_map(KernelTable::chips)
+}
+
+/// The chip of a name, or of an id in hexadecimal: `efaa21`, `ef-aa-21`.
+pub(super) fn find(name: &str) -> Option<KernelChip> {
+    kernel_chips()
+        .find(|chip| chip.key == name)
+        .or_else(|| id_text(name).and_then(|id| kernel_chips().find(|chip| chip.id() == id)))
+}
+
+/// The id that a name spells in hexadecimal, as parts write it.
+pub(super) fn id_text(name: &str) -> Option<String> {
+    let digits: String = name.chars().filter(|c| !matches!(c, '-' | ':' | ' ')).collect();
+    let is_id = (4..=16).contains(&digits.len()) && digits.len().is_multiple_of(2);
+    if !is_id || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes: Vec<String> = digits
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| format!("0x{}", String::from_utf8_lossy(pair).to_uppercase()))
+        .collect();
+    Some(format!("[{}]", bytes.join(", ")))
+}
+
+/// A `[[source]]` of a part file.
+fn source(text: &mut String, of: &[&str], from: &str, confidence: f64, gaps: &[Gap]) {
+    let note: Vec<String> = gaps.iter().map(Gap::to_string).collect();
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let of: Vec<String> = of.iter().map(|path| quoted(path)).collect();
+    let _ = write!(
+        text,
+        "\n[[source]]\nof = [{}]\nfrom = {}\nconfidence = {confidence}\n",
+        of.join(", "),
+        quoted(from)
+    );
+    if !note.is_empty() {
+        let _ = writeln!(text, "note = {}", quoted(&note.join("; ")));
+    }
+}
+
+/// Bytes as a list of TOML, in hexadecimal.
+fn hex_list(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02X}")).collect();
+    format!("[{}]", bytes.join(", "))
+}
+
+/// Bits of a size: `2 Gbit`.
+fn bits(bytes: u64) -> String {
+    let kbit = bytes / 128;
+    match kbit {
+        0..1024 => format!("{kbit} kbit"),
+        1024..1_048_576 => format!("{} Mbit", kbit >> 10),
+        _ => format!("{} Gbit", kbit >> 20),
+    }
+}

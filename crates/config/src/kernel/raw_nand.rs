@@ -1,0 +1,109 @@
+//! Raw NAND: a line of the kernel's table of full ids as a part file. All that the line does not say is that of a relative.
+
+use super::{FROM_FAMILY, FROM_KERNEL, KernelChip, KernelTable, bits, hex_list, source};
+use crate::library::{Kind, Library};
+use serde::Deserialize;
+use std::fmt::Write;
+use toml::Value;
+
+/// A `nand_flash_dev` with a full id.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Facts {
+    name: String,
+    #[serde(rename = "title")]
+    _title: String,
+    #[serde(rename = "maker")]
+    _maker: String,
+    id: Vec<u8>,
+    page: u32,
+    size_mib: u32,
+    block: u32,
+    oob: u32,
+    #[serde(default, rename = "flags")]
+    _flags: Vec<String>,
+    ecc: Option<[u32; 2]>,
+}
+
+/// Relatives with one bit per cell and with two.
+const RELATIVES: [&str; 2] = ["tc58nvg1s3h", "tc58teg5dclta00"];
+
+/// Maker of an id's first byte.
+fn maker(byte: Option<&u8>) -> &'static str {
+    match byte {
+        Some(0x45) => "SanDisk",
+        Some(0x98) => "Kioxia",
+        Some(0xAD) => "SK hynix",
+        _ => "",
+    }
+}
+
+/// The maker's name of a line.
+pub(super) fn maker_of(chip: &KernelChip) -> &'static str {
+    maker(chip.facts::<Facts>().ok().as_ref().and_then(|facts| facts.id.first()))
+}
+
+/// The text of a part file.
+pub(super) fn part(chip: &KernelChip, table: &KernelTable, library: &Library) -> Option<String> {
+    let facts: Facts = chip.facts().ok()?;
+    // Bits 3:2 of the third byte: levels of a cell.
+    let has_two_bits = facts.id.get(2).is_some_and(|byte| byte >> 2 & 3 == 1);
+    let relative = RELATIVES[usize::from(has_two_bits)];
+    let mut chip = toml::Table::try_from(library.load(Kind::Part, relative).ok()?.table).ok()?;
+    let number = |n: u32| Value::Integer(n.into());
+    let blocks = (u64::from(facts.size_mib) << 20) / u64::from(facts.block.max(1));
+    let blocks = u32::try_from(blocks).ok()?;
+    chip.insert("id".to_owned(), Value::Array(facts.id.iter().map(|byte| number((*byte).into())).collect()));
+    let mut set = |table: &str, values: &[(&str, u32)]| {
+        let own = chip.entry(table).or_insert_with(|| Value::Table(toml::Table::new()));
+        if let Value::Table(own) = own {
+            own.extend(values.iter().map(|(key, n)| ((*key).to_owned(), number(*n))));
+        }
+    };
+    let geometry = [
+        ("page_bytes", facts.page),
+        ("oob_bytes", facts.oob),
+        ("pages_per_block", facts.block / facts.page.max(1)),
+        ("blocks_per_lun", blocks),
+        // Makers of the time allow 2 %.
+        ("max_bad_blocks_per_lun", blocks / 50),
+    ];
+    set("geometry", &geometry);
+    if let Some([strength, step_bytes]) = facts.ecc {
+        set("ecc", &[("strength", strength), ("step_bytes", step_bytes)]);
+    }
+    let cells = if has_two_bits { "MLC" } else { "SLC" };
+    let mut text = format!(
+        "kind = \"raw-nand\"\nname = \"{}\"\nmaker = \"{}\"\ntitle = \"{} {cells} NAND\"\ntimes = \"family\"\n\n",
+        facts.name,
+        maker(facts.id.first()),
+        bits(u64::from(facts.size_mib) << 20)
+    );
+    let _ = writeln!(
+        text,
+        "{}",
+        toml::to_string(&toml::Table::from_iter([("chip".to_owned(), Value::Table(chip))])).ok()?
+    );
+    // Ids are hexadecimal in every part.
+    let id: Vec<String> = facts.id.iter().map(u8::to_string).collect();
+    text = text.replacen(&format!("id = [{}]", id.join(", ")), &format!("id = {}", hex_list(&facts.id)), 1);
+    let kernel =
+        format!("Linux {}, drivers/mtd/nand/raw/nand_ids.c, read by scripts/import-kernel", table.version());
+    let known = [
+        "chip.id",
+        "chip.geometry.page_bytes",
+        "chip.geometry.oob_bytes",
+        "chip.geometry.pages_per_block",
+        "chip.geometry.blocks_per_lun",
+        "chip.ecc",
+    ];
+    source(&mut text, &known, &kernel, FROM_KERNEL, &[]);
+    source(
+        &mut text,
+        &["chip"],
+        &format!("times of the family, not of this part: as {relative}"),
+        FROM_FAMILY,
+        &[],
+    );
+    Some(text)
+}

@@ -1,0 +1,436 @@
+//! SPI NOR: a line of the kernel's table as a part file.
+//!
+//! Where the table says nothing but the id, Linux asks the chip for its SFDP tables. These are not in the kernel: commands and erase sizes of
+//! such a part are those of its family, and its SFDP area is made of them.
+
+use super::family::{Family, Members};
+use super::{FROM_FAMILY, FROM_KERNEL, Gap, KernelChip, KernelTable, bits, hex_list, source};
+use floatgate_device::spi::{Mode, Variant};
+use floatgate_device::spi_nor::SpiNorSpec;
+use floatgate_device::units::TypMaxUs;
+use floatgate_mtd::Nanos;
+use serde::Deserialize;
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+/// A `flash_info`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Facts {
+    maker: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    id: Vec<u8>,
+    #[serde(default)]
+    size: u64,
+    #[serde(default = "block")]
+    sector: u32,
+    #[serde(default = "page")]
+    page: u32,
+    #[serde(default = "one")]
+    banks: u8,
+    #[serde(rename = "address_bytes")]
+    _address_bytes: Option<u8>,
+    #[serde(default)]
+    flags: Vec<String>,
+    #[serde(default)]
+    without_sfdp: Vec<String>,
+    #[serde(default)]
+    fixup: Vec<String>,
+    #[serde(default)]
+    maker_flags: Vec<String>,
+    /// Bytes of a region, regions, first address, distance.
+    otp: Option<[u32; 4]>,
+    #[serde(rename = "fixups")]
+    _fixups: Option<String>,
+}
+
+const fn block() -> u32 {
+    BLOCK
+}
+
+const fn page() -> u32 {
+    256
+}
+
+const fn one() -> u8 {
+    1
+}
+
+const SECTOR: u32 = 4096;
+const BLOCK: u32 = 65_536;
+/// Bytes that three address bytes reach.
+const REACH_3B: u64 = 1 << 24;
+/// Longest time of an operation.
+const LONGEST_NS: u64 = 1_000_000_000_000;
+/// Confidence of a size that the id's last byte tells.
+const FROM_ID: f64 = 0.8;
+
+/// Maker as the catalogue calls it, registers and quad enable bit of its chips without SFDP (Linux: `default_init` of each maker).
+fn maker(name: &str) -> (&str, &'static str, &'static str) {
+    match name {
+        "atmel" => ("Atmel", "winbond", "sr2-bit1-by01"),
+        "eon" => ("Eon", "winbond", "sr2-bit1-by01"),
+        "esmt" => ("ESMT", "winbond", "sr2-bit1-by01"),
+        "everspin" => ("Everspin", "plain", "none"),
+        "gigadevice" => ("GigaDevice", "winbond", "sr2-bit1-by01"),
+        "intel" => ("Intel", "plain", "none"),
+        "issi" => ("ISSI", "plain", "sr1-bit6"),
+        "macronix" => ("Macronix", "macronix", "sr1-bit6"),
+        "micron" | "st" => ("Micron", "micron", "none"),
+        "spansion" => ("Infineon", "spansion", "sr2-bit1-by01"),
+        "sst" => ("SST", "winbond", "sr2-bit1-by01"),
+        "winbond" => ("Winbond", "winbond", "sr2-bit1-by01"),
+        "xmc" => ("XMC", "winbond", "sr2-bit1-by01"),
+        other => (other, "plain", "none"),
+    }
+}
+
+/// The maker's name as the catalogue has it.
+pub(super) fn maker_name(name: &str) -> &str {
+    match name {
+        // Toshiba's memories have been Kioxia's since 2019.
+        "Toshiba" => "Kioxia",
+        "AllianceMemory" => "Alliance Memory",
+        other => maker(other).0,
+    }
+}
+
+impl Facts {
+    fn has(&self, flag: &str) -> bool {
+        [&self.flags, &self.without_sfdp, &self.fixup, &self.maker_flags]
+            .into_iter()
+            .flatten()
+            .any(|own| own == flag)
+    }
+
+    /// True when the kernel takes commands and size from the chip's SFDP tables.
+    const fn needs_sfdp(&self) -> bool {
+        self.size == 0
+    }
+
+    /// Size of the array: the table's, or the one that the id's last byte stands for.
+    fn bytes(&self) -> Option<u64> {
+        if self.size != 0 {
+            return Some(self.size);
+        }
+        match *self.id.get(2)? {
+            power @ 0x10..=0x1F => Some(1 << power),
+            // 512 Mbit and more of Winbond's and Micron's.
+            power @ 0x20..=0x22 => Some(1 << (power - 0x20 + 26)),
+            power @ 0x32..=0x3F => Some(1 << (power - 0x20)),
+            _ => None,
+        }
+    }
+
+    /// The reason why no part can be made.
+    pub(super) fn refusal(&self) -> Option<&'static str> {
+        if self.id.len() < 3 {
+            Some("it has no JEDEC id")
+        } else if self.has("NO_ERASE") {
+            Some("it is no flash: it needs no erase")
+        } else if self.bytes().is_none() {
+            Some("the table has no size, and its id stands for none")
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn gaps(&self) -> Vec<Gap> {
+        let gaps = [
+            (self.needs_sfdp(), Gap::Sfdp),
+            (self.has("SST_WRITE"), Gap::WordProgram),
+            (self.has("SWP_IS_VOLATILE"), Gap::VolatileLocks),
+            (self.has("IO_MODE_EN_VOLATILE") || self.has("USE_CLPEF"), Gap::OctalDtr),
+            (self.has("RWW"), Gap::ReadWhileWrite),
+        ];
+        gaps.into_iter().filter(|(has, _)| *has).map(|(_, gap)| gap).collect()
+    }
+}
+
+/// Commands of a part.
+struct Commands {
+    reads: Vec<Variant>,
+    programs: Vec<Variant>,
+    reads_4b: Vec<Variant>,
+    programs_4b: Vec<Variant>,
+    /// Bytes, command, command with four address bytes.
+    erases: Vec<(u32, u8, u8)>,
+}
+
+impl Commands {
+    /// What Linux assumes of a chip without SFDP: `spi_nor_no_sfdp_init_params`.
+    fn without_sfdp(facts: &Facts, slow_hz: u64) -> Self {
+        let single = Variant { mode: mode("1S-1S-1S"), opcode: 0x03, dummy: 0, max_hz: slow_hz };
+        let command = |name: &str, opcode, dummy| Variant { mode: mode(name), opcode, dummy, max_hz: 0 };
+        let mut reads = vec![single, command("1S-1S-1S", 0x0B, 8)];
+        let more = [
+            ("DUAL_READ", "1S-1S-2S", 0x3B),
+            ("QUAD_READ", "1S-1S-4S", 0x6B),
+            ("OCTAL_READ", "1S-1S-8S", 0x8B),
+        ];
+        reads.extend(
+            more.into_iter()
+                .filter(|(flag, ..)| facts.has(flag))
+                .map(|(_, mode, opcode)| command(mode, opcode, 8)),
+        );
+        let mut programs = vec![command("1S-1S-1S", 0x02, 0)];
+        if facts.has("QUAD_PP") {
+            programs.push(command("1S-1S-4S", 0x32, 0));
+        }
+        let mut erases = vec![(facts.sector, 0xD8, 0xDC)];
+        if facts.has("SECT_4K") && facts.sector != SECTOR {
+            erases.push((SECTOR, 0x20, 0x21));
+        }
+        let mut all = Self { reads, programs, reads_4b: Vec::new(), programs_4b: Vec::new(), erases };
+        if facts.has("4B_OPCODES") {
+            all.reads_4b = all.reads.iter().map(with_four_bytes).collect();
+            all.programs_4b = all.programs.iter().map(with_four_bytes).collect();
+        }
+        all
+    }
+
+    /// Those of a relative, without its stateful modes.
+    fn of_family(relative: &SpiNorSpec) -> Self {
+        let stateless = |all: &[Variant]| all.iter().filter(|v| !v.mode.is_stateful()).copied().collect();
+        Self {
+            reads: stateless(&relative.reads),
+            programs: stateless(&relative.programs),
+            reads_4b: stateless(&relative.reads_4b),
+            programs_4b: stateless(&relative.programs_4b),
+            erases: relative.erase.values().map(|e| (e.bytes, e.opcode, e.opcode_4b.unwrap_or(0))).collect(),
+        }
+    }
+}
+
+/// A mode by its name; single lane for a name that is none.
+fn mode(name: &str) -> Mode {
+    name.parse().unwrap_or(Mode::SINGLE)
+}
+
+/// The command with four address bytes (Linux: `spi_nor_convert_opcode`).
+fn with_four_bytes(variant: &Variant) -> Variant {
+    let opcode = match variant.opcode {
+        0x03 => 0x13,
+        0x0B => 0x0C,
+        0x3B => 0x3C,
+        0x6B => 0x6C,
+        0x8B => 0x7C,
+        0x02 => 0x12,
+        0x32 => 0x34,
+        other => other,
+    };
+    Variant { opcode, ..*variant }
+}
+
+/// The text of a part file.
+pub(super) fn part(chip: &KernelChip, table: &KernelTable, members: &Members<SpiNorSpec>) -> Option<String> {
+    let facts: Facts = chip.facts().ok()?;
+    if facts.refusal().is_some() {
+        return None;
+    }
+    let bytes = facts.bytes()?;
+    let (maker, registers, quad_enable) = maker(&facts.maker);
+    let family = members.of(maker, |spec| {
+        let distance = spec.geometry.size_bytes.ilog2().abs_diff(bytes.ilog2());
+        (spec.id.get(1) == facts.id.get(1), spec.octal.is_none(), Reverse(distance))
+    });
+    let relative = family.first()?;
+    let is_own = family.is_of(maker);
+    let commands = if facts.needs_sfdp() {
+        Commands::of_family(relative)
+    } else {
+        Commands::without_sfdp(&facts, 50_000_000)
+    };
+    let (registers, quad_enable) = match (facts.needs_sfdp() && !is_own, registers) {
+        (true, _) => ("winbond", "sr2-bit1"),
+        (false, "winbond") if facts.needs_sfdp() => ("winbond", "sr2-bit1"),
+        _ => (registers, quad_enable),
+    };
+    let name = if facts.name.is_empty() { chip.key.to_owned() } else { facts.name.to_uppercase() };
+    let mut text = format!(
+        "kind = \"spi-nor\"\nname = {}\nmaker = \"{maker}\"\ntitle = \"{} SPI NOR\"\ntimes = \"family\"\n\n[chip]\n",
+        toml::Value::String(name),
+        bits(bytes)
+    );
+    let out = &mut text;
+    let _ =
+        writeln!(out, "id = {}\nmax_sdr_hz = {}", hex_list(&facts.id), family.median(|spec| spec.max_sdr_hz));
+    if commands.reads.iter().any(|read| read.mode.addr.dtr || read.mode.data.dtr) {
+        let _ = writeln!(out, "max_dtr_hz = {}", family.median(|spec| spec.max_dtr_hz));
+    }
+    let lanes = commands.reads.iter().map(|read| read.mode.data.lanes).max().unwrap_or(1);
+    let _ = writeln!(out, "registers = \"{registers}\"");
+    if lanes == 4 {
+        let _ = writeln!(out, "quad_enable = \"{quad_enable}\"");
+    }
+    if bytes > REACH_3B {
+        let addressing = if registers == "micron" { "wren-en4b" } else { "en4b" };
+        let _ = writeln!(out, "addressing = \"{addressing}\"");
+    }
+    let _ =
+        writeln!(out, "sfdp = {}\nreset_pin = true\nsoft_reset = {}", facts.needs_sfdp(), facts.needs_sfdp());
+    let _ = writeln!(out, "endurance_cycles = {}", family.median(|spec| spec.endurance_cycles));
+    let _ = writeln!(out, "retention_years = {}", family.median(|spec| spec.retention_years));
+    let lists = [
+        ("reads", &commands.reads),
+        ("reads_4b", &commands.reads_4b),
+        ("programs", &commands.programs),
+        ("programs_4b", &commands.programs_4b),
+    ];
+    for (key, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        let _ = writeln!(out, "{key} = [\n{}]", list.iter().map(variant).collect::<String>());
+    }
+    let _ = write!(
+        out,
+        "\n[chip.geometry]\nsize_bytes = {bytes}\npage_bytes = {}\nbanks = {}\n",
+        facts.page, facts.banks
+    );
+    times(out, &commands, members, &family, bytes);
+    protection(out, &facts, bytes);
+    if let Some([region_bytes, regions, base, stride]) = facts.otp.filter(|_| registers == "winbond") {
+        let _ = write!(
+            out,
+            "\n[chip.otp]\nkind = \"security-registers\"\nregions = {regions}\nregion_bytes = {region_bytes}\nbase = {base}\n\
+             stride = {stride}\n"
+        );
+    }
+    sources(out, table, &facts, &family.described());
+    Some(text)
+}
+
+fn variant(v: &Variant) -> String {
+    let limit = if v.max_hz == 0 { String::new() } else { format!(", max_hz = {}", v.max_hz) };
+    format!("    {{ mode = \"{}\", opcode = 0x{:02X}, dummy = {}{limit} }},\n", v.mode, v.opcode, v.dummy)
+}
+
+/// Times of programs and erases. A chip erase takes longer with the size.
+fn times(
+    out: &mut String,
+    commands: &Commands,
+    members: &Members<SpiNorSpec>,
+    family: &Family<'_, SpiNorSpec>,
+    bytes: u64,
+) {
+    let scaled = |ns: u64, size: u64| (ns / size.max(1) * bytes).min(LONGEST_NS);
+    let ce = |spec: &SpiNorSpec| {
+        let (t, size) = (spec.timing.t_ce_us, spec.geometry.size_bytes >> 10);
+        let of = |time: Nanos| Nanos::from_ns(scaled(time.as_ns() / 1024, size));
+        TypMaxUs { typ: of(t.typ), max: of(t.max) }
+    };
+    let _ = write!(
+        out,
+        "\n[chip.timing]\nt_pp_us = {}\nt_ce_us = {}\nt_w_us = {}\nt_rst_us = {}\n",
+        family.typ_max(|spec| spec.timing.t_pp_us),
+        family.typ_max(ce),
+        family.typ_max(|spec| spec.timing.t_w_us),
+        family.us(|spec| spec.timing.t_rst_us),
+    );
+    for (size, opcode, opcode_4b) in &commands.erases {
+        let four = if *opcode_4b == 0 { String::new() } else { format!("opcode_4b = 0x{opcode_4b:02X}\n") };
+        let _ = write!(
+            out,
+            "\n[chip.erase.{}]\nbytes = {size}\nopcode = 0x{opcode:02X}\n{four}t_us = {}\n",
+            erase_name(*size),
+            erase_time(members, family, *size)
+        );
+    }
+}
+
+fn erase_name(bytes: u32) -> String {
+    match bytes {
+        SECTOR => "sector".to_owned(),
+        0x8000 => "half-block".to_owned(),
+        BLOCK => "block".to_owned(),
+        other => format!("kib-{}", other >> 10),
+    }
+}
+
+/// Time of an erase: the family's for this size, else that of all chips that have the size, else the family's for the nearest size.
+fn erase_time(members: &Members<SpiNorSpec>, family: &Family<'_, SpiNorSpec>, bytes: u32) -> String {
+    let has = |spec: &SpiNorSpec| spec.erase.values().any(|erase| erase.bytes == bytes);
+    let nearest = |spec: &SpiNorSpec| {
+        let types = spec.erase.values();
+        let best = types.min_by_key(|erase| erase.bytes.ilog2().abs_diff(bytes.ilog2()));
+        best.map_or(TypMaxUs { typ: Nanos::ZERO, max: Nanos::ZERO }, |erase| erase.t_us)
+    };
+    let (own, all) = (family.having(has), members.all().having(has));
+    [own, all]
+        .into_iter()
+        .find(|family| !family.is_empty())
+        .map_or_else(|| family.typ_max(nearest), |f| f.typ_max(nearest))
+}
+
+/// Block protection as the kernel locks it: the fewest bytes are a sector, or more where the bits do not suffice.
+fn protection(out: &mut String, facts: &Facts, bytes: u64) {
+    if !facts.has("HAS_LOCK") {
+        return;
+    }
+    let bits: &[u8] = match (facts.has("4BIT_BP"), facts.has("BP3_SR_BIT6")) {
+        (false, _) => &[2, 3, 4],
+        (true, false) => &[2, 3, 4, 5],
+        (true, true) => &[2, 3, 4, 6],
+    };
+    let slots = (1_u32 << bits.len()) - 2;
+    let needed = (bytes / u64::from(facts.sector)).max(1).ilog2();
+    let unit = u64::from(facts.sector) << needed.saturating_sub(slots);
+    let tb = match (facts.has("HAS_TB"), facts.has("TB_SR_BIT6")) {
+        (false, _) => "",
+        (true, false) => "tb_bit = 5\n",
+        (true, true) => "tb_bit = 6\n",
+    };
+    // CMP is bit 6 of status register 2 (`SR2_CMP_BIT6`).
+    let cmp = if facts.has("HAS_CMP") { "cmp_bit = 6\n" } else { "" };
+    let _ = write!(out, "\n[chip.protection]\nbp_bits = {bits:?}\n{tb}{cmp}unit_bytes = {unit}\n");
+}
+
+fn sources(out: &mut String, table: &KernelTable, facts: &Facts, family: &str) {
+    let kernel = format!("Linux {}, drivers/mtd/spi-nor, read by scripts/import-kernel", table.version());
+    let mut known = vec!["chip.id", "chip.otp", "chip.protection", "chip.geometry"];
+    let mut guessed = vec![
+        "chip.timing",
+        "chip.max_sdr_hz",
+        "chip.max_dtr_hz",
+        "chip.reset_pin",
+        "chip.soft_reset",
+        "chip.retention_years",
+        "chip.endurance_cycles",
+    ];
+    let commands = [
+        "chip.reads",
+        "chip.reads_4b",
+        "chip.programs",
+        "chip.programs_4b",
+        "chip.addressing",
+        "chip.quad_enable",
+        "chip.registers",
+        "chip.sfdp",
+        "chip.erase",
+    ];
+    if facts.needs_sfdp() {
+        guessed.extend(commands)
+    } else {
+        known.extend(commands)
+    }
+    source(out, &known, &kernel, FROM_KERNEL, &facts.gaps());
+    if facts.needs_sfdp() {
+        source(out, &["chip.geometry.size_bytes"], "the last byte of the id", FROM_ID, &[]);
+    } else {
+        guessed.extend(commands_times(facts));
+    }
+    source(out, &guessed, family, FROM_FAMILY, &[]);
+}
+
+/// Paths of the erase times.
+fn commands_times(facts: &Facts) -> Vec<&'static str> {
+    let mut all = vec!["chip.erase.sector.t_us", "chip.erase.half-block.t_us", "chip.erase.block.t_us"];
+    all.extend(match facts.sector >> 10 {
+        16 => Some("chip.erase.kib-16.t_us"),
+        128 => Some("chip.erase.kib-128.t_us"),
+        256 => Some("chip.erase.kib-256.t_us"),
+        512 => Some("chip.erase.kib-512.t_us"),
+        _ => None,
+    });
+    all
+}
