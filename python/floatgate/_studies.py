@@ -72,6 +72,8 @@ class SpeedRow:
         Bits that the ECC corrected, read retries, and calls that ask for scrubbing.
     breakdown_ns : dict of str to int
         Nanoseconds by phase; they add up to `ns`.
+    interval_min, interval_max : float
+        The 80 % interval of `kib_s`; of milliseconds where no bytes are moved.
     """
 
     name: str
@@ -85,6 +87,8 @@ class SpeedRow:
     retries: int
     scrub_requests: int
     breakdown_ns: dict[str, int]
+    interval_min: float
+    interval_max: float
 
 
 @dataclass(frozen=True)
@@ -284,7 +288,7 @@ class Speed(Plotted[SpeedRow]):
     @functools.cached_property
     def rows(self) -> list[SpeedRow]:
         """The tests, in the order of ``flash_speed``."""
-        return [row_of(SpeedRow, values) for values in self._run.rows()]
+        return [row_of(SpeedRow, (*values, *interval)) for values, interval in self._run.rows()]
 
     def __getstate__(self) -> dict[str, Any]:
         """A pickle has the rows and the JSON."""

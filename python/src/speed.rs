@@ -122,16 +122,27 @@ impl NativeSpeed {
         Ok(in_envelope(&self.1, &self.0)?)
     }
 
-    fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<RowTuple<'py>>> {
+    /// Each test with the ends of its 80 % interval.
+    fn rows<'py>(&'py self, py: Python<'py>) -> PyResult<Vec<(RowTuple<'py>, (f64, f64))>> {
         let row = |test: &'py Measured| {
-            let Measured { name, bytes, calls, ns, printed_kib_s, exact_kib_s, breakdown_ns, corrected } =
-                test;
+            let Measured {
+                name,
+                bytes,
+                calls,
+                ns,
+                printed_kib_s,
+                exact_kib_s,
+                interval,
+                breakdown_ns,
+                corrected,
+            } = test;
+            let interval = interval.map_or((f64::NAN, f64::NAN), |interval| (interval.min, interval.max));
             let kib_s = if *bytes > 0 { *exact_kib_s } else { 0.0 };
             let us = *ns as f64 / 1e3 / (*calls).max(1) as f64;
             let Corrections { bitflips, retries, scrub_requests } = *corrected;
             let by_phase = by_phase(py, breakdown_ns)?;
             let (printed, calls, bytes, ns) = (*printed_kib_s, *calls, *bytes, *ns);
-            Ok((
+            let row = (
                 name.as_str(),
                 kib_s,
                 printed,
@@ -143,7 +154,8 @@ impl NativeSpeed {
                 retries,
                 scrub_requests,
                 by_phase,
-            ))
+            );
+            Ok((row, interval))
         };
         self.0.report.tests.iter().map(row).collect()
     }
@@ -158,7 +170,8 @@ pub(crate) fn speed(py: Python<'_>, named: Named, tests: Tests) -> PyResult<Nati
         Ok(if tests.advice {
             speed_run::measure_with_advice(library(), &setup, &sets, options, &chosen)?
         } else {
-            speed_run::measure(library(), &library().resolve(&setup, &sets)?, options, &chosen)?
+            let config = library().resolve(&setup, &sets)?;
+            speed_run::measure(library(), &config, options, &chosen)?.with_intervals(library(), &config)?
         })
     };
     Ok(NativeSpeed(py.detach(work)?, named.origin(ResultKind::Speed)))

@@ -5,7 +5,9 @@ use crate::fs::progress_bar;
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_config::{Library, Source};
-use floatgate_lab::papers::{self, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary};
+use floatgate_lab::papers::{
+    self, ByOperation, Paper, Report, ReportPrediction, ReportRow, RowKind, Summary,
+};
 use floatgate_lab::plot;
 use floatgate_lab::report::{Origin, ResultKind};
 use std::path::{Path, PathBuf};
@@ -211,6 +213,7 @@ fn summary(s: &Summary) -> String {
          {} within the resolution of the tool that printed them, {} within the tolerance, {} missed, {} of them predicted\n\
          {}, {} missed; {}, {} missed; {} that the model cannot miss\n\
          residuals: median {} (predicted {}, fitted without the row {}), worst {}\n\
+{}\
          every residual as stated: {verdict}",
         common::count(s.figures, "figure"),
         s.predicted,
@@ -229,8 +232,23 @@ fn summary(s: &Summary) -> String {
         size(s.median),
         size(s.median_predicted),
         size(s.median_left_out),
-        s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row))
+        s.worst.map_or_else(|| "-".to_owned(), |worst| format!("{} ({})", size(Some(worst)), s.worst_row)),
+        s.by_operation.iter().map(by_operation).collect::<String>()
     )
+}
+
+/// The predicted rows of an operation in a line.
+fn by_operation(by: &ByOperation) -> String {
+    let intervals = match by.intervals {
+        0 => String::new(),
+        all => format!(
+            "; 80 % intervals hold {} of {all}, half of them within +-{}",
+            by.hold,
+            size(by.half_width)
+        ),
+    };
+    let rows = common::count(by.predicted, "predicted row");
+    format!("{}: {rows}, median {}{intervals}\n", by.operation.name(), size(by.median))
 }
 
 /// The summary in a sentence.

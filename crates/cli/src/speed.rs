@@ -198,6 +198,7 @@ fn body(run: &SpeedRun) -> String {
     let mut text = String::new();
     for (test, advice) in run.report.tests.iter().zip(&run.advice) {
         text += &figure(test);
+        text += &interval(test);
         text += &breakdown(test);
         text += &corrections(&test.corrected, test.calls);
         text += &bottleneck(advice);
@@ -206,6 +207,15 @@ fn body(run: &SpeedRun) -> String {
         text += &latency_line(latency);
     }
     text
+}
+
+/// Where 8 of 10 boards would be.
+fn interval(test: &Measured) -> String {
+    let Some(interval) = test.interval else { return String::new() };
+    match test.bytes {
+        0 => format!("  80 % interval: {:.2} to {:.2} ms\n", interval.min, interval.max),
+        _ => format!("  80 % interval: {:.0} to {:.0} KiB/s\n", interval.min, interval.max),
+    }
 }
 
 fn figure(test: &Measured) -> String {

@@ -43,6 +43,8 @@ pub struct HostProfile {
     pub bch: BchCycles,
     /// The host runs firmware of its own, without Linux: it has neither UBI, UBIFS nor JFFS2.
     pub firmware: bool,
+    /// The costs of host and controller are those of another board: the intervals of figures are wide.
+    pub unmeasured: bool,
     /// An ECC engine of the SoC beside its memory controllers.
     pub external_ecc: ExternalEcc,
 }
@@ -110,6 +112,7 @@ impl HostProfile {
         lzo_before_linux_3_9: false,
         bch: BchCycles::NONE,
         firmware: false,
+        unmeasured: false,
         external_ecc: ExternalEcc::ASSUMED,
     };
 

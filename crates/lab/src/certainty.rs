@@ -55,6 +55,28 @@ pub fn least_certain<T: PartialEq>(
     Ok(all.into_iter().find(|(value, node)| depends(&value.field, node)).map(|(value, _)| value))
 }
 
+/// Costs of software and controller for each call, page and operation; other numbers do not count in the time of a test.
+const COSTS: [&str; 9] = [
+    "host.call_us",
+    "host.page_us",
+    "host.copy_ns_per_kb",
+    "host.wakeup_us",
+    "controller.exec",
+    "controller.op_cost",
+    "controller.step_us",
+    "controller.rx",
+    "controller.tx",
+];
+
+/// The least confidence among the costs of software and controller; 1 where the setup or the user gives them all.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn of_costs(library: &Library, config: &Config) -> Result<f64, ConfigError> {
+    let all = numbers(library, config, &COSTS)?;
+    Ok(all.into_iter().map(|(value, _)| value.confidence).fold(1.0, f64::min))
+}
+
 /// A value of a part, controller or host with its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sourced {

@@ -302,6 +302,7 @@ impl Clock {
             ns: elapsed.as_ns(),
             printed_kib_s: printed_kib_s(bytes / 1024, elapsed),
             exact_kib_s: bytes as f64 / 1024.0 / elapsed.as_secs_f64().max(1e-9),
+            interval: None,
             breakdown_ns: end.spent - self.spent,
             corrected: end.corrected - self.corrected,
         }

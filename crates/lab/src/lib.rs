@@ -66,5 +66,6 @@ pub mod study;
 pub mod sweep;
 pub mod technology;
 pub mod trace;
+pub mod uncertainty;
 
 pub use floatgate_sim::Error;

@@ -4,6 +4,7 @@ use crate::certainty::{self, Certainty};
 use crate::fs_speed::{self, Tested};
 use crate::plot;
 use crate::speed::{self, Measured, SpeedOptions, SpeedReport};
+use crate::uncertainty::Uncertainty;
 use floatgate_config::corner::Corner;
 use floatgate_config::{Combination, Config, Library, Override, Problem, Setup, Times};
 use floatgate_device::spi::SpiProfile;
@@ -30,6 +31,20 @@ pub struct SpeedRun {
     pub report: SpeedReport,
     /// For each test its bottleneck and what would be faster; empty when not asked for.
     pub advice: Vec<Advice>,
+}
+
+impl SpeedRun {
+    /// The same with the interval of each figure.
+    ///
+    /// # Errors
+    /// A file of the library that cannot be read.
+    pub fn with_intervals(mut self, library: &Library, config: &Config) -> Result<Self, Error> {
+        let uncertainty = Uncertainty::of(library, config)?;
+        for test in &mut self.report.tests {
+            test.interval = Some(uncertainty.interval(test));
+        }
+        Ok(self)
+    }
 }
 
 /// Bottleneck of a test, and the single change that helps most.
@@ -177,7 +192,7 @@ pub fn measure_with_advice(
     tests: &SpeedOptions,
 ) -> Result<SpeedRun, Error> {
     let config = library.resolve(setup, sets)?;
-    let mut run = measure(library, &config, options, tests)?;
+    let mut run = measure(library, &config, options, tests)?.with_intervals(library, &config)?;
     let others: Vec<(String, SpeedRun)> = candidates(&config, &run.link)
         .into_iter()
         .filter_map(|set| {
@@ -316,7 +331,7 @@ pub fn sweep(
         let run = match measure(library, &config, options, tests) {
             Err(error) if !refuses_a_value(&error) => return Err(error),
             Err(error) => return Ok(Err(error)),
-            Ok(run) => run,
+            Ok(run) => run.with_intervals(library, &config)?,
         };
         let least_certain = certainty::least_certain(library, setup, &all, |config| {
             times_of_a_block(library, config, options, tests)

@@ -556,11 +556,10 @@ impl History {
     }
 
     fn erase(&self, wear: &Wear, wears: bool) -> Outcome {
-        if !wears {
-            return Outcome { time: wear.typical_erase(), failed: false };
-        }
-        let failed = Wear::is_dead(&self.life, self.wear);
-        Outcome { time: wear.erase_time(&self.life, self.wear), failed }
+        let failed = wears && Wear::is_dead(&self.life, self.wear);
+        let written = || if wears { wear.erase_time(&self.life, self.wear) } else { wear.typical_erase() };
+        let blank = wear.blank_erase().filter(|_| self.programs == 0 && !self.weak);
+        Outcome { time: blank.unwrap_or_else(written), failed }
     }
 }
 

@@ -54,6 +54,26 @@ fn program_all(cells: &mut Cells) {
     (0..1024).for_each(|row| _ = cells.program(row, Instant::ZERO));
 }
 
+/// Of two chips only the one that verifies first notices that a block is blank, and both notice that it was written.
+#[test]
+fn an_erase_of_a_blank_block_takes_one_pulse_where_the_chip_stops() {
+    let typ = TypMaxUs { typ: Nanos::from_us(2000), max: Nanos::from_us(7000) };
+    let of = |stops| {
+        let wear = Wear::new(WearSpec::typical(1, typ, typ), 10_000).stopping(stops);
+        let ecc = EccRequirement { strength: 8, step_bytes: 512 };
+        let errors = ErrorSpec::typical(Promise { ecc, endurance_cycles: 10_000, bits_per_cell: 1 });
+        let mut cells = Cells::new(geometry(), wear, errors, CellsProfile::default(), 3);
+        let blank = cells.erase_outcome(1).time;
+        assert_eq!(cells.erase(1).time, blank);
+        cells.program(64, Instant::ZERO);
+        let written = cells.erase(1).time;
+        assert_eq!(cells.erase_outcome(1).time, blank, "blank again");
+        (blank, written)
+    };
+    assert_eq!(of(false), (typ.typ, typ.typ));
+    assert_eq!(of(true), (Nanos::from_us(650), typ.typ));
+}
+
 #[test]
 fn their_number_is_what_the_rate_says() {
     let mut worn = cells(|profile, _, _| profile.temperature_c = 55.0);

@@ -160,6 +160,8 @@ pub struct BlockLife {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wear {
     spec: WearSpec,
+    /// An erase of a blank block ends after its first pulse.
+    stops: bool,
     /// Mean of a block's life, in thousandths of a cycle, before the spread.
     life: f64,
     /// Shares of life at which one program pulse less is needed, ascending.
@@ -179,10 +181,21 @@ impl Wear {
         let share = |k: u32, all: f64, exponent: f64| libm::pow(f64::from(k) / (all + 0.5), 1.0 / exponent);
         Self {
             spec,
+            stops: false,
             life: endurance_cycles.max(1) as f64 * spec.life_factor * CYCLE as f64,
             program_at: (1..=faster as u32).map(|k| share(k, faster, spec.program_exponent)).collect(),
             erase_at: (1..=slower as u32).map(|k| share(k, slower, spec.erase_exponent)).collect(),
         }
+    }
+
+    /// The same of a chip whose erase of a blank block ends after its first pulse, if so.
+    pub fn stopping(self, stops: bool) -> Self {
+        Self { stops, ..self }
+    }
+
+    /// tBERS of a block that is blank already: one pulse, where the chip verifies before it goes on.
+    pub fn blank_erase(&self) -> Option<Nanos> {
+        self.stops.then(|| self.spec.erase.time(1.min(self.spec.erase.fresh)))
     }
 
     /// The table it was made from.

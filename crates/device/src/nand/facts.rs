@@ -47,6 +47,8 @@ pub struct NandFacts {
     pub t_prog_us: TypMaxUs,
     /// Block erase time tBERS.
     pub t_bers_us: TypMaxUs,
+    /// An erase of a blank block ends after its first pulse.
+    pub blank_erase_stops: bool,
     /// Wear of the blocks, where somebody measured it.
     pub wear: Option<WearSpec>,
     /// Rates of bit errors, where somebody measured them.
@@ -93,7 +95,7 @@ impl NandFacts {
         profile: CellsProfile,
         (seed, index): (u64, u32),
     ) -> Cells {
-        let wear = Wear::new(self.wear_spec(), self.rated_cycles());
+        let wear = Wear::new(self.wear_spec(), self.rated_cycles()).stopping(self.blank_erase_stops);
         Cells::new(geometry, wear, self.error_spec(), profile, hash(seed, u64::from(index), CELLS))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::chip::ParallelNor;
 use crate::power::Power;
-use crate::spi::PollPlan;
+use crate::spi::{PollPlan, mean_wait};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
 use crate::violation::Violation;
@@ -267,7 +267,7 @@ impl NorMem for NorController {
         outcome
     }
 
-    /// The reads that find the chip busy are not run one by one: their number follows from when the chip is ready.
+    /// The reads that find the chip busy are not run one by one: when the last one comes follows from when the chip is ready.
     fn wait(&mut self, host: &mut Host, plan: PollPlan) -> bool {
         let (start, ready) = (host.now(), self.chip.busy_until());
         self.note_work(host);
@@ -279,14 +279,14 @@ impl NorMem for NorController {
         let look = Nanos::from_ns(self.cycles.first_ps / 1000) + self.profile.access_ns;
         let first = start + plan.initial;
         let round = look + plan.interval;
-        let rounds = ready.since(first + look).as_ns().div_ceil(round.as_ns().max(1));
-        if plan.initial + round * rounds > plan.timeout {
+        let wait = mean_wait(first + look, round, ready);
+        if plan.initial + wait > plan.timeout {
             let end = start + plan.timeout;
             host.pass_until(ready.min(end), Phase::Array);
             host.pass_until(end, Phase::Polling);
             return false;
         }
-        let last = first + round * rounds;
+        let last = first + wait;
         host.pass_until(ready.min(last), Phase::Array);
         host.wait_until(last, Resource::Cpu, Phase::Polling, "pauses and status reads");
         true

@@ -8,6 +8,7 @@ use crate::array::Array;
 use crate::cells::Cells;
 use crate::oracle::{Faults, Oracle, PageTruth};
 use crate::power::Power;
+use crate::spi::mean_wait;
 use crate::spi::profile::{DataPath, OpCost};
 use crate::timeline::{Host, Resource, Span, Timeline};
 use crate::units;
@@ -348,15 +349,14 @@ impl<C: NandChip> NandController<C> {
         Ok(())
     }
 
-    /// Status reads until the chip is ready. Those that find it busy are not run one by one: their number follows from
-    /// when it is ready. The last one is run, and 00h ends status output.
+    /// Status reads until the chip is ready. Those that find it busy are not run one by one: when the last one comes
+    /// follows from when the chip is ready. It is run, and 00h ends status output.
     fn poll(&mut self, host: &mut Host, ready: Instant, before: Before) -> Result<(), NandError> {
         let t = self.timing;
         let op = t.cycle + t.whr + t.read(t.register_factor);
         let round = op + self.profile.poll_us;
         let first_sample = host.now() + t.cycle + t.whr;
-        let rounds = ready.since(first_sample).as_ns().div_ceil(round.as_ns().max(1));
-        let last = host.now() + round * rounds;
+        let last = host.now() + mean_wait(first_sample, round, ready);
         host.pass_until(ready.min(last), Phase::Array);
         host.wait_until(last, Resource::Cpu, Phase::Polling, "status polls");
         let mut status = [0];

@@ -84,6 +84,9 @@ pub struct RawNandSpec {
     /// Data retention that the data sheet promises, in years, 0 when unknown.
     #[serde(default)]
     pub retention_years: u32,
+    /// An erase ends as soon as a verify finds every cell erased: a blank block takes one pulse. Not all makers' chips do so.
+    #[serde(default)]
+    pub blank_erase_stops: bool,
     /// Wear of the blocks, where somebody measured it.
     #[serde(default)]
     pub wear: Option<WearSpec>,
@@ -560,6 +563,7 @@ impl RawNandSpec {
             t_r_us: self.timing.t_r_us,
             t_prog_us: self.timing.t_prog_us,
             t_bers_us: self.timing.t_bers_us,
+            blank_erase_stops: self.blank_erase_stops,
             wear: self.wear,
             errors: self.errors,
         }

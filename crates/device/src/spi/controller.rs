@@ -1,6 +1,6 @@
 //! A simulated SPI memory controller: turns operations into time by its profile, with a chip on its wires.
 
-use super::mem::{PollPlan, SpiError, SpiMem};
+use super::mem::{PollPlan, SpiError, SpiMem, mean_wait};
 use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
@@ -389,8 +389,8 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         self.pieces(host, op, data, via, clock)
     }
 
-    /// The status operations that find the chip busy are not run one by one: their number follows from when the chip
-    /// is ready. The last one is run.
+    /// The status operations that find the chip busy are not run one by one: when the last one comes follows from when the
+    /// chip is ready. It is run.
     fn poll(
         &mut self,
         host: &mut Host,
@@ -407,11 +407,10 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let op_time = cost.setup_us + clock.duration(op);
         let round = op_time + cost.finish_us + plan.interval;
         let first = start + plan.initial;
-        // Status is sampled at the end of the operation; the first sample not before `ready` sees it.
-        let late = ready.since(first + op_time);
-        let rounds = late.as_ns().div_ceil(round.as_ns().max(1));
-        let timeout = round * rounds + plan.initial > plan.timeout;
-        let last = first + round * rounds;
+        // Status is sampled at the end of the operation.
+        let wait = mean_wait(first + op_time, round, ready);
+        let timeout = plan.initial + wait > plan.timeout;
+        let last = first + wait;
         let over = if timeout { start + plan.timeout } else { last + op_time };
         if over > self.power.until {
             return Err(self.lose_power(host));

@@ -5,7 +5,7 @@ use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp};
 use super::phy::PhyState;
 use crate::oracle::PageTruth;
 use crate::timeline::Host;
-use floatgate_mtd::Nanos;
+use floatgate_mtd::{Instant, Nanos};
 
 /// Reason for which an operation did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +48,14 @@ pub struct PollPlan {
     pub interval: Nanos,
     /// Give up after.
     pub timeout: Nanos,
+}
+
+/// Time from the first sample of a status to the one that sees the chip ready, in the mean over the phase of samples that
+/// come each `round`. Array times of pages and blocks differ by more than a round, so that no phase is preferred: a sample
+/// is half a round late. The exact count of rounds would be a stair, whose steps no chip shows.
+#[inline]
+pub(crate) fn mean_wait(first: Instant, round: Nanos, ready: Instant) -> Nanos {
+    (ready + Nanos::from_ns(round.as_ns() / 2)).since(first)
 }
 
 /// Interface of a controller to its driver (Linux: spi-mem): simulated here, real later.

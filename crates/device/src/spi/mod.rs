@@ -8,6 +8,7 @@ pub mod profile;
 mod wire;
 
 pub use controller::SpiController;
+pub(crate) use mem::mean_wait;
 pub use mem::{PollPlan, SpiError, SpiMem};
 pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};

@@ -5,6 +5,7 @@ use super::{card, claim};
 use crate::fs_compare;
 use crate::keystore::{self, Driver};
 use crate::speed::{self, SpeedOptions, Test};
+use crate::uncertainty::Interval;
 use floatgate_config::{Config, Library, Override};
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -35,6 +36,8 @@ pub(super) enum Outcome {
         /// KiB that `flash_speed` moved.
         kib: Option<f64>,
         breakdown: Breakdown,
+        /// The 80 % interval of `exact`.
+        interval: Option<Interval>,
     },
     Keystore(Vec<keystore::Line>),
     /// Rows of `floatgate fs`.
@@ -90,15 +93,17 @@ pub(super) struct Simulated {
     pub(super) exact: f64,
     /// KiB that `flash_speed` moved.
     pub(super) kib: Option<f64>,
+    /// The 80 % interval of `exact`.
+    pub(super) interval: Option<Interval>,
 }
 
 impl Outcome {
     /// Figure of this run that `row` measures, if there is one.
     pub(super) fn of(&self, row: &Row) -> Option<Simulated> {
-        let plain = |printed, exact| Simulated { printed, exact, kib: None };
+        let plain = |printed, exact| Simulated { printed, exact, kib: None, interval: None };
         Some(match self {
-            Self::Figure { printed, exact, kib, .. } => {
-                Simulated { printed: *printed, exact: *exact, kib: *kib }
+            Self::Figure { printed, exact, kib, interval, .. } => {
+                Simulated { printed: *printed, exact: *exact, kib: *kib, interval: *interval }
             }
             Self::Claim(figure) => plain(*figure, *figure),
             Self::Card(outcome) => {
@@ -177,7 +182,8 @@ fn unknown_measure(name: &str) -> Error {
 }
 
 fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<Outcome, Error> {
-    let run = crate::speed_run::measure(library, config, RigOptions::default(), options)?;
+    let run = crate::speed_run::measure(library, config, RigOptions::default(), options)?
+        .with_intervals(library, config)?;
     let test = run
         .report
         .tests
@@ -188,6 +194,7 @@ fn figure(library: &Library, config: &Config, options: &SpeedOptions) -> Result<
         exact: test.exact_kib_s,
         kib: Some(test.bytes as f64 / 1024.0),
         breakdown: test.breakdown_ns,
+        interval: test.interval,
     })
 }
 
@@ -218,7 +225,7 @@ fn bus_page(library: &Library, config: &Config) -> Result<Outcome, Error> {
         breakdown.add(span.phase, span.end.since(span.start));
     }
     let us = breakdown.total().as_us_f64();
-    Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown })
+    Ok(Outcome::Figure { printed: us, exact: us, kib: None, breakdown, interval: None })
 }
 
 /// U-Boot's `sf update` of so many eraseblocks that hold something else, in s: each is read, compared, erased and programmed before the
@@ -236,5 +243,5 @@ fn update(library: &Library, config: &Config, blocks: u32) -> Result<Outcome, Er
     }
     let seconds = now.since(start).as_secs_f64();
     let breakdown = rig.device.breakdown() - before;
-    Ok(Outcome::Figure { printed: seconds, exact: seconds, kib: None, breakdown })
+    Ok(Outcome::Figure { printed: seconds, exact: seconds, kib: None, breakdown, interval: None })
 }

@@ -24,7 +24,7 @@ mod report;
 pub use file::{Fit, Paper, Prediction, Published, Row, RowKind, Table, built_in, check, read};
 pub use picture::picture;
 pub use refit::{Refit, RefittedParameter, RefittedRow, refit};
-pub use report::{Report, ReportPrediction, ReportRow, Summary};
+pub use report::{ByOperation, Operation, Report, ReportPrediction, ReportRow, Summary};
 
 use file::{beyond, rows};
 use floatgate_config::{Library, did_you_mean};
@@ -179,6 +179,7 @@ fn report_row(
         paper: paper.paper.clone(),
         table: table.name.clone(),
         row: row.row.clone(),
+        operation: Operation::of(&row.measure),
         unit: table.unit.clone(),
         published: row.published.unwrap_or_else(|| simulated.exact.clamp(interval.0, interval.1)),
         published_min: min,
@@ -186,6 +187,8 @@ fn report_row(
         interval_min: interval.0,
         interval_max: interval.1.is_finite().then_some(interval.1),
         simulated: table.rounded_to.map_or(simulated.printed, |unit| rounded(simulated.exact, unit)),
+        simulated_min: simulated.interval.map(|interval| interval.min),
+        simulated_max: simulated.interval.map(|interval| interval.max),
         residual: beyond(simulated.exact, interval),
         residual_stated: row.residual_percent / 100.0,
         left_out: None,

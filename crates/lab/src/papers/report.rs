@@ -1,8 +1,82 @@
 //! The comparison as rows and a summary.
 
 use super::file::RowKind;
+use crate::speed::Test;
 use floatgate_mtd::Breakdown;
 use serde::Serialize;
+
+/// What the flash does in a row, by which the rows are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Reads.
+    Read,
+    /// Programs.
+    Program,
+    /// Erases.
+    Erase,
+    /// UBI is attached.
+    Attach,
+    /// Anything else: filesystems, endurance, cards.
+    Other,
+}
+
+impl Operation {
+    /// All of them, in printing order.
+    pub const ALL: [Self; 5] = [Self::Read, Self::Program, Self::Erase, Self::Attach, Self::Other];
+
+    /// The name used in tables and in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Program => "program",
+            Self::Erase => "erase",
+            Self::Attach => "attach",
+            Self::Other => "other",
+        }
+    }
+
+    pub(super) fn of(measure: &str) -> Self {
+        match Test::from_name(measure) {
+            Some(Test::Read(_)) => Self::Read,
+            Some(Test::Write(_)) => Self::Program,
+            Some(Test::Erase(_)) => Self::Erase,
+            None if measure.ends_with(": attach") => Self::Attach,
+            None => Self::Other,
+        }
+    }
+}
+
+/// Predicted rows of one [`Operation`].
+#[derive(Clone, Debug, Serialize)]
+pub struct ByOperation {
+    /// The operation.
+    pub operation: Operation,
+    /// Number of its predicted rows.
+    pub predicted: usize,
+    /// Median of their residuals' sizes.
+    pub median: Option<f64>,
+    /// Those among them that have an 80 % interval.
+    pub intervals: usize,
+    /// Those whose published figure the interval holds.
+    pub hold: usize,
+    /// Median of the intervals' half widths, as ratios.
+    pub half_width: Option<f64>,
+}
+
+impl ByOperation {
+    fn of(operation: Operation, rows: &[ReportRow]) -> Self {
+        let all = || rows.iter().filter(|r| r.kind == RowKind::Predicted && r.operation == operation);
+        Self {
+            operation,
+            predicted: all().count(),
+            median: median(all().map(|r| r.residual.abs()).collect()),
+            intervals: all().filter(|r| r.is_held().is_some()).count(),
+            hold: all().filter(|r| r.is_held() == Some(true)).count(),
+            half_width: median(all().filter_map(ReportRow::half_width).collect()),
+        }
+    }
+}
 
 /// One row of the report. Its JSON is stable.
 #[derive(Clone, Debug, Serialize)]
@@ -13,6 +87,8 @@ pub struct ReportRow {
     pub table: String,
     /// Name of the row.
     pub row: String,
+    /// What the flash does.
+    pub operation: Operation,
     /// Unit of both figures.
     pub unit: String,
     /// The published figure; of a range or a direction what is nearest to the simulated figure.
@@ -30,6 +106,12 @@ pub struct ReportRow {
     pub interval_max: Option<f64>,
     /// The simulated figure, rounded as the published one was.
     pub simulated: f64,
+    /// Lower end of the simulated figure's 80 % interval, where `speed` states one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_min: Option<f64>,
+    /// Upper end of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub simulated_max: Option<f64>,
     /// Distance of the exact simulated figure from the interval of values that the tool prints as the published figure, as a
     /// ratio; 0 inside that interval and inside a published range.
     pub residual: f64,
@@ -65,6 +147,18 @@ impl ReportRow {
             _ if self.pinned => (self.residual - self.residual_stated).abs() > PINNED,
             _ => self.is_missed() && self.residual_stated.abs() <= self.tolerance,
         }
+    }
+
+    /// True when the published figure, or some of a published range, lies in the 80 % interval; nothing where there is none.
+    pub fn is_held(&self) -> Option<bool> {
+        let (low, high) = (self.simulated_min?, self.simulated_max?);
+        Some(self.interval_max? >= low && self.interval_min <= high)
+    }
+
+    /// Half of the 80 % interval's width over its middle.
+    fn half_width(&self) -> Option<f64> {
+        let (low, high) = (self.simulated_min?, self.simulated_max?);
+        Some((high - low) / (high + low))
     }
 
     /// True when the document gives a range and no figure.
@@ -151,6 +245,8 @@ pub struct Summary {
     pub worst: Option<f64>,
     /// The row with the largest residual, `paper/table/row`.
     pub worst_row: String,
+    /// The predicted rows by what the flash does; without operations that no row has.
+    pub by_operation: Vec<ByOperation>,
     /// Rows whose residual is not the stated one.
     pub changed: usize,
 }
@@ -195,6 +291,11 @@ pub(super) fn summarise(rows: &[ReportRow], parameters: usize) -> Summary {
         median_left_out: median(counted().filter_map(|r| r.left_out.map(f64::abs)).collect()),
         worst: worst.map(|r| r.residual.abs()),
         worst_row: worst.map_or_else(String::new, |r| format!("{}/{}/{}", r.paper, r.table, r.row)),
+        by_operation: Operation::ALL
+            .into_iter()
+            .map(|operation| ByOperation::of(operation, rows))
+            .filter(|by| by.predicted > 0)
+            .collect(),
         changed: rows.iter().filter(|r| r.is_changed()).count(),
     }
 }

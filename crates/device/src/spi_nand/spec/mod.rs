@@ -78,6 +78,9 @@ pub struct SpiNandSpec {
     /// Data retention.
     #[serde(default)]
     pub retention_years: u32,
+    /// An erase ends as soon as a verify finds every cell erased: a blank block takes one pulse. Not all makers' chips do so.
+    #[serde(default)]
+    pub blank_erase_stops: bool,
     /// Wear of the blocks; typical of the data sheet's figures when absent.
     #[serde(default)]
     pub wear: Option<WearSpec>,
@@ -148,6 +151,7 @@ impl SpiNandSpec {
             t_r_us: TypMaxUs { typ: self.timing.t_rd_us, max: self.timing.t_rd_us },
             t_prog_us: self.timing.t_prog_us,
             t_bers_us: self.timing.t_bers_us,
+            blank_erase_stops: self.blank_erase_stops,
             wear: self.wear,
             errors: self.errors,
         }

@@ -6,7 +6,7 @@ use crate::oracle::Oracle;
 use crate::spi::{Data, PhyProfile, PollPlan, SpiController, SpiError, SpiMem, SpiOp};
 use crate::spi_nand::{ChipOptions, Options, ProbeError, SpiNand};
 use crate::timeline::{Host, Resource};
-use floatgate_mtd::{Breakdown, Mtd, Nanos, Phase};
+use floatgate_mtd::{Breakdown, Instant, Mtd, Nanos, Phase};
 use std::sync::Arc;
 
 /// tRD of the W35N01JW, which the part file may change.
@@ -20,45 +20,80 @@ fn cost(d: &mut Driver, addr: u64, len: usize) -> Breakdown {
     d.breakdown() - before
 }
 
-/// The closed form of the controller's poll against the loop it stands for.
+/// A bus whose chip takes `t_rd`, and a host that has just begun a page read there.
+fn reading(t_rd: Nanos, setup: u64) -> (SpiController<SpiNand>, Host) {
+    let mut rig = Rig::new("1S-1S-1S");
+    rig.profile.exec.setup_us = Nanos::from_us(setup);
+    rig.profile.exec.finish_us = Nanos::from_us(setup / 2);
+    let mut slow = spec("w35n01jw");
+    slow.timing.t_rd_ecc_us = t_rd;
+    let chip = SpiNand::new(Arc::new(slow), ChipOptions::default());
+    let mut bus = SpiController::new(rig.profile, rig.board, chip);
+    let mut host = Host::default();
+    bus.exec(&mut host, &SpiOp::command(0x13).address(0, 3), Data::None).unwrap();
+    (bus, host)
+}
+
+fn status() -> SpiOp {
+    SpiOp::command(0x0F).address(0xC0, 1).read(1)
+}
+
+/// Time at which a driver that runs each status operation sees the chip ready.
+fn stepped(t_rd: Nanos, setup: u64, plan: PollPlan) -> u64 {
+    let (mut bus, mut host) = reading(t_rd, setup);
+    host.spend(Resource::Cpu, Phase::Polling, plan.initial, "initial");
+    loop {
+        let mut value = [0];
+        bus.exec(&mut host, &status(), Data::In(&mut value)).unwrap();
+        if value[0] & 1 == 0 {
+            return host.now().since(Instant::ZERO).as_ns();
+        }
+        host.spend(Resource::Cpu, Phase::Polling, plan.interval, "interval");
+    }
+}
+
+/// The closed form of the controller's poll against the loop that it replaces, in the mean over array times that differ by a
+/// round of polls.
 #[test]
-fn polls_end_where_polling_step_by_step_ends() {
-    let status = SpiOp::command(0x0F).address(0xC0, 1).read(1);
-    for (t_rd, initial, interval) in [(25, 6, 5), (25, 0, 0), (31, 6, 1), (60, 75, 15), (2, 6, 5)] {
+fn polls_end_in_the_mean_where_polling_step_by_step_ends() {
+    for (t_rd, initial, interval) in
+        [(25, 6, 5), (25, 0, 0), (31, 6, 1), (60, 75, 15), (2, 6, 5), (120, 75, 15)]
+    {
         for setup in [0, 7] {
-            let mut rig = Rig::new("1S-1S-1S");
-            rig.profile.exec.setup_us = Nanos::from_us(setup);
-            rig.profile.exec.finish_us = Nanos::from_us(setup / 2);
-            let mut slow = spec("w35n01jw");
-            slow.timing.t_rd_ecc_us = Nanos::from_us(t_rd);
-            let chip = SpiNand::new(Arc::new(slow), ChipOptions::default());
-            let mut closed = SpiController::new(rig.profile, rig.board, chip);
-            let mut stepped = closed.clone();
             let plan = PollPlan {
                 initial: Nanos::from_us(initial),
                 interval: Nanos::from_us(interval),
                 timeout: Nanos::from_ms(400),
             };
-            let start = |bus: &mut SpiController<SpiNand>| {
-                let mut host = Host::default();
-                bus.exec(&mut host, &SpiOp::command(0x13).address(0, 3), Data::None).unwrap();
-                host
-            };
-            let mut host = start(&mut closed);
-            closed.poll(&mut host, &status, 1, 0, plan).unwrap();
-            let mut naive = start(&mut stepped);
-            naive.spend(Resource::Cpu, Phase::Polling, plan.initial, "initial");
-            loop {
-                let mut value = [0];
-                stepped.exec(&mut naive, &status, Data::In(&mut value)).unwrap();
-                if value[0] & 1 == 0 {
-                    break;
-                }
-                naive.spend(Resource::Cpu, Phase::Polling, plan.interval, "interval");
-            }
-            assert_eq!(host.now(), naive.now(), "{t_rd} us, {initial}/{interval}, set-up {setup} us");
-            assert_eq!(host.spent().total(), naive.spent().total());
+            let (mut bus, mut host) = reading(Nanos::from_us(t_rd), setup);
+            bus.poll(&mut host, &status(), 1, 0, plan).unwrap();
+            let (mut once, mut start) = reading(Nanos::from_ns(1), setup);
+            let before = start.now();
+            once.exec(&mut start, &status(), Data::In(&mut [0])).unwrap();
+            let round = start.now().since(before) + plan.interval;
+            let times = (0..100).map(|k| t_rd * 1000 + round.as_ns() * k / 100);
+            let all = times
+                .map(|ns| stepped(Nanos::from_ns(ns.saturating_sub(round.as_ns() / 2).max(1)), setup, plan));
+            let mean = all.sum::<u64>() / 100;
+            let closed = host.now().since(Instant::ZERO).as_ns();
+            let case = format!("{t_rd} us, {initial}/{interval}, set-up {setup} us: {closed} and {mean} ns");
+            assert!(closed.abs_diff(mean) <= round.as_ns() / 50 + 20, "{case}");
         }
+    }
+}
+
+/// A longer array time is never seen earlier, and one that is longer by a hundredth of a poll's interval is seen a little later.
+#[test]
+fn polls_are_no_stair() {
+    let plan =
+        PollPlan { initial: Nanos::from_us(6), interval: Nanos::from_us(20), timeout: Nanos::from_ms(400) };
+    let end = |ns| {
+        let (mut bus, mut host) = reading(Nanos::from_ns(ns), 0);
+        bus.poll(&mut host, &status(), 1, 0, plan).unwrap();
+        host.now().since(Instant::ZERO).as_ns()
+    };
+    for ns in (30_000..90_000).step_by(200) {
+        assert_eq!(end(ns + 200), end(ns) + 200, "{ns}");
     }
 }
 

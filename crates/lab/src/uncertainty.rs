@@ -1,0 +1,194 @@
+//! The interval of a simulated figure: where 8 of 10 boards of this kind would be.
+//!
+//! Each part of the time is uncertain by itself: the array by the range from typical to maximum that the data sheet states,
+//! software and controller by how sure the profiles are of their costs. The wires are exact, but where nobody measured the
+//! software it may keep them waiting. What is uncertain by itself adds up as
+//! squares do. Five numbers say how wide: they were chosen so that the intervals hold 8 of 10 rows of `papers boards`, which
+//! `floatgate papers` counts.
+
+use crate::certainty;
+use crate::speed::{Measured, Test};
+use floatgate_config::{Config, ConfigError, Library};
+use floatgate_device::spec::ChipSpec;
+use floatgate_device::units::TypMaxUs;
+use floatgate_mtd::{Breakdown, Nanos, Phase};
+use serde::Serialize;
+
+/// An 80 % interval, in the unit of its figure.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// Lower end.
+    #[serde(rename = "interval_min")]
+    pub min: f64,
+    /// Upper end.
+    #[serde(rename = "interval_max")]
+    pub max: f64,
+}
+
+impl Interval {
+    /// True when a figure lies inside.
+    pub fn holds(&self, figure: f64) -> bool {
+        (self.min..=self.max).contains(&figure)
+    }
+
+    /// Half of the width over the middle.
+    pub fn half_width(&self) -> f64 {
+        (self.max - self.min) / (self.max + self.min)
+    }
+}
+
+/// Reads and programs take that share less than typical, at least.
+const ARRAY_LESS: f64 = 0.15;
+
+/// Erases take that share less: what data sheets call typical is long.
+const ERASE_LESS: f64 = 0.5;
+
+/// That share of the way from the typical to the maximum time is taken, at most.
+const ARRAY_TOWARDS_MAX: f64 = 0.4;
+
+/// Costs that were fitted to one board are off by that share on its other rows.
+const SOFTWARE_KNOWN: f64 = 0.25;
+
+/// Costs of which nothing is known are off by that factor less 1. In between it follows from the confidence of the least sure.
+const SOFTWARE_UNKNOWN: f64 = 1.8;
+
+/// Relative error of a time to either side.
+#[derive(Clone, Copy, Debug)]
+struct Error {
+    less: f64,
+    more: f64,
+}
+
+impl Error {
+    fn of_array(times: TypMaxUs, less: f64) -> Self {
+        let more = (times.max.as_us_f64() / times.typ.as_us_f64().max(1e-3) - 1.0) * ARRAY_TOWARDS_MAX;
+        Self { less, more: more.max(ARRAY_LESS) }
+    }
+
+    /// A factor to either side.
+    fn of_factor(above_one: f64) -> Self {
+        Self { less: above_one / (1.0 + above_one), more: above_one }
+    }
+}
+
+/// How uncertain the times of a setup are.
+#[derive(Clone, Copy, Debug)]
+pub struct Uncertainty {
+    read: Error,
+    program: Error,
+    erase: Error,
+    software: Error,
+    /// What is not known of software and controller, 0 to 1.
+    unknown: f64,
+}
+
+impl Uncertainty {
+    /// Of a setup's chip, controller and host.
+    ///
+    /// # Errors
+    /// A chip that makes no sense, or a file that cannot be read.
+    pub fn of(library: &Library, config: &Config) -> Result<Self, ConfigError> {
+        let [read, program, erase] = array_times(&config.chip()?);
+        let is_unmeasured = config.extract::<bool>("host.unmeasured").unwrap_or(false);
+        let sure = if is_unmeasured { 0.0 } else { certainty::of_costs(library, config)? };
+        let off = SOFTWARE_KNOWN + (SOFTWARE_UNKNOWN - SOFTWARE_KNOWN) * (1.0 - sure);
+        Ok(Self {
+            read: Error::of_array(read, ARRAY_LESS),
+            program: Error::of_array(program, ARRAY_LESS),
+            erase: Error::of_array(erase, ERASE_LESS),
+            software: Error::of_factor(off),
+            unknown: 1.0 - sure,
+        })
+    }
+
+    /// Interval of the figure of a test: KiB/s, or ms where no bytes are moved.
+    pub fn interval(&self, test: &Measured) -> Interval {
+        let (least, most) = self.times(Test::from_name(&test.name), &test.breakdown_ns);
+        if test.bytes == 0 {
+            return Interval { min: least / 1e6, max: most / 1e6 };
+        }
+        let speed = |ns: f64| test.bytes as f64 / 1024.0 * 1e9 / ns.max(1.0);
+        Interval { min: speed(most), max: speed(least) }
+    }
+
+    /// The shortest and the longest time with this breakdown, ns.
+    fn times(&self, test: Option<Test>, spent: &Breakdown) -> (f64, f64) {
+        let array = match test {
+            Some(Test::Read(_)) => self.read,
+            Some(Test::Write(_)) => self.program,
+            Some(Test::Erase(_)) => self.erase,
+            // A filesystem's time is made of all three, programs above all.
+            None => self.program,
+        };
+        let ns = |phase: Phase| spent[phase].as_ns() as f64;
+        let software: f64 = [Phase::Ecc, Phase::Controller, Phase::Cpu, Phase::Polling].map(ns).iter().sum();
+        // Software that nobody measured may also be a cost that is missing here: one of each byte, as its time on the wires is.
+        let missing = ns(Phase::Data) * self.unknown;
+        let total = spent.total().as_ns() as f64;
+        let off = |array: f64, software: f64| array.hypot(software);
+        let less = off(ns(Phase::Array) * array.less, software * self.software.less);
+        let more = off(ns(Phase::Array) * array.more, (software + missing) * self.software.more);
+        (total - less, total + more)
+    }
+}
+
+/// Times of a read, a program and an erase. A read that the data sheet bounds only at the top is taken as that.
+fn array_times(chip: &ChipSpec) -> [TypMaxUs; 3] {
+    let exact = |time: Nanos| TypMaxUs { typ: time, max: time };
+    match chip {
+        ChipSpec::SpiNand(spec) => {
+            let t = &spec.timing;
+            [exact(if spec.ecc.on_die { t.t_rd_ecc_us } else { t.t_rd_us }), t.t_prog_us, t.t_bers_us]
+        }
+        ChipSpec::RawNand(spec) => {
+            let t = &spec.timing;
+            [t.t_r_us, t.t_prog_us, t.t_bers_us]
+        }
+        ChipSpec::SpiNor(spec) => {
+            let largest = spec.erase.values().max_by_key(|erase| erase.bytes);
+            let erase = largest.map_or(spec.timing.t_ce_us, |erase| erase.t_us);
+            [exact(Nanos::ZERO), spec.timing.t_pp_us, erase]
+        }
+        ChipSpec::ParallelNor(spec) => {
+            let t = &spec.timing;
+            [exact(Nanos::ZERO), t.t_word_us, t.t_bers_us]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::speed::SpeedOptions;
+    use crate::speed_run;
+    use floatgate_config::Override;
+    use floatgate_sim::rig::RigOptions;
+
+    fn half_width(setup: &str, sets: &[&str], test: Test) -> f64 {
+        let library = Library::built_in();
+        let config =
+            library.resolve(&library.setup(setup).unwrap(), &Override::parse_all(sets).unwrap()).unwrap();
+        let options = SpeedOptions { blocks: 1, only: vec![test], ..SpeedOptions::default() };
+        let run = speed_run::measure(&library, &config, RigOptions::default(), &options).unwrap();
+        let run = run.with_intervals(&library, &config).unwrap();
+        let measured = run.report.tests.first().unwrap();
+        let interval = measured.interval.unwrap();
+        assert!(interval.holds(measured.exact_kib_s), "{interval:?}");
+        interval.half_width()
+    }
+
+    /// Wires make an interval narrow, a program with a high maximum and software that nobody measured make it wide.
+    #[test]
+    fn intervals_are_as_wide_as_their_parts_are_uncertain() {
+        let board = "imx6-mx30lf2g18ac";
+        let slow = half_width(board, &["bus.interface=sdr0"], Test::Read(0));
+        let fast = half_width(board, &[], Test::Read(0));
+        assert!(slow < fast, "{slow} {fast}");
+        assert!(
+            half_width(board, &["chip.timing.t_prog_us.max=2000"], Test::Write(0))
+                > half_width(board, &[], Test::Write(0))
+        );
+        let given = ["host.call_us=1", "host.page_us=6", "host.copy_ns_per_kb=300", "host.wakeup_us=10"];
+        assert!(half_width(board, &given, Test::Read(1)) <= half_width(board, &[], Test::Read(1)));
+    }
+}
