@@ -2,11 +2,9 @@
 #![no_main]
 
 use floatgate_image::ecc::{
-    Apart, BadBlocks, DecodeOptions, Dump, EccError, PageGeometry, Scheme, decode, detect, sample,
+    Apart, BadBlocks, DecodeOptions, Dump, EccError, Layout, PageGeometry, Scheme, decode, detect, sample,
 };
 use libfuzzer_sys::fuzz_target;
-
-const LAYOUTS: [&str; 6] = ["linux", "small-page", "large-page", "large-page-hamming", "winbond", "macronix"];
 
 /// The first bytes say how to read the others.
 fn run(head: [u8; 10], bytes: &[u8]) -> Result<(), EccError> {
@@ -20,7 +18,7 @@ fn run(head: [u8; 10], bytes: &[u8]) -> Result<(), EccError> {
         0 => format!("hamming/{}", 256 << (step % 2)),
         t => format!("bch{t}/{}", 16 << (step % 8)),
     };
-    let layout = LAYOUTS[usize::from(layout) % LAYOUTS.len()].parse().unwrap();
+    let layout = &Layout::all()[usize::from(layout) % Layout::all().len()];
     let scheme = Scheme::new(geometry.clone(), code.parse()?, layout)?;
     let (mut pages, mut oob) = bytes.split_at(bytes.len() * usize::from(split) / 255);
     if flags & 1 == 0 {

@@ -112,8 +112,28 @@ impl Code {
             Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => {
                 hamming_bytes(step_bytes)
             }
-            Self::Bch { strength, step_bytes } | Self::BchOver { strength, step_bytes, .. } => {
-                bch_bytes(step_bytes, strength)
+            Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
+                strength.saturating_mul(self.degree()).div_ceil(8)
+            }
+        }
+    }
+
+    /// Degree m of the field of a BCH code; 0 for Hamming codes.
+    pub const fn degree(self) -> u32 {
+        match self {
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 0,
+            Self::Bch { step_bytes, .. } => bch_degree(step_bytes),
+            Self::BchOver { polynomial: 0, .. } => 0,
+            Self::BchOver { polynomial, .. } => polynomial.ilog2(),
+        }
+    }
+
+    /// Check bits per step: the ECC bytes without the padding in the last one.
+    pub const fn ecc_bits(self) -> u32 {
+        match self {
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 8 * self.ecc_bytes(),
+            Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
+                strength.saturating_mul(self.degree())
             }
         }
     }
@@ -128,28 +148,35 @@ impl Code {
                 256 | 512 => Ok(()),
                 _ => Err(CodeError::Step { step_bytes }),
             },
-            Self::Bch { strength, step_bytes } => check_step(step_bytes, strength),
+            Self::Bch { strength, step_bytes } => check_step(bch_degree(step_bytes), step_bytes, strength),
             Self::BchOver { strength, step_bytes, polynomial } => {
-                check_step(step_bytes, strength)?;
-                check_polynomial(step_bytes, polynomial)
+                check_polynomial(step_bytes, polynomial)?;
+                check_step(self.degree(), step_bytes, strength)
             }
         }
     }
 }
 
-fn check_step(step_bytes: u32, strength: u32) -> Result<(), CodeError> {
-    let degree = bch_degree(step_bytes);
+fn check_step(degree: u32, step_bytes: u32, strength: u32) -> Result<(), CodeError> {
     if !DEGREES.contains(&degree) {
         return Err(CodeError::Step { step_bytes });
     }
     check_bch(degree, strength)?;
-    let (bits, most) = (8 * step_bytes + degree * strength, (1 << degree) - 1);
+    check_length(degree, step_bytes, strength)
+}
+
+/// Checks that data of a length and their check bits fit into a codeword.
+pub(crate) fn check_length(degree: u32, bytes: u32, strength: u32) -> Result<(), CodeError> {
+    let (bits, most) = (bytes.saturating_mul(8).saturating_add(degree * strength), (1 << degree) - 1);
     if bits > most { Err(CodeError::TooLong { bits, most }) } else { Ok(()) }
 }
 
 fn check_polynomial(step_bytes: u32, polynomial: u32) -> Result<(), CodeError> {
     let (degree, needs) = (field::degree(polynomial), bch_degree(step_bytes));
-    if degree != needs {
+    if !DEGREES.contains(&needs) {
+        return Err(CodeError::Step { step_bytes });
+    }
+    if degree < needs {
         return Err(CodeError::Degree { polynomial, degree, step_bytes, needs });
     }
     field::check_primitive(polynomial).map(|_| ())
@@ -253,9 +280,9 @@ pub enum CodeError {
         /// Its coefficients as bits.
         polynomial: u32,
     },
-    /// The polynomial's field is not the one that a step needs.
+    /// The polynomial's field is too small for a step.
     #[error(
-        "the polynomial {polynomial} ({polynomial:#x}) has degree {degree}; a step of {step_bytes} bytes needs {needs}"
+        "the polynomial {polynomial} ({polynomial:#x}) has degree {degree}; a step of {step_bytes} bytes needs at least {needs}"
     )]
     Degree {
         /// Its coefficients as bits.
@@ -264,7 +291,7 @@ pub enum CodeError {
         degree: u32,
         /// Data bytes per step.
         step_bytes: u32,
-        /// Degree m of the code's field.
+        /// Smallest degree m of the code's field.
         needs: u32,
     },
     /// Data and check bits are more than a codeword has.
@@ -350,10 +377,10 @@ mod tests {
             step_bytes,
             needs,
         };
-        assert_eq!(parse("bch8/512@17475"), degree(17475, 14, 512, 13));
+        assert_eq!(parse("bch8/1024@8219"), degree(8219, 13, 1024, 14));
         assert_eq!(parse("bch24/1024@8219"), degree(8219, 13, 1024, 14));
         assert_eq!(parse("bch24/1024@0"), degree(0, 0, 1024, 14));
-        assert_eq!(parse("bch24/1024@0xffffffff"), degree(u32::MAX, 31, 1024, 14));
+        assert_eq!(parse("bch24/1024@0xffffffff"), CodeError::Field { degree: 31 });
         // x^14 has no root but 0; (x^7 + 1)^2 has the root 1.
         for polynomial in [0x4000, 0x4001] {
             let name = alloc::format!("bch24/1024@{polynomial}");
@@ -362,8 +389,8 @@ mod tests {
         assert_eq!(parse("bch73/1024@17475"), CodeError::Strength { strength: 73 });
         assert_eq!(parse("bch8/4096@17475"), CodeError::Step { step_bytes: 4096 });
         assert_eq!(
-            parse("bch8/512@17475").to_string(),
-            "the polynomial 17475 (0x4443) has degree 14; a step of 512 bytes needs 13"
+            parse("bch8/1024@8219").to_string(),
+            "the polynomial 8219 (0x201b) has degree 13; a step of 1024 bytes needs at least 14"
         );
     }
 

@@ -1,14 +1,50 @@
 //! A code, ready to encode and decode the steps of a page.
 
 use crate::bch::Bch;
-use crate::code::{Code, CodeError};
+use crate::code::{self, Code, CodeError};
 use crate::hamming;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// More errors than the code corrects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more bit errors than the code corrects")]
 pub struct Uncorrectable;
+
+/// Order of the bits of a byte in a BCH codeword.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum BitOrder {
+    /// The highest bit first, as Linux's software engine.
+    #[default]
+    Msb,
+    /// The lowest bit first, as most controllers.
+    Lsb,
+}
+
+/// Mask on the check bits of a BCH code as they are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Inversion {
+    /// The mask under which an erased step with erased ECC bytes is a codeword, as Linux's software engine.
+    #[default]
+    Erased,
+    /// No mask: erased steps are no codewords.
+    None,
+    /// All bits are inverted.
+    All,
+}
+
+/// Representation of a BCH code in flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Variant {
+    /// Bytes that the code covers beside the data of a step.
+    pub extra_bytes: u32,
+    /// Order of bits.
+    pub bits: BitOrder,
+    /// Mask on the check bits.
+    pub inversion: Inversion,
+    /// Check bits end with the last bit of the ECC bytes. The bits before them, up to a byte, belong to the message.
+    pub ends_with_check_bits: bool,
+}
 
 /// A codec set up for a code: the bytes that Linux's software NAND engines write. BCH bytes carry the mask that makes an
 /// erased step with erased ECC bytes a codeword; so do Hamming's, which are inverted (facts 5).
@@ -17,6 +53,7 @@ pub struct Uncorrectable;
 #[derive(Clone)]
 pub struct Codec {
     code: Code,
+    variant: Variant,
     /// None: Hamming, which needs no tables.
     bch: Option<Arc<Bch>>,
 }
@@ -25,10 +62,28 @@ impl Codec {
     /// # Errors
     /// No such code: see [`Code::check`].
     pub fn new(code: Code) -> Result<Self, CodeError> {
+        Self::with(code, Variant::default())
+    }
+
+    /// The code in the representation of a controller. Hamming codes have one only.
+    ///
+    /// # Errors
+    /// No such code; a step that is too long with its extra bytes.
+    pub fn with(code: Code, variant: Variant) -> Result<Self, CodeError> {
         code.check()?;
-        let bch = |polynomial| Bch::for_step(polynomial, code.strength(), code.step_bytes() as usize);
+        let message = code.step_bytes().saturating_add(variant.extra_bytes);
+        let bch = |polynomial| {
+            let message = message.saturating_add(u32::from(variant.ends_with_check_bits));
+            code::check_length(code.degree(), message, code.strength())?;
+            Bch::for_step(polynomial, code.strength(), message as usize, variant.inversion)
+        };
         let bch = code.polynomial()?.map(bch).transpose()?.map(Arc::new);
-        Ok(Self { code, bch })
+        Ok(Self { code, variant, bch })
+    }
+
+    /// Representation of the code.
+    pub const fn variant(&self) -> Variant {
+        self.variant
     }
 
     /// The code.
@@ -37,7 +92,8 @@ impl Codec {
     }
 
     fn check_lengths(&self, data: usize, ecc: usize) {
-        assert_eq!(data, self.code.step_bytes() as usize, "bytes of a step");
+        let most = (self.code.step_bytes() + self.variant.extra_bytes) as usize;
+        assert!(data == most || data < most && self.bch.is_some(), "bytes of a step");
         assert_eq!(ecc, self.code.ecc_bytes() as usize, "ECC bytes of a step");
     }
 
@@ -48,6 +104,15 @@ impl Codec {
     pub fn encode(&self, step: &[u8], ecc: &mut [u8]) {
         self.check_lengths(step.len(), ecc.len());
         match &self.bch {
+            Some(bch) if self.padding() > 0 => {
+                let (message, mut check) = self.joined(step, ecc);
+                bch.encode(&message, &mut check);
+                self.put_check_bits(&check, ecc);
+            }
+            Some(bch) if self.variant.bits == BitOrder::Lsb => {
+                bch.encode(&reversed(step), ecc);
+                reverse(ecc);
+            }
             Some(bch) => bch.encode(step, ecc),
             None => ecc.copy_from_slice(&self.in_order(hamming::encode(step))),
         }
@@ -63,6 +128,29 @@ impl Codec {
     pub fn decode(&self, step: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(step.len(), ecc.len());
         match &self.bch {
+            Some(bch) if self.padding() > 0 => {
+                let (mut message, mut check) = self.joined(step, ecc);
+                let bits = bch.decode(&mut message, &mut check)?;
+                let padding = self.padding();
+                if message[0] >> (8 - padding) != 0 {
+                    return Err(Uncorrectable);
+                }
+                for (byte, pair) in step.iter_mut().zip(message.windows(2)) {
+                    *byte = pair[0] << padding | pair[1] >> (8 - padding);
+                }
+                ecc[0] = message[message.len() - 1] << (8 - padding);
+                self.put_check_bits(&check, ecc);
+                Ok(bits)
+            }
+            Some(bch) if self.variant.bits == BitOrder::Lsb => {
+                let (mut message, mut check) = (reversed(step), reversed(ecc));
+                let bits = bch.decode(&mut message, &mut check)?;
+                if bits > 0 {
+                    message.iter().zip(step).for_each(|(right, byte)| *byte = right.reverse_bits());
+                    check.iter().zip(ecc).for_each(|(right, byte)| *byte = right.reverse_bits());
+                }
+                Ok(bits)
+            }
             Some(bch) => bch.decode(step, ecc),
             None => {
                 let mut bytes = [0; 3];
@@ -72,6 +160,36 @@ impl Codec {
                 ecc.copy_from_slice(&self.in_order(bytes));
                 result
             }
+        }
+    }
+
+    /// Bits of the first ECC byte that belong to the message.
+    const fn padding(&self) -> u32 {
+        if self.variant.ends_with_check_bits { 8 * self.code.ecc_bytes() - self.code.ecc_bits() } else { 0 }
+    }
+
+    /// The message with its last bits in the first ECC byte, after as many zeros, and the check bits from the first bit on.
+    fn joined(&self, step: &[u8], ecc: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let padding = self.padding();
+        let shifted = |bytes: &[u8]| -> Vec<u8> {
+            let before = core::iter::once(0).chain(bytes.iter().copied());
+            before.zip(bytes).map(|(before, byte)| before << (8 - padding) | byte >> padding).collect()
+        };
+        let mut message = shifted(step);
+        let last = step.last().copied().unwrap_or(0);
+        message.push(last << (8 - padding) | ecc[0] >> (8 - padding));
+        let after = ecc.iter().skip(1).copied().chain([0]);
+        let check = ecc.iter().zip(after).map(|(byte, after)| byte << padding | after >> (8 - padding));
+        (message, check.collect())
+    }
+
+    /// Writes check bits after the bits of the message in the first ECC byte.
+    fn put_check_bits(&self, check: &[u8], ecc: &mut [u8]) {
+        let padding = self.padding();
+        let mut before = ecc[0] >> (8 - padding);
+        for (ecc, byte) in ecc.iter_mut().zip(check) {
+            *ecc = before << (8 - padding) | byte >> padding;
+            before = *byte;
         }
     }
 
@@ -120,9 +238,18 @@ impl Codec {
     }
 }
 
+/// Bytes with their bits in the other order.
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().map(|byte| byte.reverse_bits()).collect()
+}
+
+fn reverse(bytes: &mut [u8]) {
+    bytes.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
+}
+
 impl core::fmt::Debug for Codec {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("Codec").field(&self.code).finish()
+        f.debug_tuple("Codec").field(&self.code).field(&self.variant).finish()
     }
 }
 

@@ -11,10 +11,6 @@
 //! | large page, Hamming | 128 | from 80 | the rest from 2 |
 //! | in sections | n * 16 | the last bytes of each section | the others, without the marker |
 
-mod name;
-
-pub use name::LayoutName;
-
 /// Bytes of the OOB that belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Region {
@@ -53,9 +49,6 @@ pub enum LayoutError {
         /// Bytes of the OOB.
         oob_bytes: u32,
     },
-    /// Not the name of a layout.
-    #[error("not a layout: small-page, large-page, large-page-hamming, winbond, macronix or linux")]
-    Unknown,
 }
 
 /// Bytes at the start of a large page's OOB that belong to the bad block marker.
@@ -161,6 +154,21 @@ impl OobLayout {
         }
         let free = [Region::new(MARKER, start - MARKER), Region::new(end, oob_bytes - end)];
         Ok(Self { ecc: Regions::new(&[Region::new(start, ecc_bytes)]), free: Regions::new(&free) })
+    }
+
+    /// The layout that Linux's software engines take. Linux tells small pages by their OOB, of 8 or 16 bytes, and takes the older layout for
+    /// Hamming codes: three bytes per step, which no BCH code over steps of 512 bytes or more has (facts 5).
+    ///
+    /// # Errors
+    /// `NoRoom`.
+    pub fn linux(oob_bytes: u32, ecc_bytes: u32, steps: u32) -> Result<Self, LayoutError> {
+        if oob_bytes <= 16 {
+            Self::small_page(oob_bytes, ecc_bytes)
+        } else if ecc_bytes == 3 * steps {
+            Self::large_page_hamming(oob_bytes, ecc_bytes)
+        } else {
+            Self::large_page(oob_bytes, ecc_bytes)
+        }
     }
 
     /// Sections of `section_bytes`, each with its `ecc_bytes` last; the first section starts with the marker (facts 1.1:
@@ -290,6 +298,15 @@ mod tests {
         assert_eq!((ranges(old.ecc()), ranges(old.free())), ([(80, 104), (0, 0)], [(2, 80), (104, 128)]));
         let winbond = OobLayout::sections(64, 16, 4).unwrap();
         assert_eq!((winbond.ecc_bytes(), winbond.free_bytes()), (16, 46));
+    }
+
+    #[test]
+    fn linux_goes_by_oob_and_code() {
+        assert_eq!(OobLayout::linux(16, 6, 2), OobLayout::small_page(16, 6));
+        assert_eq!(OobLayout::linux(64, 24, 8), OobLayout::large_page_hamming(64, 24));
+        assert_eq!(OobLayout::linux(64, 52, 4), OobLayout::large_page(64, 52));
+        assert_eq!(OobLayout::linux(224, 104, 8), OobLayout::large_page(224, 104));
+        assert!(OobLayout::linux(64, 104, 8).is_err());
     }
 
     #[test]

@@ -28,6 +28,7 @@ extern crate std;
 mod bch;
 pub mod code;
 pub mod codec;
+mod divisor;
 pub mod erased;
 mod hamming;
 pub mod layout;
@@ -35,9 +36,10 @@ mod simd;
 
 pub use bch::Bch;
 pub use code::{Code, CodeError, MAX_STRENGTH, bch_bytes, hamming_bytes};
-pub use codec::{Codec, Uncorrectable};
+pub use codec::{BitOrder, Codec, Inversion, Uncorrectable, Variant};
+pub use divisor::Divisor;
 pub use erased::{NotErased, check_erased};
-pub use layout::{LayoutError, LayoutName, MARKER, OobLayout, Region, Stride};
+pub use layout::{LayoutError, MARKER, OobLayout, Region, Stride};
 
 /// Bytes that look random (splitmix64, Steele et al. 2014).
 #[cfg(test)]

@@ -379,10 +379,6 @@ impl Help for EccError {
             Self::Layout { .. } => {
                 advice! { "a weaker code has fewer ECC bytes; ", Layout, " names another place for them" }
             }
-            Self::Hidden { .. } => {
-                advice! { "name another ", Layout, ": in this one the chip itself writes and hides them" }
-            }
-            Self::Steps { .. } => advice! { "the number after the slash in ", Code, " divides the page" },
             Self::Empty => advice! { "was it written completely?" },
             Self::Short { .. } => {
                 advice! { "is it a dump with OOB of this chip? ", PageSize, " and ", OobSize, ", or ", Part, ", say how large a page is" }

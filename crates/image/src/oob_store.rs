@@ -10,7 +10,7 @@ use memchr::memmem;
 
 use super::oob::Corrected;
 use crate::ImageError;
-use crate::ecc::{Corrector, Form, PageGeometry, Regions, encode_page};
+use crate::ecc::{Corrector, Encoder, Form, PageGeometry, Regions};
 use crate::format::found::Found;
 
 /// Bytes of a clean marker in the OOB.
@@ -47,7 +47,6 @@ impl OobPages {
             offset: self.offset,
             page: vec![0; geometry.page_bytes as usize],
             full_page: vec![0; geometry.full_page() as usize],
-            ecc: Vec::new(),
             pages_per_block: geometry.pages_per_block.unwrap_or(1).into(),
             regions: self.regions.clone(),
             markers: self.markers.clone(),
@@ -161,7 +160,6 @@ struct OobStore {
     pages_per_block: u64,
     page: Vec<u8>,
     full_page: Vec<u8>,
-    ecc: Vec<u8>,
     markers: Vec<CleanMarkers>,
 }
 
@@ -186,8 +184,7 @@ impl OobStore {
         let Some(scheme) = self.regions.at(number).scheme() else {
             return Err(failed("no ECC code is known for this page".to_owned()));
         };
-        self.ecc.resize(scheme.ecc_bytes() as usize, 0);
-        encode_page(scheme, Form::WithOob, &self.page, &mut self.ecc, &mut self.full_page);
+        Encoder::new(scheme).page(Form::WithOob, &self.page, &mut self.full_page);
         self.mark_clean(number);
         self.dump.write_all_at(&self.full_page, place).map_err(|error| failed(error.to_string()))
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 use floatgate_image::ecc::{
-    Apart, BadBlocks, DecodeOptions, DecodeReport, Dump, EccError, Form, LayoutName, PageGeometry, Scheme,
+    Apart, BadBlocks, DecodeOptions, DecodeReport, Dump, EccError, Form, Layout, PageGeometry, Scheme,
     decode, encode,
 };
 use floatgate_mtd::random::Random;
@@ -23,7 +23,7 @@ fn noise(seed: u64, len: usize) -> Vec<u8> {
 
 fn scheme(code: &str) -> Scheme {
     let geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(PAGES_PER_BLOCK as u32)).unwrap();
-    Scheme::new(geometry, code.parse().unwrap(), LayoutName::Linux).unwrap()
+    Scheme::linux(geometry, code.parse().unwrap()).unwrap()
 }
 
 fn encoded(scheme: &Scheme, form: Form, data: &[u8]) -> Vec<u8> {
@@ -87,7 +87,7 @@ const KERNEL: [(usize, usize, &str, &str); 3] = [
 fn a_page_is_what_the_kernel_writes() {
     for (page, oob, code, hex) in KERNEL {
         let geometry = PageGeometry::new(page as u32, oob as u32, None).unwrap();
-        let scheme = Scheme::new(geometry, code.parse().unwrap(), LayoutName::Linux).unwrap();
+        let scheme = Scheme::linux(geometry, code.parse().unwrap()).unwrap();
         let data = noise(1, page);
         // Large pages: a marker and free bytes of FFh, the ECC bytes at the end.
         let free = vec![0xFF; oob - hex.len() / 2];
@@ -209,7 +209,7 @@ fn markers_everywhere_are_none() {
 fn a_marker_may_be_on_other_pages() {
     let mut geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(PAGES_PER_BLOCK as u32)).unwrap();
     geometry.marker.pages = vec![0, 3];
-    let scheme = Scheme::new(geometry, "bch4/512".parse().unwrap(), LayoutName::Linux).unwrap();
+    let scheme = Scheme::linux(geometry, "bch4/512".parse().unwrap()).unwrap();
     let mut dump = encoded(&scheme, Form::WithOob, &noise(9, 3 * PAGES_PER_BLOCK * PAGE));
     dump[(PAGES_PER_BLOCK + 3) * FULL + PAGE] = 0xF0;
     assert_eq!(decoded(&scheme, &dump).0.bad_blocks.unwrap().bad, [1]);
@@ -283,7 +283,7 @@ fn what_is_no_dump_is_refused() {
 fn an_image_larger_than_the_chip_is_refused() {
     let mut geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(4)).unwrap();
     geometry.pages = Some(4);
-    let scheme = Scheme::new(geometry, "bch4/512".parse().unwrap(), LayoutName::Linux).unwrap();
+    let scheme = Scheme::linux(geometry, "bch4/512".parse().unwrap()).unwrap();
     let fits =
         |len: usize| encode(&scheme, Form::WithOob, &mut &vec![1; len][..], &mut Vec::new(), &mut |_| ());
     assert_eq!(fits(4 * PAGE).unwrap().pages, 4);
@@ -326,7 +326,7 @@ fn what_reading_and_writing_meet_is_told_with_its_place() {
 fn large_files_pass_in_chunks() {
     for blocks in [None, Some(64), Some(1)] {
         let geometry = PageGeometry::new(PAGE as u32, OOB as u32, blocks).unwrap();
-        let scheme = Scheme::new(geometry, "hamming/256".parse().unwrap(), LayoutName::Linux).unwrap();
+        let scheme = Scheme::linux(geometry, "hamming/256".parse().unwrap()).unwrap();
         let data = noise(12, (9 << 20) / PAGE * PAGE + PAGE);
         let mut dump = encoded(&scheme, Form::WithOob, &data);
         let last = data.len() / PAGE - 1;
@@ -375,8 +375,8 @@ proptest! {
         seed: u64, len in 0..40_000_usize, page in 0..20_u32, oob in 0..300_u32, block in 0..9_u32, code in 0..CODES.len(),
     ) {
         let geometry = PageGeometry::new(256 * page, oob, (block > 0).then_some(block));
-        let layouts = ["linux", "small-page", "large-page", "large-page-hamming", "winbond", "macronix"];
-        let layout = layouts[seed as usize % layouts.len()].parse().unwrap();
+        let layouts = Layout::all();
+        let layout = &layouts[seed as usize % layouts.len()];
         let scheme = geometry.and_then(|g| Scheme::new(g, CODES[code].parse().unwrap(), layout));
         if let Ok(scheme) = scheme {
             let dump = noise(seed, len);

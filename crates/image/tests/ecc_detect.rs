@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
 
 use floatgate_image::ecc::{
-    DecodeOptions, Detection, Dump, EccError, Form, LayoutName, PageGeometry, Scheme, decode_regions, detect,
+    DecodeOptions, Detection, Dump, EccError, Form, Layout, PageGeometry, Scheme, decode_regions, detect,
     encode, sample,
 };
 use floatgate_mtd::random::Random;
@@ -20,8 +20,12 @@ fn geometry(page: u32, oob: u32) -> PageGeometry {
     PageGeometry::new(page, oob, None).unwrap()
 }
 
-fn encoded(geometry: &PageGeometry, code: &str, layout: LayoutName, data: &[u8]) -> Vec<u8> {
-    let scheme = Scheme::new(geometry.clone(), code.parse().unwrap(), layout).unwrap();
+fn encoded(geometry: &PageGeometry, code: &str, layout: &str, data: &[u8]) -> Vec<u8> {
+    let (geometry, code) = (geometry.clone(), code.parse().unwrap());
+    let scheme = match layout {
+        "linux" => Scheme::linux(geometry, code).unwrap(),
+        name => Scheme::new(geometry, code, Layout::named(name).unwrap()).unwrap(),
+    };
     let mut out = Vec::new();
     encode(&scheme, Form::WithOob, &mut &data[..], &mut out, &mut |_| ()).unwrap();
     out
@@ -48,22 +52,22 @@ fn worn(dump: &mut [u8], every: usize) {
     }
 }
 
-const CASES: [(u32, u32, &str, LayoutName); 15] = [
-    (512, 16, "hamming/256", LayoutName::SmallPage),
-    (512, 16, "hamming/512", LayoutName::SmallPage),
-    (2048, 64, "hamming/256", LayoutName::LargePageHamming),
-    (2048, 64, "hamming/512", LayoutName::LargePageHamming),
-    (2048, 64, "hamming/512", LayoutName::LargePage),
-    (512, 16, "hamming-smartmedia/256", LayoutName::SmallPage),
-    (2048, 64, "hamming-smartmedia/256", LayoutName::LargePageHamming),
-    (2048, 64, "hamming-smartmedia/512", LayoutName::LargePageHamming),
-    (2048, 64, "bch1/512", LayoutName::LargePage),
-    (2048, 64, "bch4/512", LayoutName::LargePage),
-    (2048, 64, "bch8/512", LayoutName::LargePage),
-    (4096, 224, "bch24/1024", LayoutName::LargePage),
-    (4096, 224, "bch24/1024@17475", LayoutName::LargePage),
-    (2048, 64, "bch1/1024@17475", LayoutName::LargePage),
-    (2048, 64, "hamming/512", LayoutName::Winbond),
+const CASES: [(u32, u32, &str, &str); 15] = [
+    (512, 16, "hamming/256", "small-page"),
+    (512, 16, "hamming/512", "small-page"),
+    (2048, 64, "hamming/256", "large-page-hamming"),
+    (2048, 64, "hamming/512", "large-page-hamming"),
+    (2048, 64, "hamming/512", "large-page"),
+    (512, 16, "hamming-smartmedia/256", "small-page"),
+    (2048, 64, "hamming-smartmedia/256", "large-page-hamming"),
+    (2048, 64, "hamming-smartmedia/512", "large-page-hamming"),
+    (2048, 64, "bch1/512", "large-page"),
+    (2048, 64, "bch4/512", "large-page"),
+    (2048, 64, "bch8/512", "large-page"),
+    (4096, 224, "bch24/1024", "large-page"),
+    (4096, 224, "bch24/1024@17475", "large-page"),
+    (2048, 64, "bch1/1024@17475", "large-page"),
+    (2048, 64, "hamming/512", "winbond"),
 ];
 
 #[test]
@@ -84,7 +88,7 @@ fn codes_and_layouts_are_found() {
 #[test]
 fn a_strong_code_is_found_where_no_step_is_clean() {
     let geometry = geometry(4096, 224);
-    let mut dump = encoded(&geometry, "bch24/1024", LayoutName::LargePage, &noise(2, 40 * 4096));
+    let mut dump = encoded(&geometry, "bch24/1024", "large-page", &noise(2, 40 * 4096));
     worn(&mut dump, 800);
     let detection = detected(&geometry, &dump).unwrap();
     let best = &detection.candidates[0];
@@ -96,8 +100,8 @@ fn a_strong_code_is_found_where_no_step_is_clean() {
 #[test]
 fn parts_with_different_codes_are_both_found() {
     let geometry = geometry(2048, 64);
-    let boot = encoded(&geometry, "hamming/256", LayoutName::LargePageHamming, &noise(3, 32 * 2048));
-    let system = encoded(&geometry, "bch8/512", LayoutName::LargePage, &noise(4, 90 * 2048));
+    let boot = encoded(&geometry, "hamming/256", "large-page-hamming", &noise(3, 32 * 2048));
+    let system = encoded(&geometry, "bch8/512", "large-page", &noise(4, 90 * 2048));
     let detection = detected(&geometry, &[boot, system].concat()).unwrap();
     let fitting = detection.candidates.iter().filter(|c| c.fits).map(|c| c.code.as_str());
     assert_eq!(fitting.collect::<Vec<_>>(), ["hamming/256", "bch8/512"]);
@@ -112,7 +116,7 @@ fn in_runs(runs: &[(usize, usize)], seed: u64) -> (Vec<u8>, Vec<u8>) {
     let (mut data, mut dump) = (Vec::new(), Vec::new());
     for (number, &(protection, blocks)) in runs.iter().enumerate() {
         let own = noise(seed + number as u64, blocks * BLOCK * 2048);
-        let code = |code: &str| encoded(&geometry, code, LayoutName::Linux, &own);
+        let code = |code: &str| encoded(&geometry, code, "linux", &own);
         let plain = |oob: &dyn Fn(usize) -> Vec<u8>| {
             let pages = own.chunks(2048).enumerate();
             pages.flat_map(|(at, page)| [page, &oob(at)].concat()).collect::<Vec<u8>>()
@@ -168,7 +172,7 @@ fn nothing_is_found_where_nothing_is() {
     constant.chunks_exact_mut(2112).enumerate().for_each(|(at, page)| page[..2048].fill(at as u8));
     let zeros = vec![0; 200 * 2112];
     // The right bytes in pages of another size.
-    let other = encoded(&self::geometry(4096, 128), "bch4/512", LayoutName::LargePage, &noise(7, 100 * 4096));
+    let other = encoded(&self::geometry(4096, 128), "bch4/512", "large-page", &noise(7, 100 * 4096));
     for (what, dump) in
         [("random", random), ("plain", plain), ("constant", constant), ("zeros", zeros), ("other", other)]
     {
@@ -182,7 +186,7 @@ fn seeds_do_not_matter() {
     for seed in 0..5 {
         let dump = noise(seed, 70 * 2112);
         assert_eq!(found(&geometry, &dump), None, "random bytes of seed {seed}");
-        let right = encoded(&geometry, "bch1/512", LayoutName::LargePage, &noise(seed, 2 * 2048));
+        let right = encoded(&geometry, "bch1/512", "large-page", &noise(seed, 2 * 2048));
         assert!(found(&geometry, &right).is_some(), "two pages of seed {seed}");
     }
 }
@@ -198,7 +202,7 @@ fn an_erased_dump_shows_no_code() {
 #[test]
 fn a_sample_comes_from_the_whole_dump() {
     let geometry = geometry(512, 16);
-    let dump = encoded(&geometry, "hamming/256", LayoutName::SmallPage, &noise(8, 1000 * 512));
+    let dump = encoded(&geometry, "hamming/256", "small-page", &noise(8, 1000 * 512));
     let detection = detected(&geometry, &dump).unwrap();
     // All of them are kept of a small dump; a code is tried on some.
     assert_eq!(detection.sampled_pages, 1000);

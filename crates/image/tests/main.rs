@@ -4,4 +4,5 @@
 mod build;
 mod ecc;
 mod ecc_detect;
+mod ecc_layouts;
 mod jffs2;

@@ -124,7 +124,7 @@ impl Args {
             ));
         }
         let sample = self.read(|dump, progress| ecc::sample(&geometry, dump, progress))?;
-        Ok(ecc::detect(&geometry, layout, &sample))
+        Ok(ecc::detect(&geometry, layout.as_deref(), &sample))
     }
 
     /// Reads the dump from its start.

@@ -5,6 +5,7 @@ mod check;
 mod decode;
 mod encode;
 mod files;
+mod layouts;
 mod options;
 mod show;
 
@@ -16,6 +17,8 @@ use crate::common::Outcome;
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --json
+  floatgate ecc encode MLO --page-size 2048 --oob-size 64 --layout omap-bch8 -o MLO.nand
+  floatgate ecc layouts
   floatgate ecc advise mt29f8g08maawc
 
 Codes are hamming/256, hamming/512, the same as hamming-smartmedia/256, and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them. \
@@ -34,6 +37,8 @@ enum Command {
     Decode(decode::Args),
     /// Report only; without --code find out which code and layout fit
     Check(check::Args),
+    /// List the layouts of pages that are known, or show one
+    Layouts(layouts::Args),
     /// Say which ECC code a chip needs, and how often each code fails
     Advise(advise::Args),
 }
@@ -43,6 +48,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Encode(args) => encode::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Check(args) => check::run(args),
+        Command::Layouts(args) => layouts::run(args),
         Command::Advise(args) => advise::run(args),
     }
 }

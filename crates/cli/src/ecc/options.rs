@@ -3,9 +3,10 @@
 use super::files::{self, Input};
 use crate::common::Failure;
 use floatgate_config::Library;
-use floatgate_image::ecc::{Apart, Code, EccError, LayoutName, PageGeometry, Scheme};
+use floatgate_image::ecc::{Apart, Code, EccError, Layout, LayoutError, PageGeometry, Scheme};
 use floatgate_lab::part_sizes;
 use floatgate_mtd::advice::Help;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Options that name the shape of pages.
@@ -36,8 +37,8 @@ pub(super) struct CodeArgs {
     #[arg(long)]
     code: Option<String>,
 
-    /// Layout of the ECC bytes in the OOB: linux (what Linux takes for page and code), large-page (at the end of the OOB),
-    /// large-page-hamming, small-page or winbond [default: linux]
+    /// Layout of data and ECC bytes in the page: a name (see `floatgate ecc layouts`), the path of a TOML file, or linux, the layout
+    /// of Linux's software ECC for page and code [default: linux]
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
 }
@@ -88,11 +89,17 @@ impl CodeArgs {
         code.map(Some).map_err(|error| Failure::new(format!("--code {text}: {error}"), error.help()))
     }
 
-    /// The layout, if one is given.
-    pub(super) fn layout(&self) -> Result<Option<LayoutName>, Failure> {
-        let Some(text) = &self.layout else { return Ok(None) };
-        let help = "there are linux, large-page, large-page-hamming, small-page and winbond";
-        text.parse().map(Some).map_err(|error| Failure::new(format!("--layout {text}: {error}"), help))
+    /// The layout, if one is given that is not Linux's choice.
+    pub(super) fn layout(&self) -> Result<Option<Cow<'static, Layout>>, Failure> {
+        let Some(text) = self.layout.as_deref().filter(|text| *text != "linux") else { return Ok(None) };
+        let failed = |error: LayoutError| {
+            let help = "`floatgate ecc layouts` lists the layouts; docs/ecc-layouts.md describes the files";
+            Failure::new(format!("--layout {text}: {error}"), help)
+        };
+        if text.contains('/') || text.ends_with(".toml") {
+            return Layout::open(Path::new(text)).map(|layout| Some(Cow::Owned(layout))).map_err(failed);
+        }
+        Layout::named(text).map(|layout| Some(Cow::Borrowed(layout))).map_err(failed)
     }
 
     /// True when the option says that there is no code.
@@ -102,10 +109,15 @@ impl CodeArgs {
 
     /// Code and layout for pages.
     pub(super) fn scheme(&self, geometry: &GeometryArgs) -> Result<Scheme, Failure> {
-        let (code, layout) = (self.code()?, self.layout()?.unwrap_or(LayoutName::Linux));
+        let (code, layout) = (self.code()?, self.layout()?);
         let (geometry, asked) = geometry.open()?;
-        let code = code.ok_or_else(|| no_code(asked))?;
-        Scheme::new(geometry, code, layout).map_err(|error| plain(&error))
+        let usual = layout.as_deref().and_then(Layout::usual_code);
+        let code = code.or(usual).ok_or_else(|| no_code(asked))?;
+        let scheme = match layout {
+            Some(layout) => Scheme::new(geometry, code, &layout),
+            None => Scheme::linux(geometry, code),
+        };
+        scheme.map_err(|error| plain(&error))
     }
 }
 

@@ -158,7 +158,13 @@ fn detected(detection: &Detection) -> String {
         1 => "",
         _ => "\nseveral fit: parts of the dump were written with different codes",
     };
-    format!("{tried}\n\n{}{several}", candidates(&detection.candidates))
+    let files = detection.candidates.iter().filter_map(|found| found.layout_file.as_deref());
+    let files: String = files
+        .map(|file| {
+            format!("\n\nno layout is known for it; as a file for --layout it is:\n\n{}", file.trim_end())
+        })
+        .collect();
+    format!("{tried}\n\n{}{several}{files}", candidates(&detection.candidates))
 }
 
 fn candidates(candidates: &[Candidate]) -> String {

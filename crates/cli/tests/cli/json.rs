@@ -356,6 +356,8 @@ const LINES: &[(&str, &str)] = &[
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
     ("ecc advise", "ecc advise mt29f8g08maawc --json"),
+    ("ecc layouts", "ecc layouts --json"),
+    ("ecc layouts", "ecc layouts omap-bch8 --json"),
     ("ecc advise", "ecc advise study-mlc-2y-nm --json"),
     ("image put", "image put images/rootfs.ubi images/hostname /etc --json"),
     ("image put", "image mkdir images/rootfs.ubi /opt --output images/other.ubi --json"),

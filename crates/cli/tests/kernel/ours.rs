@@ -2,7 +2,7 @@
 
 use crate::chips::Chip;
 use crate::flips::Verdict;
-use floatgate_ecc::{Codec, LayoutName, OobLayout};
+use floatgate_ecc::{Codec, OobLayout};
 
 fn codec(chip: &Chip) -> Codec {
     Codec::new(chip.code().parse().unwrap()).unwrap()
@@ -12,7 +12,7 @@ fn codec(chip: &Chip) -> Codec {
 fn layout(chip: &Chip) -> OobLayout {
     let steps = (chip.page / chip.step()) as u32;
     let ecc_bytes = steps * codec(chip).code().ecc_bytes();
-    OobLayout::named(LayoutName::Linux, chip.oob as u32, ecc_bytes, steps).unwrap()
+    OobLayout::linux(chip.oob as u32, ecc_bytes, steps).unwrap()
 }
 
 /// Adds an OOB to each page of `plain`.

@@ -22,6 +22,7 @@ mod trace;
 
 use crate::Uncorrectable;
 use crate::code::{self, CodeError, MAX_STRENGTH};
+use crate::codec::Inversion;
 use crate::simd::Clmul;
 use field::Field;
 use generator::{MAX_WORDS, Words};
@@ -66,11 +67,19 @@ impl Bch {
         Self::build(polynomial, t, usize::MAX)
     }
 
-    /// The code of Linux's software NAND engine for a step: shorter tables, and a mask on all ECC bytes, so that an erased
-    /// step with erased ECC bytes is a codeword.
-    pub(crate) fn for_step(polynomial: u32, t: u32, step_bytes: usize) -> Result<Self, CodeError> {
+    /// The code for a step: shorter tables, and a mask on all ECC bytes.
+    pub(crate) fn for_step(
+        polynomial: u32,
+        t: u32,
+        step_bytes: usize,
+        inversion: Inversion,
+    ) -> Result<Self, CodeError> {
         let mut bch = Self::build(polynomial, t, step_bytes)?;
-        bch.mask = bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word);
+        bch.mask = match inversion {
+            Inversion::Erased => bch.encoder.remainder(&alloc::vec![0xFF; step_bytes]).map(|word| !word),
+            Inversion::None => [0; MAX_WORDS],
+            Inversion::All => [u64::MAX; MAX_WORDS],
+        };
         Ok(bch)
     }
 

@@ -166,8 +166,9 @@ impl Work<'_> {
             Some(scheme) => self.correct(scheme, first, data),
             None => self.copy(first, data),
         };
+        let has_marker = scheme.is_none_or(|scheme| scheme.has_marker(self.geometry.marker.byte));
         match self.block(first) {
-            Some(block) if self.is_bad(first, tally.pages) => {
+            Some(block) if has_marker && self.is_bad(first, tally.pages) => {
                 Tally { blocks: 1, ..tally.of_bad_block(block) }
             }
             Some(_) => Tally { blocks: 1, ..tally },
@@ -180,10 +181,9 @@ impl Work<'_> {
         let mut corrector = Corrector::new(scheme, threshold);
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
-            let (read, oob) = self.shape.page(self.chunk, at);
-            data.copy_from_slice(read);
-            self.shape.take_ecc(scheme, oob, &mut corrector.ecc);
-            let found = corrector.correct(data);
+            self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
+            let found = corrector.correct();
+            corrector.take_data(data);
             self.count(scheme, &corrector, found, self.first_page + at as u64, &mut tally);
         }
         if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
@@ -231,7 +231,7 @@ impl Work<'_> {
     }
 
     fn failure(&self, scheme: &Scheme, page: u64, step: u32) -> Failure {
-        let offset = self.shape.offset(page) + u64::from(step * scheme.code().step_bytes());
+        let offset = self.shape.offset(page) + u64::from(scheme.map().data_offset(step as usize));
         let block = self.geometry.pages_per_block.map(|pages| page / u64::from(pages));
         Failure { offset, page, block, step }
     }

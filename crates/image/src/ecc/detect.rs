@@ -5,11 +5,12 @@
 //! weak code next to nothing, and an uncorrectable step against. The sum is a log-likelihood ratio in bits. The same ECC
 //! bytes prove nothing twice: OOB without ECC is often the same on all pages. A code has to explain nearly all steps as well.
 
+use super::layout::Layout;
 use super::regions::{self, RegionEcc, Regions};
-use super::scheme::usual_layouts;
+use super::scheme::linux_layouts;
 use super::stream::{Chunk, Dump, Grouping, Pages, all_ff};
 use super::{EccError, PageGeometry, Scheme};
-use floatgate_ecc::{Code, LayoutName, Uncorrectable};
+use floatgate_ecc::{Code, Uncorrectable};
 use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -74,8 +75,10 @@ pub(super) struct Group {
 
 /// A page with data.
 pub(super) struct Page {
-    pub(super) data: Vec<u8>,
-    pub(super) oob: Vec<u8>,
+    /// Data, then OOB.
+    pub(super) raw: Vec<u8>,
+    /// Bytes of the data.
+    page_bytes: usize,
     /// Pieces of the data that are not one repeated byte.
     pieces: usize,
 }
@@ -101,6 +104,8 @@ pub struct Candidate {
     pub code: String,
     /// Name of the layout.
     pub layout: String,
+    /// File of the layout, if no known one describes the pages.
+    pub layout_file: Option<String>,
     /// Different steps with data that match exactly.
     pub clean: u64,
     /// Those that match when some bits are corrected.
@@ -169,7 +174,7 @@ impl Sample {
         if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
         }
-        group.pages.push(Page { data: data.to_vec(), oob: oob.to_vec(), pieces });
+        group.pages.push(Page { raw: [data, oob].concat(), page_bytes: data.len(), pieces });
         self.bytes += data.len() + oob.len();
         self.bytes -= group.keep(self.kept);
         if self.bytes > SAMPLE_BYTES {
@@ -197,7 +202,7 @@ impl Sample {
             group.keep(kept);
         });
         let pages = self.groups.iter().flat_map(|group| &group.pages);
-        self.bytes = pages.map(|page| page.data.len() + page.oob.len()).sum();
+        self.bytes = pages.map(|page| page.raw.len()).sum();
     }
 
     /// Pages from all parts of some groups, as many as a code is tried on.
@@ -209,11 +214,21 @@ impl Sample {
     }
 }
 
+impl Page {
+    pub(super) fn data(&self) -> &[u8] {
+        self.raw.get(..self.page_bytes).unwrap_or(&[])
+    }
+
+    pub(super) fn oob(&self) -> &[u8] {
+        self.raw.get(self.page_bytes..).unwrap_or(&[])
+    }
+}
+
 impl Group {
     /// Keeps the pages with the most data; the number of bytes that are dropped.
     fn keep(&mut self, most: usize) -> usize {
         self.pages.sort_by_key(|page| std::cmp::Reverse(page.pieces));
-        let dropped: usize = self.pages.iter().skip(most).map(|page| page.data.len() + page.oob.len()).sum();
+        let dropped: usize = self.pages.iter().skip(most).map(|page| page.raw.len()).sum();
         self.pages.truncate(most);
         dropped
     }
@@ -235,10 +250,11 @@ pub(super) fn is_constant(bytes: &[u8]) -> bool {
 }
 
 /// Tries the usual codes in the usual layouts, or in `layout` alone, on all parts of a dump.
-pub fn detect(geometry: &PageGeometry, layout: Option<LayoutName>, sample: &Sample) -> Detection {
+pub fn detect(geometry: &PageGeometry, layout: Option<&Layout>, sample: &Sample) -> Detection {
     let may_hold_ecc = regions::hold_ecc(&sample.groups);
     let schemes = if may_hold_ecc { schemes(geometry, layout) } else { Vec::new() };
-    let regions = regions::find(&schemes, sample);
+    let unknown = if may_hold_ecc && layout.is_none() { Some(geometry) } else { None };
+    let regions = regions::find(&schemes, unknown, sample);
     let sampled_pages = sample.groups.iter().map(|group| group.pages.len() as u64).sum();
     let mut candidates = found(&regions, sample);
     if candidates.is_empty() {
@@ -284,8 +300,7 @@ fn nearest(schemes: &[Scheme], sample: &Sample) -> Vec<Candidate> {
 }
 
 /// The codes that fit, each in every layout that is another place for it.
-fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
-    let layout = layout.filter(|name| *name != LayoutName::Linux);
+fn schemes(geometry: &PageGeometry, layout: Option<&Layout>) -> Vec<Scheme> {
     let hamming =
         [256, 512].map(|step_bytes| [Code::Hamming { step_bytes }, Code::HammingSmartMedia { step_bytes }]);
     let bch = |strength| {
@@ -297,19 +312,28 @@ fn schemes(geometry: &PageGeometry, layout: Option<LayoutName>) -> Vec<Scheme> {
     };
     let codes = hamming.into_iter().flatten().chain((1..=floatgate_ecc::code::MAX_STRENGTH).flat_map(bch));
     let codes: Vec<Code> = codes.collect();
-    codes.into_par_iter().flat_map_iter(|code| different(geometry, code, layout)).collect()
+    let general = codes.into_par_iter().flat_map_iter(|code| different(geometry, code, layout));
+    // A controller has its own codes.
+    let controllers = layout.map_or_else(|| Layout::all().iter().collect(), |layout| vec![layout]);
+    let scheme = |layout: &Layout, code: &Code| Scheme::new(geometry.clone(), *code, layout).ok();
+    let of_controllers = controllers.into_par_iter().flat_map_iter(|layout: &Layout| {
+        layout.codes().iter().filter_map(|code| scheme(layout, code)).collect::<Vec<_>>()
+    });
+    general.chain(of_controllers).collect()
 }
 
-fn different(geometry: &PageGeometry, code: Code, only: Option<LayoutName>) -> Vec<Scheme> {
+/// A code in every layout that goes with any, each place once.
+fn different(geometry: &PageGeometry, code: Code, only: Option<&Layout>) -> Vec<Scheme> {
     let mut schemes: Vec<Scheme> = Vec::new();
-    let all = usual_layouts(code).into_iter().chain([LayoutName::Winbond]);
-    for name in all.filter(|name| only.is_none_or(|only| only == *name)) {
+    let usual = linux_layouts(code).into_iter().filter_map(|name| Layout::named(name).ok());
+    let layouts = only.into_iter().chain(usual.chain(Layout::all()).filter(|_| only.is_none()));
+    for layout in layouts.filter(|layout| layout.codes().is_empty()) {
         let scheme = match schemes.first() {
-            Some(first) => first.moved(name),
-            None => Scheme::new(geometry.clone(), code, name),
+            Some(first) => first.moved(layout),
+            None => Scheme::new(geometry.clone(), code, layout),
         };
         let Ok(scheme) = scheme else { continue };
-        if schemes.iter().all(|other| other.layout() != scheme.layout()) {
+        if schemes.iter().all(|other| !other.is_same(&scheme)) {
             schemes.push(scheme);
         }
     }
@@ -391,6 +415,7 @@ impl Trial {
         Candidate {
             code: scheme.code().to_string(),
             layout: scheme.layout_name().to_string(),
+            layout_file: scheme.layout_file().map(str::to_owned),
             clean: self.clean,
             corrected: self.corrected,
             uncorrectable: self.failed,
@@ -421,11 +446,18 @@ impl Trial {
     }
 
     fn page(&mut self, scheme: &Scheme, page: &Page) {
-        let (mut data, mut ecc) = (page.data.clone(), vec![0; scheme.ecc_bytes() as usize]);
-        scheme.layout().take_ecc(&page.oob, &mut ecc);
-        let steps = data.chunks_exact_mut(scheme.code().step_bytes() as usize);
-        for (step, ecc) in steps.zip(ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize)) {
-            self.step(scheme, step, ecc);
+        // Swapped with an OOB byte, the marker of a good block is FFh; else it is a byte of the data.
+        if let Some(marker) = scheme.map().swapped_marker().and_then(|byte| page.raw.get(byte)) {
+            self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
+        }
+        let (mut messages, mut ecc) = (Vec::new(), Vec::new());
+        scheme.map().take(&page.raw, &mut messages, &mut ecc);
+        let mut rest = messages.as_mut_slice();
+        let eccs = ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize);
+        for (bytes, ecc) in scheme.map().message_bytes().zip(eccs) {
+            let (message, later) = rest.split_at_mut(bytes.min(rest.len()));
+            self.step(scheme, message, ecc);
+            rest = later;
         }
     }
 
@@ -467,10 +499,7 @@ fn log2_chances(code: Code) -> Vec<f64> {
         Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
             return vec![-f64::from(data_bits.ilog2() + 1), -1.0];
         }
-        // The degree of the field, 13 for 512 bytes and 14 for 1024, times the strength.
-        Code::Bch { strength, step_bytes } | Code::BchOver { strength, step_bytes, .. } => {
-            (step_bytes.ilog2() + 4) * strength
-        }
+        Code::Bch { .. } | Code::BchOver { .. } => code.ecc_bits(),
     };
     let bits = f64::from(data_bits + check_bits);
     let (mut words, mut within) = (0.0, 0.0);
@@ -503,7 +532,7 @@ mod tests {
     #[test]
     fn a_code_explains_nine_of_ten_steps_beyond_chance() {
         let geometry = PageGeometry::new(2048, 64, None).unwrap();
-        let scheme = Scheme::new(geometry, "hamming/512".parse().unwrap(), LayoutName::LargePage).unwrap();
+        let scheme = Scheme::linux(geometry, "hamming/512".parse().unwrap()).unwrap();
         let believed = |clean, corrected, failed, evidence| {
             Trial { clean, corrected, failed, evidence, ..Trial::new(&scheme) }.is_believed()
         };

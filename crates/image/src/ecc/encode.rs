@@ -109,33 +109,50 @@ fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> 
     out.resize(data.len() / page * stride, 0xFF);
     let groups = data.par_chunks(group * page).zip(out.par_chunks_mut(group * stride));
     let erased = groups.map(|(data, out)| {
-        let mut ecc = vec![0; scheme.ecc_bytes() as usize];
+        let mut encoder = Encoder::new(scheme);
         let pages = data.chunks_exact(page).zip(out.chunks_exact_mut(stride));
-        pages.map(|(data, out)| u64::from(encode_page(scheme, form, data, &mut ecc, out))).sum::<u64>()
+        pages.map(|(data, out)| u64::from(encoder.page(form, data, out))).sum::<u64>()
     });
     erased.sum()
 }
 
-/// Encodes one page; whether it is erased. Every code here gives an erased step erased ECC bytes.
-pub(crate) fn encode_page(scheme: &Scheme, form: Form, data: &[u8], ecc: &mut [u8], out: &mut [u8]) -> bool {
-    if all_ff(data) {
-        out.fill(0xFF);
-        return true;
+/// Encodes pages, with memory for one.
+pub(crate) struct Encoder<'s> {
+    scheme: &'s Scheme,
+    raw: Vec<u8>,
+    messages: Vec<u8>,
+    ecc: Vec<u8>,
+}
+
+impl<'s> Encoder<'s> {
+    pub(crate) fn new(scheme: &'s Scheme) -> Self {
+        let raw = vec![0xFF; scheme.geometry().full_page() as usize];
+        Self { scheme, raw, messages: Vec::new(), ecc: Vec::new() }
     }
-    scheme.codec().encode_page(data, ecc);
-    let oob = match form {
-        Form::OnlyEcc => {
-            out.copy_from_slice(ecc);
-            return false;
+
+    /// Encodes one page; whether it is erased: such a page has no ECC bytes.
+    pub(crate) fn page(&mut self, form: Form, data: &[u8], out: &mut [u8]) -> bool {
+        if all_ff(data) {
+            out.fill(0xFF);
+            return true;
         }
-        Form::OnlyOob => out,
-        Form::WithOob => {
-            let (page, oob) = out.split_at_mut(data.len());
-            page.copy_from_slice(data);
-            oob
+        let map = self.scheme.map();
+        self.raw.fill(0xFF);
+        map.put_data(&mut self.raw, data);
+        map.take(&self.raw, &mut self.messages, &mut self.ecc);
+        let mut rest = self.messages.as_slice();
+        let eccs = self.ecc.chunks_exact_mut(self.scheme.code().ecc_bytes() as usize);
+        for (bytes, ecc) in map.message_bytes().zip(eccs) {
+            let (message, later) = rest.split_at(bytes.min(rest.len()));
+            self.scheme.codec().encode(message, ecc);
+            rest = later;
         }
-    };
-    oob.fill(0xFF);
-    scheme.layout().put_ecc(oob, ecc);
-    false
+        map.put_ecc(&mut self.raw, &self.ecc);
+        match form {
+            Form::WithOob => out.copy_from_slice(&self.raw),
+            Form::OnlyOob => out.copy_from_slice(self.raw.get(data.len()..).unwrap_or(&[])),
+            Form::OnlyEcc => out.copy_from_slice(&self.ecc),
+        }
+        false
+    }
 }

@@ -1,6 +1,7 @@
 //! Errors of an image.
 
-use floatgate_ecc::{CodeError, LayoutError};
+use super::layout::LayoutError;
+use floatgate_ecc::CodeError;
 
 /// Reason for which an image cannot be encoded, decoded or checked.
 #[derive(Debug, thiserror::Error)]
@@ -20,33 +21,15 @@ pub enum EccError {
     /// No such code.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// The code does not fit into the OOB.
-    #[error("{code}: {error}")]
+    /// The layout is not for such pages, or not for the code.
+    #[error("{code} in layout {layout}: {error}")]
     Layout {
-        /// Name of the code.
-        code: String,
-        /// Description of the fault.
-        error: LayoutError,
-    },
-    /// The layout keeps its ECC bytes to itself.
-    #[error("the layout {layout} has no place for the {ecc_bytes} ECC bytes of {code}")]
-    Hidden {
         /// Name of the code.
         code: String,
         /// Name of the layout.
         layout: String,
-        /// ECC bytes of a page.
-        ecc_bytes: u32,
-    },
-    /// Pages are not whole steps.
-    #[error("a page of {page_bytes} bytes is not a multiple of the {step_bytes} bytes that {code} covers")]
-    Steps {
-        /// Name of the code.
-        code: String,
-        /// Data bytes of a page.
-        page_bytes: u32,
-        /// Data bytes of a step.
-        step_bytes: u32,
+        /// Description of the fault.
+        error: LayoutError,
     },
     /// There is nothing in the file.
     #[error("the file is empty")]

@@ -1,10 +1,12 @@
 //! Images of raw NAND: data to pages with OOB, and dumps back to corrected data.
 //!
 //! - [`geometry`]: sizes of page, OOB and block, and where bad blocks are marked; from a part or from numbers.
+//! - [`layout`]: layouts of raw pages, as data.
 //! - [`scheme`]: a code in an OOB layout, for pages of one geometry.
 //! - [`mod@encode`]: data in, pages with OOB out.
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
 //! - [`mod@detect`]: which codes and layouts a dump was written with.
+//! - `search`: BCH codes in layouts that nobody has described.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
 //! Files of any size pass in chunks of whole blocks; memory does not grow with them.
@@ -14,22 +16,25 @@ pub mod detect;
 pub mod encode;
 mod error;
 pub mod geometry;
+pub mod layout;
 mod page;
 pub mod regions;
 pub mod report;
 pub mod scheme;
+mod search;
 mod stream;
 
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
 pub use detect::{Candidate, Detection, Sample, detect, sample};
-pub(crate) use encode::encode_page;
+pub(crate) use encode::Encoder;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};
+pub use layout::{Layout, LayoutError};
 pub(crate) use page::Corrector;
 pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
 
-pub use floatgate_ecc::{Code, CodeError, LayoutName};
+pub use floatgate_ecc::{Code, CodeError};

@@ -19,45 +19,69 @@ pub(crate) struct Corrector<'a> {
     scheme: &'a Scheme,
     /// Most zero bits of an erased step.
     threshold: u32,
+    /// The page with its OOB.
+    pub(super) raw: Vec<u8>,
+    /// Messages of the steps, one after the other.
+    messages: Vec<u8>,
     /// ECC bytes of the page.
-    pub(super) ecc: Vec<u8>,
+    ecc: Vec<u8>,
     /// Per step: bits corrected.
     pub(super) steps: Vec<Result<u32, Uncorrectable>>,
     /// Weights of results under a code that was found out.
     weights: Option<Weights>,
     /// Evidence for that code in the pages since the last [`begin_block`](Self::begin_block), in bits.
     evidence: f64,
-    /// The page and its ECC bytes as they were read.
+    /// Messages and ECC bytes as they were read.
     read: (Vec<u8>, Vec<u8>),
 }
 
 impl<'a> Corrector<'a> {
     pub(crate) fn new(scheme: &'a Scheme, threshold: u32) -> Self {
-        let steps = vec![Ok(0); scheme.steps() as usize];
-        let weights = scheme.is_found().then(|| Weights::new(scheme.code()));
-        let ecc = vec![0; scheme.ecc_bytes() as usize];
-        Self { scheme, threshold, ecc, steps, weights, evidence: 0.0, read: (Vec::new(), Vec::new()) }
+        Self {
+            scheme,
+            threshold,
+            raw: vec![0xFF; scheme.geometry().full_page() as usize],
+            messages: Vec::new(),
+            ecc: Vec::new(),
+            steps: vec![Ok(0); scheme.steps() as usize],
+            weights: scheme.is_found().then(|| Weights::new(scheme.code())),
+            evidence: 0.0,
+            read: (Vec::new(), Vec::new()),
+        }
     }
 
-    /// Corrects `data` by the bytes in `self.ecc`, and both. Steps that cannot be corrected stay as they are.
-    pub(super) fn correct(&mut self, data: &mut [u8]) -> Found {
-        if all_ff(data) && all_ff(&self.ecc) {
+    /// Corrects the page in `self.raw`. Steps that cannot be corrected stay as they are.
+    pub(super) fn correct(&mut self) -> Found {
+        self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
+        if self.is_erased() {
             return Found::Erased(0);
         }
         if self.weights.is_some() {
-            self.read.0.clear();
-            self.read.0.extend_from_slice(data);
+            self.read.0.clone_from(&self.messages);
             self.read.1.clone_from(&self.ecc);
         }
-        let steps = &mut self.steps;
-        self.scheme.codec().decode_page(data, &mut self.ecc, |step, result| steps[step] = result);
-        self.rescue_erased(data);
-        // An erased step belongs to the code, so its bitflips are corrected like those of any other.
-        if all_ff(data) && all_ff(&self.ecc) {
-            return Found::Erased(self.steps.iter().flatten().sum());
+        for (message, ecc, result) in steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps) {
+            *result = self.scheme.codec().decode(message, ecc);
         }
-        self.leave_foreign(data);
-        Found::Data
+        self.rescue_erased();
+        // An erased step may belong to the code, so its bitflips are corrected like those of any other.
+        let is_erased = self.is_erased();
+        if !is_erased {
+            self.leave_foreign();
+        }
+        if self.steps.iter().any(|step| *step != Ok(0)) {
+            self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
+        }
+        if is_erased { Found::Erased(self.steps.iter().flatten().sum()) } else { Found::Data }
+    }
+
+    fn is_erased(&self) -> bool {
+        all_ff(&self.messages) && all_ff(&self.ecc)
+    }
+
+    /// Copies the data of the page in `self.raw`.
+    pub(super) fn take_data(&mut self, data: &mut [u8]) {
+        self.scheme.map().take_data(&mut self.raw, data);
     }
 
     /// Forgets the pages of the block before.
@@ -72,47 +96,66 @@ impl<'a> Corrector<'a> {
     }
 
     /// Weighs the steps of a page under a code that was found out. Where more speaks against it corrections are taken back.
-    fn leave_foreign(&mut self, data: &mut [u8]) {
+    fn leave_foreign(&mut self) {
         let Some(weights) = &self.weights else { return };
         let (read, read_ecc) = &self.read;
-        let tells =
-            read.chunks_exact(self.scheme.code().step_bytes() as usize).map(|step| !is_constant(step));
-        let told = self.steps.iter().zip(tells).filter(|(_, tells)| *tells);
-        let evidence = told.map(|(step, _)| weights.of(*step)).sum::<f64>();
+        let mut evidence = 0.0;
+        let mut rest = read.as_slice();
+        for (bytes, step) in self.scheme.map().message_bytes().zip(&self.steps) {
+            let (message, later) = rest.split_at(bytes.min(rest.len()));
+            rest = later;
+            if !is_constant(message) {
+                evidence += weights.of(*step);
+            }
+        }
         self.evidence += evidence;
         if evidence < 0.0 {
-            data.copy_from_slice(read);
-            self.ecc.copy_from_slice(read_ecc);
+            self.messages.clone_from(read);
+            self.ecc.clone_from(read_ecc);
             let changed = self.steps.iter_mut().filter(|step| **step != Ok(0));
             changed.for_each(|step| *step = Err(Uncorrectable));
         }
     }
 
-    /// As [`correct`](Self::correct), of a page with its OOB, in which only data and ECC bytes change; the number of bits.
+    /// Corrects a page with its OOB; the number of bits.
     pub(crate) fn correct_with_oob(&mut self, page: &mut [u8]) -> u32 {
-        let (data, oob) = page.split_at_mut(self.scheme.geometry().page_bytes as usize);
-        self.scheme.layout().take_ecc(oob, &mut self.ecc);
-        let bits = match self.correct(data) {
+        self.raw.copy_from_slice(page);
+        let bits = match self.correct() {
             Found::Erased(bits) => bits,
             Found::Data => self.steps.iter().flatten().sum(),
         };
         if bits > 0 {
-            self.scheme.layout().put_ecc(oob, &self.ecc);
+            page.copy_from_slice(&self.raw);
         }
         bits
     }
 
     /// Steps that the code cannot correct may be erased with more bitflips than it corrects.
-    fn rescue_erased(&mut self, data: &mut [u8]) {
-        let code = self.scheme.code();
-        let steps = data.chunks_exact_mut(code.step_bytes() as usize);
-        let eccs = self.ecc.chunks_exact_mut(code.ecc_bytes() as usize);
-        for ((step, ecc), result) in steps.zip(eccs).zip(&mut self.steps) {
+    fn rescue_erased(&mut self) {
+        for (message, ecc, result) in steps(self.scheme, &mut self.messages, &mut self.ecc, &mut self.steps) {
             if result.is_err()
-                && let Ok(bits) = check_erased(step, ecc, &mut [], self.threshold)
+                && let Ok(bits) = check_erased(message, ecc, &mut [], self.threshold)
             {
                 *result = Ok(bits);
             }
         }
     }
+}
+
+/// Messages, ECC bytes and results of steps.
+fn steps<'s>(
+    scheme: &'s Scheme,
+    messages: &'s mut [u8],
+    ecc: &'s mut [u8],
+    results: &'s mut [Result<u32, Uncorrectable>],
+) -> impl Iterator<Item = (&'s mut [u8], &'s mut [u8], &'s mut Result<u32, Uncorrectable>)> {
+    let eccs = ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize);
+    let mut rest = messages;
+    let messages = scheme.map().message_bytes().map(move |bytes| {
+        let all = std::mem::take(&mut rest);
+        let (message, later) = all.split_at_mut(bytes.min(all.len()));
+        rest = later;
+        message
+    });
+    messages.zip(eccs).zip(results).map(|((message, ecc), result)| (message, ecc, result))
 }

@@ -2,14 +2,18 @@
 //!
 //! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
 
-use super::Scheme;
 use super::detect::{Group, Page, Sample, Trial, is_constant};
+use super::search::search;
+use super::{PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
 
 /// Most places of a dump at which all codes are tried.
 const SEEDS: usize = 16;
+
+/// Most places of a dump at which a layout is looked for that nobody has described.
+const MAX_SEARCHES: usize = 3;
 
 /// Groups of pages at such a place, where one alone does not tell.
 const SEED_GROUPS: usize = 4;
@@ -100,9 +104,10 @@ struct Run {
     state: State,
 }
 
-/// Finds the regions of a dump among the codes that it may be written with.
-pub(super) fn find(schemes: &[Scheme], sample: &Sample) -> Regions {
-    let (codes, states) = label(schemes, sample);
+/// Finds the regions of a dump among the codes that it may be written with, and in layouts that nobody has described where a geometry
+/// is given.
+pub(super) fn find(schemes: &[Scheme], unknown: Option<&PageGeometry>, sample: &Sample) -> Regions {
+    let (codes, states) = label(schemes, unknown, sample);
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
     take_in_damage(&mut runs, |run| {
@@ -137,7 +142,7 @@ fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> 
 }
 
 /// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
-fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
+fn label(schemes: &[Scheme], unknown: Option<&PageGeometry>, sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
     let marked = marked(&sample.groups);
     let state = |(group, is_marked): (&Group, &bool)| {
         if group.pages.is_empty() || *is_marked { State::Silent } else { State::Unknown }
@@ -145,24 +150,29 @@ fn label(schemes: &[Scheme], sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
     let mut states: Vec<State> = sample.groups.iter().zip(&marked).map(state).collect();
     let mut tried = HashSet::new();
     let mut codes: Vec<Scheme> = Vec::new();
+    let mut searches = 0;
     for _ in 0..SEEDS {
         let Some((middle, around)) = seed(&states, &tried) else { break };
         tried.insert(middle);
         let found = best(schemes, &sample.spread([middle].into_iter()));
         // Worn pages of a weak code tell little alone.
-        let Some(found) = found.or_else(|| best(schemes, &sample.spread(around.into_iter()))) else {
-            continue;
+        let around = sample.spread(around.into_iter());
+        let found = found.or_else(|| best(schemes, &around)).cloned();
+        let in_unknown = || {
+            searches += 1;
+            unknown.filter(|_| searches <= MAX_SEARCHES).and_then(|geometry| search(geometry, &around))
         };
+        let Some(found) = found.or_else(in_unknown) else { continue };
         let code = codes.len();
         states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
             |(state, group)| {
                 let pages: Vec<&Page> = group.pages.iter().collect();
-                if Trial::over(found, &pages).explains(GROUP_BITS) {
+                if Trial::over(&found, &pages).explains(GROUP_BITS) {
                     *state = State::Code(code);
                 }
             },
         );
-        codes.push(found.clone());
+        codes.push(found);
     }
     // A few steps with wrong bits prove no code, but belong to that of their neighbours.
     states.par_iter_mut().zip(&sample.groups).filter(|(state, _)| **state == State::Unknown).for_each(
@@ -267,9 +277,8 @@ const PLAIN_PART: usize = 8;
 /// True when OOB bytes depend on the data: pages with other data have other ones.
 pub(super) fn hold_ecc(groups: &[Group]) -> bool {
     let pages = || groups.iter().flat_map(|group| &group.pages);
-    let data: HashSet<&[u8]> = pages().map(|page| page.data.as_slice()).collect();
-    let oobs: HashSet<&[u8]> =
-        pages().map(|page| page.oob.as_slice()).filter(|oob| !is_constant(oob)).collect();
+    let data: HashSet<&[u8]> = pages().map(|page| page.data()).collect();
+    let oobs: HashSet<&[u8]> = pages().map(|page| page.oob()).filter(|oob| !is_constant(oob)).collect();
     // A few pages tell little.
     oobs.len() > PLAIN_OOBS.max(data.len() / PLAIN_PART) || !oobs.is_empty() && oobs.len() == data.len()
 }

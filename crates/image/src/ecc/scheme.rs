@@ -1,50 +1,74 @@
 //! A code in an OOB layout, for pages of one geometry.
 
+use super::layout::{Layout, LayoutError, map::PageMap};
 use super::{EccError, PageGeometry};
-use floatgate_ecc::{Code, Codec, LayoutName, OobLayout};
+use floatgate_ecc::{Code, Codec};
+use std::sync::Arc;
 
 /// Everything that says how a page is protected.
 #[derive(Clone, Debug)]
 pub struct Scheme {
     geometry: PageGeometry,
     codec: Codec,
-    layout: OobLayout,
-    name: LayoutName,
+    map: Arc<PageMap>,
+    name: Arc<str>,
+    /// File of a layout that no other file describes.
+    file: Option<Arc<str>>,
     /// It was found out, not stated.
     is_found: bool,
 }
 
-/// Layouts that [`LayoutName::Linux`] may stand for. Two of them may be the same for a page; a Hamming code's own comes
-/// first for it.
-pub(super) const fn usual_layouts(code: Code) -> [LayoutName; 3] {
+/// Layouts that Linux's software engines take; the first that suits page and code.
+pub(super) const fn linux_layouts(code: Code) -> [&'static str; 3] {
     match code {
         Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
-            [LayoutName::LargePageHamming, LayoutName::LargePage, LayoutName::SmallPage]
+            ["small-page", "large-page-hamming", "large-page"]
         }
-        Code::Bch { .. } | Code::BchOver { .. } => {
-            [LayoutName::LargePage, LayoutName::SmallPage, LayoutName::LargePageHamming]
-        }
+        Code::Bch { .. } | Code::BchOver { .. } => ["small-page", "large-page", "large-page-hamming"],
     }
 }
 
 impl Scheme {
     /// # Errors
     /// No such code; pages that are not whole steps; a layout without room for the ECC bytes.
-    pub fn new(geometry: PageGeometry, code: Code, name: LayoutName) -> Result<Self, EccError> {
-        let (layout, name) = Self::place(&geometry, code, name)?;
-        Ok(Self { geometry, codec: Codec::new(code)?, layout, name, is_found: false })
+    pub fn new(geometry: PageGeometry, code: Code, layout: &Layout) -> Result<Self, EccError> {
+        code.check()?;
+        let (map, variant) = layout.map(&geometry, code)?;
+        Ok(Self {
+            geometry,
+            codec: Codec::with(code, variant)?,
+            map: Arc::new(map),
+            name: Arc::clone(&layout.name),
+            file: layout.is_nameless().then(|| layout.text().into()),
+            is_found: false,
+        })
     }
 
-    /// The same code elsewhere in the OOB: the tables of a codec take longer to make than a few pages to read.
-    pub(super) fn moved(&self, name: LayoutName) -> Result<Self, EccError> {
-        let (layout, name) = Self::place(&self.geometry, self.code(), name)?;
-        Ok(Self {
-            geometry: self.geometry.clone(),
-            codec: self.codec.clone(),
-            layout,
-            name,
-            is_found: self.is_found,
-        })
+    /// The layout that Linux's software engines take for page and code.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn linux(geometry: PageGeometry, code: Code) -> Result<Self, EccError> {
+        let is_small = geometry.oob_bytes <= 16;
+        let [small, large, _] = linux_layouts(code);
+        let layout = Layout::named(if is_small { small } else { large });
+        let refused = |error: LayoutError| EccError::Layout {
+            code: code.to_string(),
+            layout: "linux".to_owned(),
+            error,
+        };
+        Self::new(geometry, code, layout.map_err(refused)?)
+    }
+
+    /// The same code elsewhere in the page: the tables of a codec take longer to make than a few pages to read.
+    pub(super) fn moved(&self, layout: &Layout) -> Result<Self, EccError> {
+        let (map, variant) = layout.map(&self.geometry, self.code())?;
+        let codec = if variant == self.codec.variant() {
+            self.codec.clone()
+        } else {
+            Codec::with(self.code(), variant)?
+        };
+        Ok(Self { codec, map: Arc::new(map), name: Arc::clone(&layout.name), file: None, ..self.clone() })
     }
 
     /// The same scheme, which was found out: a page that speaks against it stays as it was read.
@@ -55,28 +79,6 @@ impl Scheme {
     /// True when it was found out, not stated.
     pub(super) const fn is_found(&self) -> bool {
         self.is_found
-    }
-
-    /// Where the ECC bytes are, and the name of that.
-    fn place(
-        geometry: &PageGeometry,
-        code: Code,
-        name: LayoutName,
-    ) -> Result<(OobLayout, LayoutName), EccError> {
-        code.check()?;
-        let (page_bytes, step_bytes) = (geometry.page_bytes, code.step_bytes());
-        if page_bytes % step_bytes != 0 {
-            return Err(EccError::Steps { code: code.to_string(), page_bytes, step_bytes });
-        }
-        let steps = page_bytes / step_bytes;
-        let ecc_bytes = steps * code.ecc_bytes();
-        let named = |name| OobLayout::named(name, geometry.oob_bytes, ecc_bytes, steps);
-        let layout = named(name).map_err(|error| EccError::Layout { code: code.to_string(), error })?;
-        if layout.ecc_bytes() != ecc_bytes {
-            return Err(EccError::Hidden { code: code.to_string(), layout: name.to_string(), ecc_bytes });
-        }
-        let concrete = usual_layouts(code).into_iter().find(|other| named(*other) == Ok(layout));
-        Ok((layout, if name == LayoutName::Linux { concrete.unwrap_or(name) } else { name }))
     }
 
     /// Sizes and marker.
@@ -90,23 +92,37 @@ impl Scheme {
     }
 
     /// Name of the layout; that which Linux chose in place of `linux`.
-    pub const fn layout_name(&self) -> LayoutName {
-        self.name
+    pub fn layout_name(&self) -> &str {
+        &self.name
     }
 
-    /// Layout of the ECC bytes in the OOB.
-    pub const fn layout(&self) -> &OobLayout {
-        &self.layout
+    /// File of the layout, if it was found in a dump and has no name to give it by.
+    pub fn layout_file(&self) -> Option<&str> {
+        self.file.as_deref()
     }
 
     /// Steps of a page.
     pub fn steps(&self) -> u32 {
-        self.geometry.page_bytes / self.code().step_bytes()
+        self.map.steps() as u32
     }
 
     /// ECC bytes of a page.
     pub fn ecc_bytes(&self) -> u32 {
-        self.layout.ecc_bytes()
+        self.steps() * self.code().ecc_bytes()
+    }
+
+    /// True when the byte of the OOB that marks bad blocks is one of the layout's.
+    pub(super) fn has_marker(&self, byte: u32) -> bool {
+        self.map.is_free(self.geometry.page_bytes + byte)
+    }
+
+    /// True when both put the same code into the same bits.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.code() == other.code() && self.codec.variant() == other.codec.variant() && self.map == other.map
+    }
+
+    pub(super) fn map(&self) -> &PageMap {
+        &self.map
     }
 
     pub(super) const fn codec(&self) -> &Codec {
@@ -118,28 +134,35 @@ impl Scheme {
 mod tests {
     use super::*;
 
-    fn scheme(page: u32, oob: u32, code: &str, layout: LayoutName) -> Result<Scheme, EccError> {
-        Scheme::new(PageGeometry::new(page, oob, None)?, code.parse()?, layout)
+    fn scheme(page: u32, oob: u32, code: &str, layout: &str) -> Result<Scheme, EccError> {
+        let (geometry, code) = (PageGeometry::new(page, oob, None)?, code.parse()?);
+        match layout {
+            "linux" => Scheme::linux(geometry, code),
+            name => Scheme::new(geometry, code, Layout::named(name).unwrap()),
+        }
     }
 
     #[test]
     fn linux_takes_the_layout_that_fits_page_and_code() {
-        let name = |page, oob, code: &str| scheme(page, oob, code, LayoutName::Linux).unwrap().layout_name();
-        assert_eq!(name(512, 16, "hamming/256"), LayoutName::SmallPage);
-        assert_eq!(name(2048, 64, "hamming/256"), LayoutName::LargePageHamming);
-        assert_eq!(name(2048, 64, "bch4/512"), LayoutName::LargePage);
-        let bch = scheme(2048, 64, "bch8/512", LayoutName::Linux).unwrap();
-        assert_eq!((bch.steps(), bch.ecc_bytes(), bch.layout().ecc()[0].offset), (4, 52, 12));
+        let name = |page, oob, code: &str| scheme(page, oob, code, "linux").unwrap().layout_name().to_owned();
+        assert_eq!(name(512, 16, "hamming/256"), "small-page");
+        assert_eq!(name(2048, 64, "hamming/256"), "large-page-hamming");
+        assert_eq!(name(2048, 64, "bch4/512"), "large-page");
+        let bch = scheme(2048, 64, "bch8/512", "linux").unwrap();
+        assert_eq!((bch.steps(), bch.ecc_bytes()), (4, 52));
+        let mut raw = vec![0xFF; 2112];
+        bch.map().put_ecc(&mut raw, &[0; 52]);
+        assert!(raw[..2060].iter().all(|byte| *byte == 0xFF) && raw[2060..].iter().all(|byte| *byte == 0));
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let refused = |page, oob, code: &str, layout| scheme(page, oob, code, layout).unwrap_err();
-        assert!(matches!(refused(2048, 64, "bch16/512", LayoutName::Linux), EccError::Layout { .. }));
-        assert!(matches!(refused(2048, 64, "bch4/512", LayoutName::Macronix), EccError::Hidden { .. }));
-        assert!(matches!(refused(2000, 64, "bch4/512", LayoutName::Linux), EccError::Steps { .. }));
-        assert!(matches!(refused(0, 64, "bch4/512", LayoutName::Linux), EccError::Size { value: 0, .. }));
-        assert!(matches!(refused(2048, u32::MAX, "bch4/512", LayoutName::Linux), EccError::Size { .. }));
+        assert!(matches!(refused(2048, 64, "bch16/512", "linux"), EccError::Layout { .. }));
+        assert!(matches!(refused(2048, 64, "bch4/512", "winbond"), EccError::Layout { .. }));
+        assert!(matches!(refused(2000, 64, "bch4/512", "linux"), EccError::Layout { .. }));
+        assert!(matches!(refused(0, 64, "bch4/512", "linux"), EccError::Size { value: 0, .. }));
+        assert!(matches!(refused(2048, u32::MAX, "bch4/512", "linux"), EccError::Size { .. }));
         let block = PageGeometry::new(65536, 65536, Some(16384)).unwrap_err();
         assert!(matches!(block, EccError::Size { what: "a block size", .. }));
     }

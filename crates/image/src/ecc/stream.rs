@@ -148,12 +148,17 @@ impl Shape {
         &chunk.main[chunk.pages * self.stride..]
     }
 
-    /// Copies the ECC bytes of a page from what [`page`](Self::page) gave.
-    pub(super) fn take_ecc(self, scheme: &Scheme, oob: &[u8], ecc: &mut [u8]) {
+    /// Copies page `at` of a chunk with its OOB.
+    pub(super) fn load(self, scheme: &Scheme, chunk: &Chunk, at: usize, raw: &mut [u8]) {
+        let (data, oob) = self.page(chunk, at);
         if self.only_ecc {
-            ecc.copy_from_slice(oob);
+            raw.fill(0xFF);
+            scheme.map().put_data(raw, data);
+            scheme.map().put_ecc(raw, oob);
         } else {
-            scheme.layout().take_ecc(oob, ecc);
+            let (main, spare) = raw.split_at_mut(data.len());
+            main.copy_from_slice(data);
+            spare.copy_from_slice(oob);
         }
     }
 }

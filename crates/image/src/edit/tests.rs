@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::detect::UbiShape;
-use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
+use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::open::flash_geometry;
 use crate::{Access, Image, ImageFs, Selection};
 
@@ -435,7 +435,7 @@ fn who_stops_half_way_leaves_an_image_to_recover() {
 /// The image in pages of 512 bytes with 16 bytes of OOB, protected as Linux does by default, from a byte on.
 fn with_oob(image: &[u8]) -> Vec<u8> {
     let geometry = PageGeometry::new(512, 16, Some(32)).unwrap();
-    let scheme = Scheme::new(geometry, Code::Hamming { step_bytes: 256 }, LayoutName::Linux).unwrap();
+    let scheme = Scheme::linux(geometry, Code::Hamming { step_bytes: 256 }).unwrap();
     let mut out = Vec::new();
     ecc::encode(&scheme, ecc::Form::WithOob, &mut &image[..], &mut out, &mut |_| {}).unwrap();
     out

@@ -11,7 +11,7 @@ use crate::ImageError;
 use crate::check::{CheckReport, Outcome, check};
 use crate::diff::{DiffOptions, DiffReport, diff};
 use crate::dump::{Area, Wanted, dump};
-use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, LayoutName, PageGeometry, Scheme};
+use crate::ecc::{self, Code, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 use crate::info::info;
 use crate::repair::{Method, RepairReport, Repaired, repair};
 
@@ -31,7 +31,7 @@ fn any() -> Selection {
 
 fn scheme() -> Scheme {
     let geometry = PageGeometry::new(PAGE as u32, (FULL - PAGE) as u32, Some(64)).unwrap();
-    Scheme::new(geometry, Code::Bch { strength: 4, step_bytes: 512 }, LayoutName::Linux).unwrap()
+    Scheme::linux(geometry, Code::Bch { strength: 4, step_bytes: 512 }).unwrap()
 }
 
 fn with_oob(image: &[u8]) -> Vec<u8> {

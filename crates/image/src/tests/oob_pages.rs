@@ -5,7 +5,7 @@ use floatgate_stack::fs::{NewFile, NewKind};
 
 use super::*;
 use crate::detect::{Content, Found, PageShape, detect};
-use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
+use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::info::info;
 use crate::{FlashSizes, ImageError, PageSizes};
 
@@ -71,8 +71,7 @@ fn flash_of((page, oob, pages): Sizes, sub_page: u32, blocks: u32) -> Geometry {
 fn scheme((page, oob, pages): Sizes) -> Scheme {
     let geometry = PageGeometry::new(page, oob, Some(pages)).unwrap();
     let codes = ["bch40/1024", "bch24/1024", "bch8/512", "bch4/512", "hamming/256"];
-    let scheme =
-        |code: &&str| Scheme::new(geometry.clone(), code.parse::<Code>().unwrap(), LayoutName::Linux).ok();
+    let scheme = |code: &&str| Scheme::linux(geometry.clone(), code.parse::<Code>().unwrap()).ok();
     codes.iter().find_map(scheme).unwrap()
 }
 

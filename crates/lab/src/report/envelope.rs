@@ -73,6 +73,8 @@ pub enum ResultKind {
     EccCheck,
     /// Result of `floatgate ecc advise`.
     EccAdvise,
+    /// Result of `floatgate ecc layouts`.
+    EccLayouts,
     /// Result of `floatgate image info`.
     ImageInfo,
     /// Result of `floatgate image ls`.

@@ -30,6 +30,7 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
             ("unknown", "Lines that were not understood"),
         ],
         Kind::EccAdvise => &[("codes", "Codes")],
+        Kind::EccLayouts => &[("layouts", "Layouts of pages")],
         Kind::Probe => &[("answers", "Answers")],
         Kind::Advise => &[("points", "Advice")],
         Kind::ServeSerprog => &[("violations", "Violations of the chip's rules")],

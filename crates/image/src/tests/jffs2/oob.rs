@@ -11,7 +11,7 @@ use crate::ImageError;
 use crate::check::{Outcome, check};
 use crate::detect::{Content, PageShape};
 use crate::dump::Wanted;
-use crate::ecc::{self, Code, LayoutName, PageGeometry, Scheme};
+use crate::ecc::{self, Code, PageGeometry, Scheme};
 use crate::edit::{EditError, EditOptions, ImagePath, PutOptions, edit};
 use crate::format::jffs2::pages::clean_marker;
 use crate::info::info;
@@ -58,7 +58,7 @@ impl Pages {
         let mut dump = Vec::new();
         if let Some(code) = self.code {
             let geometry = PageGeometry::new(self.page as u32, self.oob as u32, Some(64)).unwrap();
-            let scheme = Scheme::new(geometry, code, LayoutName::Linux).unwrap();
+            let scheme = Scheme::linux(geometry, code).unwrap();
             ecc::encode(&scheme, ecc::Form::WithOob, &mut &image[..], &mut dump, &mut |_| {}).unwrap();
         } else {
             for page in image.chunks(self.page) {

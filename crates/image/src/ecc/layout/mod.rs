@@ -1,0 +1,414 @@
+//! Layouts of raw pages, as data: where a controller puts data, OOB bytes and ECC bytes, and the code it uses.
+//!
+//! - [`Layout`]: a layout from a TOML file of `data/layouts`, or of a user ([docs/ecc-layouts.md](../../../../../docs/ecc-layouts.md)).
+//! - [`pattern`]: the text that names the bytes of a page in their order.
+//! - [`map`]: a pattern for pages of one size and one code, as ranges of bits.
+
+pub(super) mod map;
+mod pattern;
+
+use super::{EccError, PageGeometry};
+use floatgate_ecc::{BitOrder, Code, Inversion, Variant};
+use include_dir::{Dir, include_dir};
+use map::PageMap;
+use pattern::Pattern;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// The files of the layouts that come with the program.
+static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/data/layouts");
+
+/// Name of a layout that was found in a dump.
+const FOUND: &str = "found";
+
+/// Most bytes of a layout's file.
+const MAX_FILE: u64 = 64 << 10;
+
+/// Most page shapes and most codes in a file.
+const MAX_ENTRIES: usize = 64;
+
+/// A layout of raw pages.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Its name.
+    pub name: Arc<str>,
+    title: String,
+    source: String,
+    used_by: Vec<String>,
+    text: String,
+    /// Codes that go with it, the usual one first; empty where it goes with any.
+    codes: Vec<Code>,
+    bits: BitOrder,
+    inversion: Inversion,
+    /// ECC bits follow each other without padding to whole bytes.
+    packed: bool,
+    /// Check bits end with the last bit of the ECC bytes.
+    ends_with_check_bits: bool,
+    swap: Option<Swap>,
+    pages: Vec<Shape>,
+}
+
+/// Byte of the OOB that changes places with the data byte where the factory marks bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Swap {
+    /// The first OOB byte of the page.
+    First,
+    /// The first OOB byte of the same step.
+    Step,
+}
+
+/// A pattern for some pages.
+#[derive(Clone, Debug)]
+struct Shape {
+    page_bytes: Option<u32>,
+    oob_bytes: Option<u32>,
+    pattern: Pattern,
+}
+
+impl Shape {
+    fn row(&self) -> PatternRow {
+        PatternRow {
+            page_bytes: self.page_bytes,
+            oob_bytes: self.oob_bytes,
+            pattern: self.pattern.text().to_owned(),
+        }
+    }
+}
+
+/// A layout as a row of a table.
+#[derive(Clone, Debug, Serialize)]
+pub struct LayoutRow {
+    /// Its name.
+    pub name: String,
+    /// Controller or program that writes it.
+    pub title: String,
+    /// Origin of the facts.
+    pub source: String,
+    /// Boards and SoCs that use it.
+    pub used_by: Vec<String>,
+    /// Codes that go with it; empty for any.
+    pub codes: Vec<String>,
+    /// Bit of a byte that comes first in a codeword: `msb` or `lsb`.
+    pub bits: &'static str,
+    /// Mask on the ECC bytes: `erased`, `none` or `all`.
+    pub inversion: &'static str,
+    /// The data byte in the place of the factory's bad block marker is exchanged with an OOB byte.
+    pub swaps_marker: bool,
+    /// Patterns by size of page.
+    pub pages: Vec<PatternRow>,
+}
+
+/// A pattern of a layout.
+#[derive(Clone, Debug, Serialize)]
+pub struct PatternRow {
+    /// Data bytes of a page; absent for any.
+    pub page_bytes: Option<u32>,
+    /// OOB bytes of a page; absent for any.
+    pub oob_bytes: Option<u32>,
+    /// The bytes of a page in their order.
+    pub pattern: String,
+}
+
+/// A layout as a file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileForm {
+    title: String,
+    source: String,
+    #[serde(default)]
+    used_by: Vec<String>,
+    #[serde(default)]
+    codes: Vec<String>,
+    #[serde(default)]
+    bits: BitsForm,
+    #[serde(default)]
+    inversion: InversionForm,
+    #[serde(default)]
+    packed: bool,
+    #[serde(default)]
+    ends_with_check_bits: bool,
+    swap: Option<Swap>,
+    pages: Vec<ShapeForm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShapeForm {
+    page: Option<u32>,
+    oob: Option<u32>,
+    pattern: String,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum BitsForm {
+    #[default]
+    Msb,
+    Lsb,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum InversionForm {
+    #[default]
+    Erased,
+    None,
+    All,
+}
+
+/// Reason for which a layout's file is refused, or does not suit a page.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// The file cannot be read.
+    #[error("{0}")]
+    File(std::io::Error),
+    /// No layout is that large.
+    #[error("the file has more than {MAX_FILE} bytes")]
+    Large,
+    /// Not TOML, or not the keys of a layout.
+    #[error("{0}")]
+    Toml(String),
+    /// No such code.
+    #[error("codes: {0}")]
+    Code(floatgate_ecc::CodeError),
+    /// More codes or page shapes than a controller has.
+    #[error("more than {MAX_ENTRIES} {0}")]
+    Many(&'static str),
+    /// Not a pattern.
+    #[error("pattern, column {column}: {reason}")]
+    Pattern {
+        /// Column in the text, from 1.
+        column: usize,
+        /// Description of the fault.
+        reason: &'static str,
+    },
+    /// No shape of the layout is for such pages.
+    #[error("no pattern is for pages of {page_bytes} + {oob_bytes} bytes")]
+    Shape {
+        /// Data bytes of a page.
+        page_bytes: u32,
+        /// OOB bytes of a page.
+        oob_bytes: u32,
+    },
+    /// The pattern has more bytes than the page.
+    #[error("the pattern needs {needs} bits, and the page with its OOB has {has}")]
+    Long {
+        /// Bits of the pattern.
+        needs: u64,
+        /// Bits of the page.
+        has: u64,
+    },
+    /// Data or ECC bytes of the pattern are not those of the page.
+    #[error("the pattern has {got} bits of {what}, and the page {needs}")]
+    Count {
+        /// `data` or `ECC`.
+        what: &'static str,
+        /// Bits of the pattern.
+        got: u64,
+        /// Bits that are needed.
+        needs: u64,
+    },
+    /// The factory's bad block marker is not among the data.
+    #[error("no data lie where the factory marks bad blocks, so nothing can be swapped with them")]
+    Swap,
+    /// No layout of that name.
+    #[error("no such layout: `floatgate ecc layouts` lists them")]
+    Unknown,
+}
+
+impl Layout {
+    /// All layouts that come with the program, in the order of their names.
+    pub fn all() -> &'static [Self] {
+        static ALL: OnceLock<Vec<Layout>> = OnceLock::new();
+        ALL.get_or_init(|| {
+            // A test reads each file.
+            let mut all: Vec<Self> = FILES
+                .files()
+                .filter_map(|file| {
+                    let name = file.path().file_stem()?.to_str()?;
+                    Self::parse(name, file.contents_utf8()?).ok()
+                })
+                .collect();
+            all.sort_by(|one, other| one.name.cmp(&other.name));
+            all
+        })
+    }
+
+    /// The layout of a name.
+    ///
+    /// # Errors
+    /// `Unknown`.
+    pub fn named(name: &str) -> Result<&'static Self, LayoutError> {
+        Self::all().iter().find(|layout| &*layout.name == name).ok_or(LayoutError::Unknown)
+    }
+
+    /// The layout of a file.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or that holds no layout.
+    pub fn open(path: &Path) -> Result<Self, LayoutError> {
+        let file = std::fs::File::open(path).map_err(LayoutError::File)?;
+        let mut text = String::new();
+        let read = std::io::Read::read_to_string(&mut std::io::Read::take(file, MAX_FILE + 1), &mut text);
+        if read.map_err(LayoutError::File)? as u64 > MAX_FILE {
+            return Err(LayoutError::Large);
+        }
+        Self::parse(&path.display().to_string(), &text)
+    }
+
+    /// The layout of the text of a file.
+    ///
+    /// # Errors
+    /// A text that holds no layout.
+    pub fn parse(name: &str, text: &str) -> Result<Self, LayoutError> {
+        let form: FileForm = toml::from_str(text).map_err(|error| LayoutError::Toml(error.to_string()))?;
+        let within = |what, count| if count > MAX_ENTRIES { Err(LayoutError::Many(what)) } else { Ok(()) };
+        within("codes", form.codes.len())?;
+        within("pages", form.pages.len())?;
+        let codes = form.codes.iter().map(|code| code.parse().map_err(LayoutError::Code));
+        let shape = |shape: ShapeForm| {
+            let pattern = Pattern::parse(&shape.pattern)?;
+            Ok(Shape { page_bytes: shape.page, oob_bytes: shape.oob, pattern })
+        };
+        Ok(Self {
+            name: name.into(),
+            title: form.title,
+            source: form.source,
+            used_by: form.used_by,
+            text: text.to_owned(),
+            codes: codes.collect::<Result<_, _>>()?,
+            bits: match form.bits {
+                BitsForm::Msb => BitOrder::Msb,
+                BitsForm::Lsb => BitOrder::Lsb,
+            },
+            inversion: match form.inversion {
+                InversionForm::Erased => Inversion::Erased,
+                InversionForm::None => Inversion::None,
+                InversionForm::All => Inversion::All,
+            },
+            packed: form.packed,
+            ends_with_check_bits: form.ends_with_check_bits,
+            swap: form.swap,
+            pages: form.pages.into_iter().map(shape).collect::<Result<_, LayoutError>>()?,
+        })
+    }
+
+    /// A layout that was found in a dump.
+    pub(super) fn found(
+        pattern: &str,
+        code: Code,
+        bits: BitOrder,
+        inversion: Inversion,
+    ) -> Result<Self, LayoutError> {
+        let (bits, inversion) = (bits_name(bits), inversion_name(inversion));
+        let text = format!(
+            "title = \"Found in a dump\"\nsource = \"The pages are codewords of this code\"\ncodes = [\"{code}\"]\nbits = \"{bits}\"\ninversion = \"{inversion}\"\n\n[[pages]]\npattern = \"{pattern}\"\n"
+        );
+        Self::parse(FOUND, &text)
+    }
+
+    /// The code to take where none is given.
+    pub fn usual_code(&self) -> Option<Code> {
+        self.codes.first().copied()
+    }
+
+    /// Codes that go with it, the usual one first; empty where it goes with any.
+    pub fn codes(&self) -> &[Code] {
+        &self.codes
+    }
+
+    /// True of a layout that was found in a dump.
+    pub(super) fn is_nameless(&self) -> bool {
+        &*self.name == FOUND
+    }
+
+    /// The text of its file.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The layout as a row of a table.
+    pub fn row(&self) -> LayoutRow {
+        LayoutRow {
+            name: self.name.to_string(),
+            title: self.title.clone(),
+            source: self.source.clone(),
+            used_by: self.used_by.clone(),
+            codes: self.codes.iter().map(Code::to_string).collect(),
+            bits: bits_name(self.bits),
+            inversion: inversion_name(self.inversion),
+            swaps_marker: self.swap.is_some(),
+            pages: self.pages.iter().map(Shape::row).collect(),
+        }
+    }
+
+    /// The bits of a page, and the representation of the code.
+    pub(super) fn map(&self, geometry: &PageGeometry, code: Code) -> Result<(PageMap, Variant), EccError> {
+        let (page_bytes, oob_bytes) = (geometry.page_bytes, geometry.oob_bytes);
+        let suits = |shape: &&Shape| {
+            shape.page_bytes.is_none_or(|bytes| bytes == page_bytes)
+                && shape.oob_bytes.is_none_or(|bytes| bytes == oob_bytes)
+        };
+        let refused =
+            |error| EccError::Layout { code: code.to_string(), layout: self.name.to_string(), error };
+        let shape = self.pages.iter().find(suits);
+        let shape = shape.ok_or_else(|| refused(LayoutError::Shape { page_bytes, oob_bytes }))?;
+        let mut map = PageMap::new(&shape.pattern, geometry, code, self.packed).map_err(refused)?;
+        match self.swap {
+            None => {}
+            Some(Swap::First) => map.swap_marker(page_bytes, false).map_err(refused)?,
+            Some(Swap::Step) => map.swap_marker(page_bytes, true).map_err(refused)?,
+        }
+        let extra_bytes = map.most_message_bytes().saturating_sub(code.step_bytes());
+        let variant = Variant {
+            extra_bytes,
+            bits: self.bits,
+            inversion: self.inversion,
+            ends_with_check_bits: self.ends_with_check_bits,
+        };
+        Ok((map, variant))
+    }
+}
+
+const fn bits_name(bits: BitOrder) -> &'static str {
+    match bits {
+        BitOrder::Msb => "msb",
+        BitOrder::Lsb => "lsb",
+    }
+}
+
+const fn inversion_name(inversion: Inversion) -> &'static str {
+    match inversion {
+        Inversion::Erased => "erased",
+        Inversion::None => "none",
+        Inversion::All => "all",
+    }
+}
+
+/// Layouts have one name each.
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_read() {
+        for file in FILES.files() {
+            let text = file.contents_utf8().unwrap();
+            assert!(
+                Layout::parse("", text).is_ok(),
+                "{}: {:?}",
+                file.path().display(),
+                Layout::parse("", text).err()
+            );
+        }
+        assert_eq!(Layout::all().len(), FILES.files().count());
+    }
+}

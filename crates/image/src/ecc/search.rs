@@ -1,0 +1,284 @@
+//! BCH codes in layouts that nobody has described, found from the pages alone.
+//!
+//! The codes are linear: the sum of two pages holds codewords without their mask. A codeword is divisible by the minimal polynomial of its field,
+//! so all places where one may begin and end are tried by division; its other roots tell the strength. Then the steps that follow must
+//! be at a fixed distance, and the mask is the one under which single pages are codewords. What is found is a [`Layout`] like those
+//! of files, and has to explain the pages as they do.
+
+use super::detect::{Page, Trial};
+use super::{Layout, PageGeometry, Scheme};
+use floatgate_ecc::{BitOrder, Code, Divisor, Inversion};
+use rayon::prelude::*;
+
+/// Primitive polynomials in use: Linux's of degree 13 to 15, that of Atmel and others for 1024 bytes, and Allwinner's.
+const POLYNOMIALS: [u32; 5] = [0x201B, 0x402B, 0x4443, 0x5803, 0x8003];
+
+/// Data bytes of a step.
+const STEPS: [usize; 2] = [512, 1024];
+
+/// Most bytes before the first step, and most between steps.
+const HEAD: usize = 16;
+
+/// Most OOB bytes of a step that the code covers, and most that lie between message and ECC bytes.
+const EXTRA: usize = 8;
+const GAP: usize = 16;
+
+/// Most bytes of OOB in which ECC bytes are looked for.
+const MAX_OOB: usize = 256;
+
+/// Most bytes from the begin of the ECC bytes to their end, covered OOB bytes included.
+const MAX_ECC: usize = 144;
+
+/// Pages that are added up, and sums on which all places are tried.
+const PAGES: usize = 12;
+const TRIED: usize = 6;
+
+/// Least strength that is looked for: a weaker code has too few bits to be told from chance.
+const LEAST_STRENGTH: u32 = 2;
+
+/// Place of a codeword: the message, and its end with the ECC bytes.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: usize,
+    message_end: usize,
+    ecc_start: usize,
+    end: usize,
+    strength: u32,
+}
+
+/// A field, a step and an order of bits.
+struct Hypothesis<'s> {
+    divisor: Divisor,
+    bits: BitOrder,
+    step_bytes: usize,
+    geometry: &'s PageGeometry,
+    /// Pages, and sums of two, with the first bit of a byte highest.
+    pages: Vec<Vec<u8>>,
+    sums: Vec<Vec<u8>>,
+}
+
+/// The layout and the code of pages that no known one explains.
+pub(super) fn search(geometry: &PageGeometry, pages: &[&Page]) -> Option<Scheme> {
+    let hypotheses = POLYNOMIALS.into_iter().flat_map(|polynomial| {
+        let of_step = move |step| [BitOrder::Msb, BitOrder::Lsb].map(|bits| (polynomial, step, bits));
+        STEPS.into_iter().flat_map(of_step)
+    });
+    let hypotheses: Vec<(u32, usize, BitOrder)> = hypotheses.collect();
+    hypotheses.into_par_iter().find_map_first(|(polynomial, step_bytes, bits)| {
+        let hypothesis = Hypothesis::new(geometry, pages, polynomial, step_bytes, bits)?;
+        hypothesis.search().filter(|scheme| Trial::over(scheme, pages).is_believed())
+    })
+}
+
+impl<'s> Hypothesis<'s> {
+    fn new(
+        geometry: &'s PageGeometry,
+        pages: &[&Page],
+        polynomial: u32,
+        step_bytes: usize,
+        bits: BitOrder,
+    ) -> Option<Self> {
+        let divisor = Divisor::new(polynomial).ok()?;
+        let fits = 8 * step_bytes < 1 << divisor.degree();
+        if !fits || !(geometry.page_bytes as usize).is_multiple_of(step_bytes) {
+            return None;
+        }
+        let order = |byte: &u8| if bits == BitOrder::Lsb { byte.reverse_bits() } else { *byte };
+        let pages: Vec<Vec<u8>> =
+            pages.iter().take(PAGES).map(|page| page.raw.iter().map(order).collect()).collect();
+        let sum = |(one, other): (&Vec<u8>, &Vec<u8>)| one.iter().zip(other).map(|(a, b)| a ^ b).collect();
+        let sums = pages.iter().zip(pages.iter().skip(1)).map(sum).collect();
+        Some(Self { divisor, bits, step_bytes, geometry, pages, sums })
+    }
+
+    fn search(&self) -> Option<Scheme> {
+        let places = self.sums.iter().take(TRIED).map(|sum| self.first_places(sum));
+        let mut places = places.into_iter().find(|places| !places.is_empty())?;
+        // The later a codeword begins the less it covers that is the same in all pages.
+        places.sort_by_key(|place| std::cmp::Reverse(place.start));
+        places
+            .iter()
+            .find_map(|place| self.inversion(place).and_then(|inversion| self.scheme(place, inversion)))
+    }
+
+    fn raw_bytes(&self) -> usize {
+        self.geometry.full_page() as usize
+    }
+
+    /// Places of the codeword of the first step.
+    fn first_places(&self, sum: &[u8]) -> Vec<Place> {
+        (0..=HEAD).flat_map(|start| self.places(sum, start)).collect()
+    }
+
+    /// Places of a codeword that begins at a byte.
+    fn places(&self, sum: &[u8], start: usize) -> Vec<Place> {
+        let (page_bytes, data_end) = (self.geometry.page_bytes as usize, start + self.step_bytes);
+        let push = |rest, byte: &u8| self.divisor.push(rest, *byte);
+        let Some(data) = sum.get(start..data_end) else { return Vec::new() };
+        let mut found = Vec::new();
+        let rest = data.iter().fold(0, push);
+        if data.iter().filter(|byte| **byte != 0).count() < self.step_bytes / 8 {
+            return found;
+        }
+        let oob = page_bytes.max(data_end)..self.raw_bytes().min(page_bytes + MAX_OOB);
+        found.extend(
+            std::iter::once(data_end).chain(oob).find_map(|at| self.end(sum, (start, data_end, at), rest)),
+        );
+        let mut rest = rest;
+        for message_end in data_end..=data_end + EXTRA {
+            let gaps = message_end + 1..=message_end + GAP;
+            found.extend(gaps.into_iter().find_map(|at| self.end(sum, (start, message_end, at), rest)));
+            rest = push(rest, sum.get(message_end).unwrap_or(&0));
+        }
+        found
+    }
+
+    /// The place of a codeword whose message, with the remainder `rest`, goes on at a byte with OOB bytes and the ECC bytes.
+    fn end(&self, sum: &[u8], (start, message_end, at): (usize, usize, usize), rest: u16) -> Option<Place> {
+        let mut rest = rest;
+        for end in at + 1..=self.raw_bytes().min(at + MAX_ECC) {
+            rest = self.divisor.push(rest, *sum.get(end - 1)?);
+            if rest == 0 {
+                let place = Place { start, message_end, ecc_start: at, end, strength: 0 };
+                let strength = self.divisor.strength(&place.word(sum));
+                let is_there = strength >= LEAST_STRENGTH && end - at >= self.ecc_bytes(strength);
+                if is_there
+                    && self.sums.iter().filter(|other| self.holds(other, &place, strength)).count() > 1
+                {
+                    return Some(Place { strength, ..place });
+                }
+            }
+        }
+        None
+    }
+
+    fn ecc_bytes(&self, strength: u32) -> usize {
+        (self.divisor.degree() * strength).div_ceil(8) as usize
+    }
+
+    /// True when a sum has a codeword in a place.
+    fn holds(&self, sum: &[u8], place: &Place, strength: u32) -> bool {
+        let word = place.word(sum);
+        word.iter().fold(0, |rest, byte| self.divisor.push(rest, *byte)) == 0
+            && self.divisor.strength(&word) >= strength
+    }
+
+    /// The mask under which pages hold a codeword in a place.
+    fn inversion(&self, place: &Place) -> Option<Inversion> {
+        let ecc_bytes = self.ecc_bytes(place.strength);
+        let counts = [Inversion::Erased, Inversion::None, Inversion::All].map(|inversion| {
+            let holds = |page: &&Vec<u8>| {
+                let mut word = place.word(page);
+                let message = word.len() - ecc_bytes;
+                match inversion {
+                    Inversion::Erased => word.iter_mut().for_each(|byte| *byte = !*byte),
+                    Inversion::None => {}
+                    Inversion::All => word.iter_mut().skip(message).for_each(|byte| *byte = !*byte),
+                }
+                // Bits after the check bits may be 0 or 1.
+                let padding = 8 * ecc_bytes as u32 - self.divisor.degree() * place.strength;
+                if let Some(last) = word.last_mut() {
+                    *last &= 0xFF << padding;
+                }
+                word.iter().fold(0, |rest, byte| self.divisor.push(rest, *byte)) == 0
+            };
+            (inversion, self.pages.iter().filter(holds).count())
+        });
+        counts
+            .into_iter()
+            .filter(|(_, count)| *count > 1)
+            .max_by_key(|(_, count)| *count)
+            .map(|(inversion, _)| inversion)
+    }
+
+    fn scheme(&self, place: &Place, inversion: Inversion) -> Option<Scheme> {
+        let is_in_oob = place.ecc_start >= self.geometry.page_bytes as usize
+            && self.geometry.page_bytes as usize > self.step_bytes;
+        let pattern = if is_in_oob { self.apart(place)? } else { self.interleaved(place)? };
+        let step_bytes = u32::try_from(self.step_bytes).ok()?;
+        let code = Code::bch_over(place.strength, step_bytes, self.divisor.polynomial()).ok()?;
+        let layout = Layout::found(&pattern, code, self.bits, inversion).ok()?;
+        Scheme::new(self.geometry.clone(), code, &layout).ok()
+    }
+
+    fn steps(&self) -> usize {
+        self.geometry.page_bytes as usize / self.step_bytes
+    }
+
+    /// True when most sums that hold the first step hold this one, too.
+    fn follows(&self, place: &Place) -> bool {
+        self.sums.iter().filter(|sum| self.holds(sum, place, place.strength)).count() > 1
+    }
+
+    /// Pattern with the ECC bytes behind the data of the page.
+    fn apart(&self, place: &Place) -> Option<String> {
+        let (page_bytes, n) = (self.geometry.page_bytes as usize, self.steps());
+        let length = place.end - place.ecc_start;
+        let step = |at: usize| Place {
+            start: self.step_bytes,
+            message_end: 2 * self.step_bytes,
+            ecc_start: at,
+            end: at + length,
+            ..*place
+        };
+        if place.start != 0 || place.message_end != self.step_bytes {
+            return None;
+        }
+        let next = (place.end..self.raw_bytes().saturating_sub(length)).find(|&at| self.follows(&step(at)));
+        let stride = match next {
+            Some(next) => next - place.ecc_start,
+            // The last sum of a page may end with the OOB.
+            None if self.follows(&step(place.end)) => length,
+            None => return None,
+        };
+        let meta = length - self.ecc_bytes(place.strength);
+        let own = [item("meta", meta), "ecc".to_owned()].concat();
+        let tail = item("free", stride - length);
+        let lead = item("free", place.ecc_start - page_bytes);
+        Some(format!("data {lead}{}*({own} {tail}) ({own})", n - 1).replace(" )", ")"))
+    }
+
+    /// Pattern with each step's ECC bytes behind its data.
+    fn interleaved(&self, place: &Place) -> Option<String> {
+        let (n, gap) = (self.steps(), place.ecc_start - place.message_end);
+        let ecc = self.ecc_bytes(place.strength);
+        let covered_after = (place.end - place.ecc_start).checked_sub(ecc)?;
+        let extra = place.message_end - place.start - self.step_bytes + covered_after;
+        let first_length = place.end - place.start;
+        // OOB bytes before the data of the first step belong to it alone.
+        let next = (place.end..=place.end + HEAD).find_map(|start| {
+            let with = |drop: usize| {
+                let end = start + first_length - drop;
+                let ecc_start = end - (place.end - place.ecc_start);
+                let message_end = ecc_start - gap;
+                Place { start, message_end, ecc_start, end, strength: place.strength }
+            };
+            [0, extra].into_iter().find(|&drop| self.follows(&with(drop))).map(|drop| (start, drop))
+        });
+        let (next, dropped) = match next {
+            Some(next) => next,
+            None if n == 1 => (place.end, 0),
+            None => return None,
+        };
+        let (before, after) = if dropped > 0 { (extra, 0) } else { (0, extra) };
+        let own = format!("data {}{}ecc", item("meta", after), item("free", gap));
+        let tail = item("free", next - place.end);
+        let lead = [item("free", place.start), item("meta", before)].concat();
+        let pattern =
+            if n == 1 { format!("{lead}({own})") } else { format!("{lead}{}*({own} {tail}) ({own})", n - 1) };
+        Some(pattern.replace(" )", ")"))
+    }
+}
+
+/// An item of a pattern, unless it is empty.
+fn item(kind: &str, bytes: usize) -> String {
+    if bytes == 0 { String::new() } else { format!("{kind}:{bytes} ") }
+}
+
+impl Place {
+    /// The word in this place of a page or a sum.
+    fn word(&self, page: &[u8]) -> Vec<u8> {
+        let part = |from: usize, to: usize| page.get(from..to).unwrap_or(&[]);
+        [part(self.start, self.message_end), part(self.ecc_start, self.end)].concat()
+    }
+}

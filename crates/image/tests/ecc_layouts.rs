@@ -1,0 +1,168 @@
+//! The layouts that come with the program: both directions, flipped bits, and found without being named.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
+
+use floatgate_image::ecc::{
+    Code, DecodeOptions, DecodeReport, Dump, EccError, Form, Layout, PageGeometry, Scheme, decode,
+    decode_regions, detect, encode, sample,
+};
+use floatgate_mtd::random::Random;
+
+/// Sizes of pages where a layout names none.
+const SIZES: [(u32, u32); 5] = [(2048, 64), (2048, 128), (4096, 224), (4096, 256), (8192, 744)];
+
+const PAGES: usize = 6;
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).take(len).collect()
+}
+
+/// Codes of a layout that goes with any.
+fn any() -> [Code; 3] {
+    ["bch4/512", "bch8/512", "hamming/256"].map(|code| code.parse().unwrap())
+}
+
+/// The schemes of a layout: each size of page that suits, with its first codes that fit.
+fn schemes(layout: &Layout) -> Vec<Scheme> {
+    let any = any();
+    let codes = if layout.codes().is_empty() { &any[..] } else { layout.codes() };
+    let sizes = [(512, 16)].into_iter().chain(SIZES);
+    let of_size = |(page, oob)| {
+        let scheme =
+            move |code: &_| Scheme::new(PageGeometry::new(page, oob, None).ok()?, *code, layout).ok();
+        codes.iter().filter_map(scheme).take(2)
+    };
+    sizes.flat_map(of_size).collect()
+}
+
+fn encoded(scheme: &Scheme, data: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(scheme, Form::WithOob, &mut &data[..], &mut out, &mut |_| ()).unwrap();
+    out
+}
+
+fn decoded(scheme: &Scheme, mut dump: &[u8]) -> (DecodeReport, Vec<u8>) {
+    let mut out = Vec::new();
+    let dump = Dump { pages: &mut dump, apart: None };
+    let report = decode(scheme, dump, Some(&mut out), DecodeOptions::default(), &mut |_| ());
+    (report.unwrap(), out)
+}
+
+/// Flips as many bits of each page as the code corrects in one step.
+fn flip(scheme: &Scheme, dump: &mut [u8], random: &mut Random) {
+    for page in dump.chunks_exact_mut(scheme.geometry().full_page() as usize) {
+        for _ in 0..scheme.code().strength() {
+            let bit = random.bits() as usize % (8 * page.len());
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+#[test]
+fn each_layout_gives_its_data_back_and_corrects_up_to_its_strength() {
+    for (seed, layout) in (1..).zip(Layout::all()) {
+        let schemes = schemes(layout);
+        let why = Scheme::new(
+            PageGeometry::new(2048, 64, None).unwrap(),
+            layout.codes().first().copied().unwrap_or(any()[0]),
+            layout,
+        );
+        assert!(!schemes.is_empty(), "{}: no page: {why:?}", layout.name);
+        for scheme in schemes {
+            let name = format!("{} {} {:?}", layout.name, scheme.code(), scheme.geometry());
+            let data = noise(seed, PAGES * scheme.geometry().page_bytes as usize);
+            let clean = encoded(&scheme, &data);
+            let (report, back) = decoded(&scheme, &clean);
+            assert!(back == data && report.corrected_bits == 0 && report.steps.uncorrectable == 0, "{name}");
+            let mut worn = clean;
+            flip(&scheme, &mut worn, &mut Random::new(seed));
+            let (report, back) = decoded(&scheme, &worn);
+            assert!(back == data && report.steps.uncorrectable == 0, "{name}: worn, {report:?}");
+            assert!(report.corrected_bits > 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn each_layout_is_found_in_a_dump() {
+    for (seed, layout) in (100..).zip(Layout::all()) {
+        for scheme in schemes(layout).into_iter().take(1) {
+            found_again(&scheme, seed);
+        }
+    }
+}
+
+/// The campaign of the test above: all pages and codes, 20 dumps of each.
+#[test]
+#[ignore = "a campaign"]
+fn slow_each_layout_is_found_in_twenty_dumps() {
+    for layout in Layout::all() {
+        for scheme in schemes(layout) {
+            (0..20).for_each(|seed| found_again(&scheme, seed));
+        }
+    }
+}
+
+/// Data come back from a worn dump whose layout is not named.
+fn found_again(scheme: &Scheme, seed: u64) {
+    let geometry = scheme.geometry();
+    let data = noise(seed, 20 * geometry.page_bytes as usize);
+    let mut dump = encoded(scheme, &data);
+    let mut random = Random::new(seed);
+    for page in dump.chunks_exact_mut(geometry.full_page() as usize).step_by(3) {
+        let bit = random.bits() as usize % (8 * page.len());
+        page[bit / 8] ^= 1 << (bit % 8);
+    }
+    let back = by_itself(geometry, &dump).unwrap();
+    assert!(back == data, "{} {} {geometry:?}", scheme.layout_name(), scheme.code());
+}
+
+fn by_itself(geometry: &PageGeometry, dump: &[u8]) -> Result<Vec<u8>, EccError> {
+    let mut pages = dump;
+    let sample = sample(geometry, Dump { pages: &mut pages, apart: None }, &mut |_| ())?;
+    let detection = detect(geometry, None, &sample);
+    let (mut out, mut pages) = (Vec::new(), dump);
+    let dump = Dump { pages: &mut pages, apart: None };
+    decode_regions(
+        geometry,
+        &detection.regions,
+        dump,
+        Some(&mut out),
+        DecodeOptions::default(),
+        &mut |_| (),
+    )?;
+    Ok(out)
+}
+
+#[test]
+fn files_that_are_no_layouts_say_why() {
+    let refused = |text: &str| Layout::parse("test", text).unwrap_err().to_string();
+    let pattern = |pattern: &str| {
+        refused(&format!("title = \"\"\nsource = \"\"\n[[pages]]\npattern = \"{pattern}\"\n"))
+    };
+    assert!(refused("title = 1").contains("title"));
+    assert!(refused("title = \"\"\nsource = \"\"\npages = []\nstep = 4\n").contains("step"));
+    assert_eq!(pattern(""), "pattern, column 1: the pattern is empty");
+    assert_eq!(
+        pattern("data oob"),
+        "pattern, column 6: not data, ecc, free, meta, zero or a group in parentheses"
+    );
+    assert_eq!(pattern("n(data)"), "pattern, column 2: `*` is missing");
+    assert_eq!(pattern("n*(data ecc"), "pattern, column 12: `)` is missing");
+    assert_eq!(pattern("data:0 ecc"), "pattern, column 6: a number from 1 to 65536 is missing");
+    assert_eq!(pattern("data:99999999999"), "pattern, column 6: a number from 1 to 65536 is missing");
+}
+
+/// The page on layouts has one row for each, with its title and codes.
+#[test]
+fn the_page_on_layouts_names_each_with_its_codes() {
+    let page = include_str!("../../../docs/ecc-layouts.md");
+    let rows = page.lines().filter(|line| line.starts_with("| `") && line.matches('|').count() == 5);
+    for layout in Layout::all() {
+        let row = layout.row();
+        let codes = if row.codes.is_empty() { "any".to_owned() } else { row.codes.join(", ") };
+        let expected = format!("| `{}` | {} | {codes} | {} |", row.name, row.title, row.used_by.join(", "));
+        assert!(rows.clone().any(|line| line == expected), "docs/ecc-layouts.md lacks: {expected}");
+    }
+    assert_eq!(rows.count(), Layout::all().len());
+}
