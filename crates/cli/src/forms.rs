@@ -76,10 +76,11 @@ const FAMILIES: [Family; 8] = [
     },
     Family {
         name: "life",
-        about: Some("Let a filesystem live for years on a board, or wear out the blocks of a chip"),
-        note: "A chip alone is worn out, with options of its own: `floatgate life mt29f2g08aad --help`.",
+        about: Some("Let a filesystem live for years on a board, or wear out a chip or card"),
+        note: "A chip alone is worn out, with options of its own: `floatgate life mt29f2g08aad --help`; so is a card: `floatgate life emmc-16g --help`.",
         forms: &[
             Form::new(When::Has("--all"), "endurance"),
+            Form::new(CARD, "card life"),
             Form::new(When::Names(&[Kind::Part]), "endurance"),
             Form::new(When::Otherwise, "age"),
         ],
@@ -294,6 +295,7 @@ mod tests {
             ("f serve a1-32g --fuse /mnt", "f card serve a1-32g --fuse /mnt"),
             ("f life mt29f2g08aad", "f endurance mt29f2g08aad"),
             ("f life --all", "f endurance --all"),
+            ("f life emmc-16g", "f card life emmc-16g"),
             ("f life am62a-w35n01jw --years 3", "f age am62a-w35n01jw --years 3"),
             ("f life", "f age"),
             ("f run a1-32g", "f card run a1-32g"),

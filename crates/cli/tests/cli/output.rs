@@ -174,6 +174,7 @@ const EACH: &[&str] = &[
     "probe sandisk-extreme --write --set card.capacity_bytes=1GiB",
     "life mt29f8g08maawc",
     "life --all",
+    "life a1-32g --set card.capacity_bytes=3GiB --trace ext4-create",
     "life mt29f8g08maawc --example-trace 0.4",
     "otp info stm32-n25q128a",
     "otp write stm32-n25q128a --state keys.otp 00112233",

@@ -4,6 +4,7 @@
 //! - [`amplification`]: write amplification beside its published analysis.
 //! - [`compare`]: cards, filesystems and workloads, by the traces that are [`shipped`].
 //! - [`info`]: registers and timeouts; [`powercut`]: losses of power at any operation and moment.
+//! - [`life`]: wear in the steady state of a workload, and the bytes and years until a card is worn out.
 //! - [`speed`] measures it as flashbench and fio would.
 //! - [`replay`]: the requests of a trace on a card.
 //! - [`run`]: filesystems of Linux and workloads on a card.
@@ -16,6 +17,7 @@ pub mod amplification;
 pub mod compare;
 mod factory;
 pub mod info;
+pub mod life;
 pub mod powercut;
 pub mod replay;
 pub mod run;

@@ -200,6 +200,21 @@ impl CardAtWork {
         (self.totals, self.observer) = (Totals::default(), observer);
     }
 
+    /// Counts of the card's flash since it was made.
+    pub(super) fn stats(&self) -> CardStats {
+        self.card.device().stats()
+    }
+
+    /// Erase counts of all blocks.
+    pub(super) fn erase_counts(&self) -> impl Iterator<Item = u32> {
+        self.card.device().erase_counts()
+    }
+
+    /// Bytes that the host can write before the card must clean a block for them.
+    pub(super) fn unused_bytes(&self) -> u64 {
+        self.card.device().unused_bytes()
+    }
+
     /// Account until now.
     pub fn account(&self, card: &LoadedCard) -> CardAccount {
         let Totals { read, write, discard, flush, failed, ref latencies } = self.totals;

@@ -8,6 +8,7 @@
 //! - `floatgate.study(NAME, **options)` in Python.
 
 mod age;
+mod card_life;
 mod card_speed;
 mod compare;
 mod endurance;
@@ -17,6 +18,7 @@ pub mod report;
 pub mod setup;
 
 pub use age::Age;
+pub use card_life::LifeOfCard;
 pub use card_speed::SpeedOfCard;
 pub use compare::Compare;
 pub use endurance::Endurance;
@@ -36,7 +38,7 @@ use std::path::{Path, PathBuf};
 
 /// All studies.
 pub const STUDIES: &[&dyn Registered] =
-    &[&Age, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore];
+    &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore];
 
 /// A study.
 pub trait Study: Sync {

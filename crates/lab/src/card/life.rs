@@ -1,0 +1,302 @@
+//! The life of a card under a workload: a trace is repeated until the card writes and erases at a steady rate, and that rate uses up the cycles of its
+//! blocks.
+
+use super::LoadedCard;
+use super::replay::prepare;
+use super::serve::{CardAtWork, NewCard};
+use super::state::CardState;
+use super::trace::{Request, RequestKind};
+use crate::Error;
+use crate::life::DAYS_PER_YEAR;
+use crate::progress::{Listener, Progress};
+use floatgate_card::{CardOptions, CardSpec, CardStats};
+use floatgate_mtd::SECTOR_BYTES;
+use floatgate_mtd::random::Random;
+use serde::{Deserialize, Serialize};
+
+/// Most requests of a trace: all of them are kept in memory.
+pub const REQUESTS_MAX: usize = 1 << 20;
+
+/// Requests after which the rate is taken as it is.
+const BUDGET: usize = 2 << 20;
+
+/// Least bytes that the host writes in a window.
+const WINDOW_BYTES: u64 = 256 << 20;
+
+/// Difference of two windows below which the rate is steady.
+const STEADY: f64 = 0.05;
+
+/// Populations of blocks that are drawn for the interval.
+const POPULATIONS: usize = 100;
+/// Blocks of all populations together.
+const DRAWS_MAX: usize = 4 << 20;
+
+/// What is worn out, and how.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Requests that come once, before the others.
+    pub before: Vec<Request>,
+    /// Requests that are repeated, without think times.
+    pub requests: Vec<Request>,
+    /// State of the card at the beginning.
+    pub state: CardState,
+    /// Bytes that the host writes in a day.
+    pub write_bytes_per_day: u64,
+    /// Seed of the card, and of the lives of its blocks.
+    pub seed: u64,
+}
+
+/// Life of a card under a workload.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CardLife {
+    /// Maker and name of the card.
+    pub card: String,
+    /// The card in a line.
+    pub title: String,
+    /// Size as the host sees it, in bytes.
+    pub capacity_bytes: u64,
+    /// Bytes that the host wrote until the rate was steady.
+    pub host_bytes: u64,
+    /// Times that the trace was played.
+    pub passes: u64,
+    /// Units written to the NAND for each one that the host writes, in the last window.
+    pub write_amplification: f64,
+    /// Erased bytes of NAND for each byte that the host writes, in the last window.
+    pub erased_per_written: f64,
+    /// False when the rate still changed at the end.
+    pub is_steady: bool,
+    /// Blocks of the card.
+    pub blocks: u64,
+    /// Blocks that share the wear: all of them with static wear levelling, else those that the workload erased.
+    pub wearing_blocks: u64,
+    /// True when the card moves data that does not change.
+    pub has_static_levelling: bool,
+    /// Most erases of a block in this run, over the mean of those that wear.
+    pub wear_spread: f64,
+    /// Rated cycles of a block.
+    pub endurance_cycles: u32,
+    /// Blocks that may fail before the card can no longer write.
+    pub blocks_to_spare: u64,
+    /// Bytes that the host writes until the wearing blocks have their rated cycles.
+    pub rated_bytes: f64,
+    /// Bytes that the host writes until too many blocks have failed: the middle of the populations that were drawn.
+    pub life_bytes: f64,
+    /// A tenth of the populations live for less.
+    pub life_bytes_min: f64,
+    /// A tenth of the populations live for more.
+    pub life_bytes_max: f64,
+    /// Bytes that the host writes in a day.
+    pub write_bytes_per_day: u64,
+    /// Years until the rated cycles are used up.
+    pub rated_years: f64,
+    /// Years of the middle population.
+    pub life_years: f64,
+    /// Years of a tenth or less of the populations.
+    pub life_years_min: f64,
+    /// Years of all but a tenth of the populations.
+    pub life_years_max: f64,
+}
+
+/// Wears a card.
+///
+/// # Errors
+/// A workload that writes nothing or does not fit onto the card; a card that is no card.
+pub fn life(card: &LoadedCard, workload: &Workload, progress: Listener<'_>) -> Result<CardLife, Error> {
+    let spec = &card.spec;
+    if spec.fake.is_some() {
+        return Err(Error::asked(
+            "a fake has no life: it loses what is written",
+            "name a card that keeps its data",
+        ));
+    }
+    let mut new = NewCard::new(card, CardOptions { seed: workload.seed, stores: false })?;
+    progress(Progress::Steps(new.steps(workload.state, card)));
+    new.reach(workload.state, card, workload.seed, &|steps| progress(Progress::Done(steps)))?;
+    let mut at_work = new.meet(None);
+    prepare(&mut at_work, workload.before.iter().map(|request| Ok(*request)), None)?;
+    let worn = Worn::by(&mut at_work, &workload.requests, spec.au_bytes)?;
+    Ok(worn.life(card, workload))
+}
+
+/// A card after its wear became steady.
+struct Worn {
+    passes: u64,
+    host_bytes: u64,
+    write_amplification: f64,
+    erased_per_written: f64,
+    is_steady: bool,
+    /// Erases of each block by the workload.
+    erases: Vec<u32>,
+}
+
+/// Wear between two moments.
+#[derive(Clone, Copy)]
+struct Window {
+    write_amplification: f64,
+    erased_per_written: f64,
+}
+
+impl Worn {
+    fn by(at_work: &mut CardAtWork, requests: &[Request], block_bytes: u64) -> Result<Self, Error> {
+        let written: u64 =
+            requests.iter().filter(|one| one.kind == RequestKind::Write).map(|one| one.sectors).sum();
+        let pass_bytes = written * SECTOR_BYTES as u64;
+        if pass_bytes == 0 {
+            return Err(Error::asked(
+                "the trace writes nothing, so that nothing wears",
+                "name one with writes",
+            ));
+        }
+        let passes_of_window = WINDOW_BYTES.div_ceil(pass_bytes);
+        let before: Vec<u32> = at_work.erase_counts().collect();
+        let (mut passes, mut last) = (0, None);
+        loop {
+            let earlier = at_work.stats();
+            for _ in 0..passes_of_window {
+                prepare(at_work, requests.iter().map(|request| Ok(*request)), None)?;
+            }
+            passes += passes_of_window;
+            let window = at_work.wear_since(&earlier, block_bytes, passes_of_window * pass_bytes);
+            // Free blocks and caches that are left to fill make a card look better than it will be.
+            let is_steady =
+                at_work.unused_bytes() < pass_bytes && last.is_some_and(|last| window.is_like(last));
+            if is_steady || passes as usize * requests.len() >= BUDGET {
+                let erases =
+                    at_work.erase_counts().zip(before).map(|(after, before)| after - before).collect();
+                let Window { write_amplification, erased_per_written } = window;
+                let host_bytes = passes * pass_bytes;
+                return Ok(Self {
+                    passes,
+                    host_bytes,
+                    write_amplification,
+                    erased_per_written,
+                    is_steady,
+                    erases,
+                });
+            }
+            last = Some(window);
+        }
+    }
+
+    fn life(&self, card: &LoadedCard, workload: &Workload) -> CardLife {
+        let spec = &card.spec;
+        let has_static_levelling = spec.wear.static_difference > 0;
+        let worn: Vec<u32> = self.erases.iter().copied().filter(|erases| *erases > 0).collect();
+        let wearing = if has_static_levelling { self.erases.len() } else { worn.len() }.max(1);
+        let mean = self.erases.iter().map(|erases| f64::from(*erases)).sum::<f64>() / wearing as f64;
+        let most = worn.iter().copied().max().unwrap_or(0);
+        let blocks_to_spare = u64::from(spec.spare_blocks).saturating_sub(spec.needed_spare_blocks());
+        // Bytes of the host for a cycle of all wearing blocks.
+        let of_cycle = wearing as f64 * spec.au_bytes as f64 / self.erased_per_written.max(1e-9);
+        let [least, middle, longest] = cycles(spec, wearing, blocks_to_spare as usize, workload.seed);
+        let years = |bytes: f64| bytes / workload.write_bytes_per_day.max(1) as f64 / DAYS_PER_YEAR;
+        let rated_bytes = of_cycle * f64::from(spec.wear.endurance_cycles);
+        let [life_bytes_min, life_bytes, life_bytes_max] =
+            [least, middle, longest].map(|cycles| of_cycle * cycles);
+        CardLife {
+            card: card.name(),
+            title: card.part.title.clone(),
+            capacity_bytes: spec.capacity_bytes,
+            host_bytes: self.host_bytes,
+            passes: self.passes,
+            write_amplification: self.write_amplification,
+            erased_per_written: self.erased_per_written,
+            is_steady: self.is_steady,
+            blocks: self.erases.len() as u64,
+            wearing_blocks: wearing as u64,
+            has_static_levelling,
+            wear_spread: if mean > 0.0 { f64::from(most) / mean } else { 1.0 },
+            endurance_cycles: spec.wear.endurance_cycles,
+            blocks_to_spare,
+            rated_bytes,
+            life_bytes,
+            life_bytes_min,
+            life_bytes_max,
+            write_bytes_per_day: workload.write_bytes_per_day,
+            rated_years: years(rated_bytes),
+            life_years: years(life_bytes),
+            life_years_min: years(life_bytes_min),
+            life_years_max: years(life_bytes_max),
+        }
+    }
+}
+
+impl Window {
+    fn is_like(self, other: Self) -> bool {
+        let is_near = |a: f64, b: f64| (a - b).abs() <= STEADY * a.max(b);
+        is_near(self.write_amplification, other.write_amplification)
+            && is_near(self.erased_per_written, other.erased_per_written)
+    }
+}
+
+impl CardAtWork {
+    fn wear_since(&self, earlier: &CardStats, block_bytes: u64, host_bytes: u64) -> Window {
+        let stats = self.stats();
+        let erased = (stats.erases - earlier.erases) as f64 * block_bytes as f64;
+        Window {
+            write_amplification: stats.write_amplification(earlier),
+            erased_per_written: erased / host_bytes as f64,
+        }
+    }
+}
+
+/// Cycles at which more than `to_spare` of `blocks` have failed: a tenth, half and nine tenths of the populations reach fewer.
+fn cycles(spec: &CardSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3] {
+    let wear = &spec.wear;
+    let mean = f64::from(wear.endurance_cycles) * wear.life_factor;
+    let populations = (DRAWS_MAX / blocks.max(1)).clamp(10, POPULATIONS);
+    let mut random = Random::new(seed);
+    let mut all: Vec<f64> = (0..populations)
+        .map(|_| {
+            let mut lives: Vec<f64> = (0..blocks)
+                .map(|_| random.normal() * wear.life_spread - wear.life_spread * wear.life_spread / 2.0)
+                .collect();
+            let failing = to_spare.min(blocks.saturating_sub(1));
+            let (_, life, _) = lives.select_nth_unstable_by(failing, f64::total_cmp);
+            mean * life.exp()
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    [0.1, 0.5, 0.9].map(|share| all[((all.len() - 1) as f64 * share).round() as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::{load, shipped};
+    use floatgate_config::{Library, Override};
+    use std::path::Path;
+
+    fn lived(card: &str, set: &[&str]) -> CardLife {
+        let sets: Vec<String> = set.iter().map(|set| (*set).to_owned()).collect();
+        let sets = Override::parse_all(&sets).unwrap();
+        let card = load(&Library::built_in(), Path::new(card), &sets).unwrap();
+        let requests = shipped::find("ext4-create").unwrap().requests(card.spec.au_bytes).unwrap();
+        let workload = Workload {
+            before: requests.before,
+            requests: requests.workload,
+            state: CardState::Used,
+            write_bytes_per_day: 1 << 30,
+            seed: 1,
+        };
+        life(&card, &workload, &|_| ()).unwrap()
+    }
+
+    /// More cycles, less amplification and static wear levelling make a card live for longer; scatter makes the interval wide.
+    #[test]
+    fn a_life_follows_from_cycles_amplification_and_levelling() {
+        const SMALL: &str = "card.capacity_bytes=3GiB";
+        let one = lived("a1-32g", &[SMALL]);
+        assert!(one.write_amplification >= 1.0 && one.life_bytes_min < one.life_bytes_max, "{one:?}");
+        assert!(one.wearing_blocks <= one.blocks && one.life_years_min <= one.life_years, "{one:?}");
+        let twice =
+            lived("a1-32g", &[SMALL, &format!("card.wear.endurance_cycles={}", 2 * one.endurance_cycles)]);
+        assert!((twice.rated_bytes / one.rated_bytes - 2.0).abs() < 0.1, "{one:?}\n{twice:?}");
+        let alike = lived("a1-32g", &[SMALL, "card.wear.life_spread=0"]);
+        assert!((alike.life_bytes_max / alike.life_bytes_min - 1.0).abs() < 1e-9, "{alike:?}");
+        let without = lived("a1-32g", &[SMALL, "card.wear.static_difference=0"]);
+        let with = lived("a1-32g", &[SMALL, "card.wear.static_difference=100"]);
+        assert!(without.wearing_blocks < with.wearing_blocks, "{without:?}\n{with:?}");
+        assert!(without.rated_bytes < with.rated_bytes, "{without:?}\n{with:?}");
+    }
+}
