@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "name")]
     maker: Option<String>,
 
-    /// List every chip, also those of which only the kernel's table is known; --kind and --maker list them as well
+    /// List every chip, also those of which only the kernel's table is known
     #[arg(long, conflicts_with = "name")]
     all: bool,
 

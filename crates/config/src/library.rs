@@ -194,7 +194,7 @@ impl Library {
         named.or_else(same_id).map(|((_, name), _)| name.as_str())
     }
 
-    /// What a name means that no text has: a chip of the kernel's tables, or an id.
+    /// Meaning of a name that no text has: a chip of the kernel's tables, or an id.
     fn alias(&self, name: &str) -> Option<Alias<'_>> {
         self.kernel.as_ref()?;
         if let Some(chip) = kernel::find(name).filter(|chip| chip.refusal().is_none()) {
@@ -320,7 +320,7 @@ impl Library {
     }
 }
 
-/// What a name means that is not the name of a text.
+/// Meaning of a name that is not the name of a text.
 enum Alias<'a> {
     /// A part of the library.
     Own(&'a str),

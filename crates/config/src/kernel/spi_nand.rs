@@ -55,7 +55,7 @@ impl Facts {
         self.flags.iter().any(|own| own == flag)
     }
 
-    /// How the number of corrected bits is read, by the kernel's function.
+    /// Register of the number of corrected bits, by the kernel's function; `None` for one that no chip here has.
     fn ecc_status(&self) -> Option<&'static str> {
         match self.status.as_deref() {
             None | Some("w25w35nxxjw_ecc_get_status") => Some("plain"),

@@ -160,7 +160,7 @@ struct Commands {
 }
 
 impl Commands {
-    /// What Linux assumes of a chip without SFDP: `spi_nor_no_sfdp_init_params`.
+    /// Commands that Linux assumes of a chip without SFDP: `spi_nor_no_sfdp_init_params`.
     fn without_sfdp(facts: &Facts, slow_hz: u64) -> Self {
         let single = Variant { mode: mode("1S-1S-1S"), opcode: 0x03, dummy: 0, max_hz: slow_hz };
         let command = |name: &str, opcode, dummy| Variant { mode: mode(name), opcode, dummy, max_hz: 0 };
