@@ -114,7 +114,7 @@ fn found_again(scheme: &Scheme, seed: u64) {
         page[bit / 8] ^= 1 << (bit % 8);
     }
     let back = by_itself(geometry, &dump).unwrap();
-    assert!(back == data, "{} {} {geometry:?}", scheme.layout_name(), scheme.code());
+    assert!(back == data, "{} {} {geometry:?}, dump {seed}", scheme.layout_name(), scheme.code());
 }
 
 fn by_itself(geometry: &PageGeometry, dump: &[u8]) -> Result<Vec<u8>, EccError> {
@@ -132,6 +132,25 @@ fn by_itself(geometry: &PageGeometry, dump: &[u8]) -> Result<Vec<u8>, EccError> 
         &mut |_| (),
     )?;
     Ok(out)
+}
+
+/// A controller that no file describes: what covers what, and with which mask and order of bits, is found.
+#[test]
+fn layouts_that_nobody_has_described_are_found() {
+    for (seed, (pattern, code, form)) in (200..).zip([
+        ("meta:4 n*(data ecc free:2)", "bch8/512", "bits = \"lsb\"\ninversion = \"none\""),
+        ("n*(data meta:3 ecc) free", "bch6/512@16427", "inversion = \"all\""),
+        ("n*(data free:3 ecc)", "bch8/512", ""),
+        ("data free:3 n*(meta:1 ecc free:1) free", "bch7/512", "bits = \"lsb\""),
+        ("data free:7 n*(ecc) free", "bch12/1024@17475", "bits = \"lsb\"\ninversion = \"none\""),
+    ]) {
+        let text = format!(
+            "title = \"\"\nsource = \"\"\ncodes = [\"{code}\"]\n{form}\n[[pages]]\npattern = \"{pattern}\"\n"
+        );
+        let layout = Layout::parse("test", &text).unwrap();
+        let geometry = PageGeometry::new(2048, 64, None).unwrap();
+        found_again(&Scheme::new(geometry, code.parse().unwrap(), &layout).unwrap(), seed);
+    }
 }
 
 #[test]

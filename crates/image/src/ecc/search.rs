@@ -66,7 +66,7 @@ pub(super) fn search(geometry: &PageGeometry, pages: &[&Page]) -> Option<Scheme>
     let hypotheses: Vec<(u32, usize, BitOrder)> = hypotheses.collect();
     hypotheses.into_par_iter().find_map_first(|(polynomial, step_bytes, bits)| {
         let hypothesis = Hypothesis::new(geometry, pages, polynomial, step_bytes, bits)?;
-        hypothesis.search().filter(|scheme| Trial::over(scheme, pages).is_believed())
+        hypothesis.search(pages)
     })
 }
 
@@ -91,14 +91,19 @@ impl<'s> Hypothesis<'s> {
         Some(Self { divisor, bits, step_bytes, geometry, pages, sums })
     }
 
-    fn search(&self) -> Option<Scheme> {
+    /// The first scheme that explains the pages.
+    fn search(&self, pages: &[&Page]) -> Option<Scheme> {
         let places = self.sums.iter().take(TRIED).map(|sum| self.first_places(sum));
         let mut places = places.into_iter().find(|places| !places.is_empty())?;
         // The later a codeword begins the less it covers that is the same in all pages.
         places.sort_by_key(|place| std::cmp::Reverse(place.start));
-        places
-            .iter()
-            .find_map(|place| self.inversion(place).and_then(|inversion| self.scheme(place, inversion)))
+        let mut patterns = places.iter().filter_map(|place| {
+            let inversion = self.inversion(place)?;
+            let patterns = self.patterns(place);
+            let mut schemes = patterns.iter().filter_map(|pattern| self.scheme(place, inversion, pattern));
+            schemes.find(|scheme| Trial::over(scheme, pages).is_believed())
+        });
+        patterns.next()
     }
 
     fn raw_bytes(&self) -> usize {
@@ -191,13 +196,20 @@ impl<'s> Hypothesis<'s> {
             .map(|(inversion, _)| inversion)
     }
 
-    fn scheme(&self, place: &Place, inversion: Inversion) -> Option<Scheme> {
-        let is_in_oob = place.ecc_start >= self.geometry.page_bytes as usize
-            && self.geometry.page_bytes as usize > self.step_bytes;
-        let pattern = if is_in_oob { self.apart(place)? } else { self.interleaved(place)? };
+    /// Patterns with the first codeword in a place, the likeliest first.
+    fn patterns(&self, place: &Place) -> Vec<String> {
+        let page_bytes = self.geometry.page_bytes as usize;
+        if place.ecc_start >= page_bytes && page_bytes > self.step_bytes {
+            self.apart(place).into_iter().collect()
+        } else {
+            self.interleaved(place)
+        }
+    }
+
+    fn scheme(&self, place: &Place, inversion: Inversion, pattern: &str) -> Option<Scheme> {
         let step_bytes = u32::try_from(self.step_bytes).ok()?;
         let code = Code::bch_over(place.strength, step_bytes, self.divisor.polynomial()).ok()?;
-        let layout = Layout::found(&pattern, code, self.bits, inversion).ok()?;
+        let layout = Layout::found(pattern, code, self.bits, inversion).ok()?;
         Scheme::new(self.geometry.clone(), code, &layout).ok()
     }
 
@@ -224,13 +236,9 @@ impl<'s> Hypothesis<'s> {
         if place.start != 0 || place.message_end != self.step_bytes {
             return None;
         }
-        let next = (place.end..self.raw_bytes().saturating_sub(length)).find(|&at| self.follows(&step(at)));
-        let stride = match next {
-            Some(next) => next - place.ecc_start,
-            // The last sum of a page may end with the OOB.
-            None if self.follows(&step(place.end)) => length,
-            None => return None,
-        };
+        let last = self.raw_bytes().checked_sub(length)?;
+        let next = (place.end..=last).find(|&at| self.follows(&step(at)))?;
+        let stride = next - place.ecc_start;
         let meta = length - self.ecc_bytes(place.strength);
         let own = [item("meta", meta), "ecc".to_owned()].concat();
         let tail = item("free", stride - length);
@@ -238,35 +246,32 @@ impl<'s> Hypothesis<'s> {
         Some(format!("data {lead}{}*({own} {tail}) ({own})", n - 1).replace(" )", ")"))
     }
 
-    /// Pattern with each step's ECC bytes behind its data.
-    fn interleaved(&self, place: &Place) -> Option<String> {
-        let (n, gap) = (self.steps(), place.ecc_start - place.message_end);
-        let ecc = self.ecc_bytes(place.strength);
-        let covered_after = (place.end - place.ecc_start).checked_sub(ecc)?;
-        let extra = place.message_end - place.start - self.step_bytes + covered_after;
-        let first_length = place.end - place.start;
-        // OOB bytes before the data of the first step belong to it alone.
-        let next = (place.end..=place.end + HEAD).find_map(|start| {
-            let with = |drop: usize| {
-                let end = start + first_length - drop;
-                let ecc_start = end - (place.end - place.ecc_start);
-                let message_end = ecc_start - gap;
-                Place { start, message_end, ecc_start, end, strength: place.strength }
-            };
-            [0, extra].into_iter().find(|&drop| self.follows(&with(drop))).map(|drop| (start, drop))
-        });
-        let (next, dropped) = match next {
-            Some(next) => next,
-            None if n == 1 => (place.end, 0),
-            None => return None,
+    /// Patterns with each step's ECC bytes behind its data.
+    fn interleaved(&self, place: &Place) -> Vec<String> {
+        let (n, gap, ecc) =
+            (self.steps(), place.ecc_start - place.message_end, self.ecc_bytes(place.strength));
+        let covered = place.end - place.start - gap;
+        let Some(extra) = covered.checked_sub(ecc + self.step_bytes) else { return Vec::new() };
+        // OOB bytes before the data of the first step belong to it alone; others come back in each.
+        let step = |start: usize, extra: usize| {
+            let message_end = start + place.message_end - place.start - extra;
+            let ecc_start = message_end + gap;
+            Place { start, message_end, ecc_start, end: ecc_start + place.end - place.ecc_start, ..*place }
         };
-        let (before, after) = if dropped > 0 { (extra, 0) } else { (0, extra) };
-        let own = format!("data {}{}ecc", item("meta", after), item("free", gap));
-        let tail = item("free", next - place.end);
-        let lead = [item("free", place.start), item("meta", before)].concat();
-        let pattern =
-            if n == 1 { format!("{lead}({own})") } else { format!("{lead}{}*({own} {tail}) ({own})", n - 1) };
-        Some(pattern.replace(" )", ")"))
+        let lead = |before| [item("free", place.start), item("meta", before)].concat();
+        let own = |after| format!("data {}{}ecc", item("meta", after), item("free", gap));
+        if n == 1 {
+            return vec![format!("{}({})", lead(0), own(extra))];
+        }
+        // Bytes that are the same in all pages do not show: the latest start has the fewest of them.
+        let starts = (place.end..=place.end + HEAD).rev();
+        let next = starts.flat_map(|start| [(start, extra, 0), (start, 0, extra)]);
+        let next = next.filter(|&(start, before, _)| self.follows(&step(start, before)));
+        let patterns = next.map(|(start, before, after)| {
+            let (own, tail) = (own(after), item("free", start - place.end));
+            format!("{}{}*({own} {tail}) ({own})", lead(before), n - 1).replace(" )", ")")
+        });
+        patterns.collect()
     }
 }
 

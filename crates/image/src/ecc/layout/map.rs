@@ -85,7 +85,9 @@ impl PageMap {
         // What an unlimited `free` in the middle takes is what the others leave.
         let page_bits = 8 * u64::from(geometry.page_bytes);
         let fixed = builder.length(pattern, page_bits)?;
-        let rest = raw_bits.checked_sub(fixed).ok_or(LayoutError::Long { needs: fixed, has: raw_bits })?;
+        let rest = raw_bits
+            .checked_sub(fixed)
+            .ok_or(LayoutError::Long { needs: fixed.div_ceil(8), has: raw_bits / 8 })?;
         builder.parts(pattern, page_bits, rest)?;
         builder.finish(page_bits)
     }
@@ -485,7 +487,7 @@ impl Span {
     }
 
     fn write(self, raw: &mut [u8], bytes: &[u8]) {
-        if self.start % 8 == 0 && self.bits % 8 == 0 {
+        if self.start.is_multiple_of(8) && self.bits.is_multiple_of(8) {
             let place = raw.get_mut((self.start / 8) as usize..).unwrap_or(&mut []);
             let len = place.len().min(bytes.len());
             place[..len].copy_from_slice(&bytes[..len]);

@@ -193,11 +193,11 @@ pub enum LayoutError {
         oob_bytes: u32,
     },
     /// The pattern has more bytes than the page.
-    #[error("the pattern needs {needs} bits, and the page with its OOB has {has}")]
+    #[error("data, marker and ECC need {needs} bytes, and a page with its OOB has {has}")]
     Long {
-        /// Bits of the pattern.
+        /// Bytes of the pattern.
         needs: u64,
-        /// Bits of the page.
+        /// Bytes of the page.
         has: u64,
     },
     /// Data or ECC bytes of the pattern are not those of the page.
