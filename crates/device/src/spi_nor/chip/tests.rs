@@ -189,9 +189,11 @@ fn the_complement_bit_inverts_the_locked_range() {
             b.put(SpiOp::command(opcode), &[value]).unwrap();
             b.wait();
         }
-        let is_free = [0, size - 256].map(|addr| b.program(addr, &[0xFF]).is_ok());
-        b.wait();
-        is_free
+        [0, size - 256].map(|addr| {
+            let is_free = b.program(addr, &[0xFF]).is_ok();
+            b.wait();
+            is_free
+        })
     };
     // BP = 1: the end; with TB the start.
     assert_eq!(ends(1 << 2, 0), [true, false]);
