@@ -29,7 +29,7 @@ struct Form {
     command: &'static str,
 }
 
-/// What tells a form of a command from its others.
+/// Sign by which a form of a command is chosen.
 #[derive(Clone, Copy)]
 enum When {
     /// The first argument is a name of the catalogue of one of these kinds, or a file of that kind.

@@ -35,6 +35,7 @@ pub fn in_units(bytes: u64) -> String {
     let whole = |unit: u64| bytes >= unit && bytes.is_multiple_of(unit) && !bytes.is_multiple_of(1 << 20);
     match bytes {
         _ if whole(1_000_000_000) => format!("{} GB", bytes / 1_000_000_000),
+        _ if bytes > 0 && bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
         _ if whole(1_000_000) => format!("{} MB", bytes / 1_000_000),
         _ => size(bytes),
     }

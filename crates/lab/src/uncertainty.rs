@@ -72,14 +72,14 @@ impl Error {
     }
 }
 
-/// How uncertain the times of a setup are.
+/// Uncertainty of the times of a setup.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncertainty {
     read: Error,
     program: Error,
     erase: Error,
     software: Error,
-    /// What is not known of software and controller, 0 to 1.
+    /// Share of software and controller that is not known, 0 to 1.
     unknown: f64,
 }
 

@@ -292,7 +292,8 @@ fn overrides_of_every_table_take_effect() {
         (BOARD, "host.wakeup_us=0", WritePage, Faster),
         (BOARD, "driver.continuous=true", ReadBlock, Faster),
         (BOARD, "ecc={ engine = 'software', decode_ns_per_kb = 50000 }", ReadPage, Slower),
-        (BOARD, "ecc={ engine = 'software' }", ReadPage, Slower),
+        // The array is 15 us faster without its own ECC, and to look at a page without errors takes less.
+        (BOARD, "ecc={ engine = 'software' }", ReadPage, Faster),
         (BOARD, "ecc={ engine = 'software', algo = 'bch' }", WritePage, Slower),
         (BOARD, "ecc={ engine = 'external' }", WritePage, Slower),
         ("imx6-mx30lf2g18ac", "ecc.engine=external", ReadPage, Slower),

@@ -31,7 +31,7 @@ const POPULATIONS: usize = 100;
 /// Blocks of all populations together.
 const DRAWS_MAX: usize = 4 << 20;
 
-/// What is worn out, and how.
+/// The workload that wears out a card.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Requests that come once, before the others.
@@ -61,7 +61,7 @@ pub struct CardLife {
     pub passes: u64,
     /// Units written to the NAND for each one that the host writes, in the last window.
     pub write_amplification: f64,
-    /// Erased bytes of NAND for each byte that the host writes, in the last window.
+    /// Erased bytes of NAND for each byte that the host writes, in the last window; at least what is written to the NAND.
     pub erased_per_written: f64,
     /// False when the rate still changed at the end.
     pub is_steady: bool,
@@ -157,13 +157,12 @@ impl Worn {
             }
             passes += passes_of_window;
             let window = at_work.wear_since(&earlier, block_bytes, passes_of_window * pass_bytes);
-            // Free blocks and caches that are left to fill make a card look better than it will be.
-            let is_steady =
-                at_work.unused_bytes() < pass_bytes && last.is_some_and(|last| window.is_like(last));
+            let is_steady = window.erases_what_it_writes() && last.is_some_and(|last| window.is_like(last));
             if is_steady || passes as usize * requests.len() >= BUDGET {
                 let erases =
                     at_work.erase_counts().zip(before).map(|(after, before)| after - before).collect();
-                let Window { write_amplification, erased_per_written } = window;
+                let write_amplification = window.write_amplification;
+                let erased_per_written = window.erased_per_written.max(write_amplification);
                 let host_bytes = passes * pass_bytes;
                 return Ok(Self {
                     passes,
@@ -187,7 +186,7 @@ impl Worn {
         let most = worn.iter().copied().max().unwrap_or(0);
         let blocks_to_spare = u64::from(spec.spare_blocks).saturating_sub(spec.needed_spare_blocks());
         // Bytes of the host for a cycle of all wearing blocks.
-        let of_cycle = wearing as f64 * spec.au_bytes as f64 / self.erased_per_written.max(1e-9);
+        let of_cycle = wearing as f64 * spec.au_bytes as f64 / self.erased_per_written.max(f64::EPSILON);
         let [least, middle, longest] = cycles(spec, wearing, blocks_to_spare as usize, workload.seed);
         let years = |bytes: f64| bytes / workload.write_bytes_per_day.max(1) as f64 / DAYS_PER_YEAR;
         let rated_bytes = of_cycle * f64::from(spec.wear.endurance_cycles);
@@ -222,6 +221,11 @@ impl Worn {
 }
 
 impl Window {
+    /// False while free blocks or caches are left to fill: in the long run all that is written is erased.
+    fn erases_what_it_writes(self) -> bool {
+        self.erased_per_written > 0.8 * self.write_amplification
+    }
+
     fn is_like(self, other: Self) -> bool {
         let is_near = |a: f64, b: f64| (a - b).abs() <= STEADY * a.max(b);
         is_near(self.write_amplification, other.write_amplification)

@@ -210,11 +210,6 @@ impl CardAtWork {
         self.card.device().erase_counts()
     }
 
-    /// Bytes that the host can write before the card must clean a block for them.
-    pub(super) fn unused_bytes(&self) -> u64 {
-        self.card.device().unused_bytes()
-    }
-
     /// Account until now.
     pub fn account(&self, card: &LoadedCard) -> CardAccount {
         let Totals { read, write, discard, flush, failed, ref latencies } = self.totals;

@@ -5,7 +5,7 @@ use crate::speed::Test;
 use floatgate_mtd::Breakdown;
 use serde::Serialize;
 
-/// What the flash does in a row, by which the rows are counted.
+/// Operation of the flash in a row, by which rows are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operation {
@@ -87,7 +87,7 @@ pub struct ReportRow {
     pub table: String,
     /// Name of the row.
     pub row: String,
-    /// What the flash does.
+    /// Operation of the flash.
     pub operation: Operation,
     /// Unit of both figures.
     pub unit: String,

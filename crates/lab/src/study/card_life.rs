@@ -9,7 +9,6 @@ use crate::card::{self, LoadedCard, shipped};
 use crate::life::{YEARS_MAX, in_units, terabytes};
 use crate::report::Origin;
 use floatgate_config::Override;
-use floatgate_mtd::size::text as bytes;
 use floatgate_mtd::words::grouped;
 use floatgate_sim::error::Error;
 use serde::Deserialize;
@@ -31,7 +30,7 @@ pub struct LifeOfCard;
   floatgate life emmc-16g --trace ext4-postmark --write-per-day 20GiB
   floatgate life a1-32g --trace trace.csv --full --json
 
-The trace is repeated without think times until no cache or free block is left to fill and two windows of 256 MiB differ by less than 5 %, or for two million requests. \
+The trace is repeated without think times until it erases what it writes and two windows of 256 MiB differ by less than 5 %, or for two million requests. \
 The blocks of the card, with static wear levelling all of them, else those that the workload reaches, share these erases. The rated life ends at the rated cycles. \
 The interval comes from the spread of the lives of blocks (card.wear.life_spread): the card ends when more of them have failed than it has to spare. Erases of an SLC cache count \
 like all others. Time without power and temperature are not considered.")
@@ -121,7 +120,7 @@ impl Study for LifeOfCard {
     }
 }
 
-/// What comes before the workload, and the workload.
+/// Requests that come before the workload, and those of the workload.
 fn requests(trace: &Path, card: &LoadedCard) -> Result<(Vec<Request>, Vec<Request>), Error> {
     if let Some(shipped) = trace.to_str().and_then(shipped::find) {
         let all = shipped.requests(card.spec.au_bytes)?;
@@ -167,7 +166,10 @@ fn table(life: &CardLife) -> Table {
             "erased for a byte written",
             number(life.erased_per_written, format!("{:.2}", life.erased_per_written)),
         ),
-        row("written until that was steady", number(life.host_bytes as f64, bytes(life.host_bytes))),
+        row(
+            "written until that was steady",
+            number(life.host_bytes as f64, terabytes(life.host_bytes as f64)),
+        ),
         row("wear is shared by", number(life.wearing_blocks as f64, spread)),
         row("most erases over the mean", number(life.wear_spread, format!("{:.2}", life.wear_spread))),
         row("blocks to spare", Cell::count(life.blocks_to_spare)),
@@ -180,7 +182,7 @@ fn table(life: &CardLife) -> Table {
     Table::new(&["what", "value"], &[], rows).titled("wear in the steady state")
 }
 
-/// What a person would say of a life.
+/// The life in a sentence.
 fn conclusion(life: &CardLife) -> String {
     let pace = format!("At {} a day", in_units(life.write_bytes_per_day));
     let years =
@@ -199,6 +201,6 @@ fn conclusion(life: &CardLife) -> String {
     if life.is_steady {
         format!("{lasts}; {cost}.")
     } else {
-        format!("{lasts}; {cost}, and that had not settled after {}.", bytes(life.host_bytes))
+        format!("{lasts}; {cost}, and that had not settled after {}.", terabytes(life.host_bytes as f64))
     }
 }
