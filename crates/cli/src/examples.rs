@@ -101,6 +101,7 @@ impl Folder<'_> {
         self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
         self.text("trace.csv", "requests to a card", TRACE)?;
         self.text("before.csv", "requests that came before those", TRACE)?;
+        self.text("MLO", "a boot loader for a NAND", "boot loader")?;
         self.text("job.fio", "a job of fio", JOB)?;
         self.images()?;
         self.dumps()?;

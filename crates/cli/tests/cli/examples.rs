@@ -27,7 +27,12 @@ fn a_resolved_setup_is_a_setup() {
     let tests = |setup: &str| -> serde_json::Value {
         let run = run_in(&folder, ["speed", setup, "-c1", "--json"]);
         assert_eq!(run.code, Some(0), "{setup}: {}", run.err);
-        serde_json::from_str::<serde_json::Value>(&run.out).unwrap()["tests"].clone()
+        let mut run: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        // The resolved file has no sources, so that its values count as measured: its intervals are narrower.
+        for test in run["tests"].as_array_mut().unwrap() {
+            test.as_object_mut().unwrap().retain(|key, _| !key.starts_with("interval_"));
+        }
+        run["tests"].clone()
     };
     for name in names("setups", "name") {
         let resolved = stdout(&format!("setups {name} --resolved"));

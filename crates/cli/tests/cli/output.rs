@@ -187,6 +187,7 @@ const EACH: &[&str] = &[
     "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o new.ubi",
     "ecc check dump.nand --part mt29f2g08aad --code bch4/512",
     "ecc advise mt29f8g08maawc",
+    "ecc layouts",
     "image info rootfs.ubi",
     "image ls rootfs.ubi -r",
     "image ls rootfs.ubi --history",
