@@ -95,7 +95,7 @@ def test_errors_have_the_help_of_the_command(setup: str, changes: dict[str, obje
     shown = command("speed", setup, *sets)
     assert caught.value.message in shown
     assert caught.value.help is not None
-    of_command = re.sub(r"`(setups|parts)\(\)`", r"`floatgate \1`", caught.value.help)
+    of_command = re.sub(r"`(setups|parts)\(\)`", r"`floatgate list \1`", caught.value.help)
     assert f"help: {of_command}" in shown
 
 

@@ -239,6 +239,20 @@ pub(crate) fn plan(options: &SpeedOptions, pages_per_block: u32) -> Vec<Test> {
     plan
 }
 
+impl SpeedOptions {
+    /// Blocks to test of a device with `all` blocks: the usual number is lowered to what there is, another one is taken as it is.
+    fn blocks_of(&self, all: u64) -> u32 {
+        let behind = all.saturating_sub(self.first_block.into());
+        let there = behind.div_ceil(u64::from(self.skip) + 1);
+        let usual = Self::default().blocks;
+        if self.blocks == usual {
+            usual.min(u32::try_from(there.max(1)).unwrap_or(usual))
+        } else {
+            self.blocks
+        }
+    }
+}
+
 struct Bench<'a> {
     mtd: &'a mut dyn Device,
     now: Instant,
@@ -257,7 +271,7 @@ impl<'a> Bench<'a> {
         let (block, size, page) = (geometry.erase_bytes, geometry.size_bytes, page_bytes(geometry));
         let mut bench =
             Self { mtd, now, page, block, good: Vec::new(), buf: pattern(block as usize), written: false };
-        for i in 0..options.blocks {
+        for i in 0..options.blocks_of(size / u64::from(block)) {
             let index = u64::from(options.first_block) + u64::from(i) * (u64::from(options.skip) + 1);
             let addr = index * u64::from(block);
             floatgate_mtd::device::check_range(now, addr, u64::from(block), size)?;

@@ -161,7 +161,9 @@ fn detected(detection: &Detection) -> String {
     let files = detection.candidates.iter().filter_map(|found| found.layout_file.as_deref());
     let files: String = files
         .map(|file| {
-            format!("\n\nno layout is known for it; as a file for --layout it is:\n\n{}", file.trim_end())
+            // The text of the report is not that of the JSON, which would be shown on one line.
+            let lines: String = file.lines().map(|line| format!("\n  {line}")).collect();
+            format!("\n\nno layout is known for it; as a file for --layout it is:\n{}", lines.trim_end())
         })
         .collect();
     format!("{tried}\n\n{}{several}{files}", candidates(&detection.candidates))

@@ -203,9 +203,10 @@ pub(super) fn find(name: &str) -> Option<KernelChip> {
         .or_else(|| id_text(name).and_then(|id| kernel_chips().find(|chip| chip.id() == id)))
 }
 
-/// The id that a name spells in hexadecimal, as parts write it.
+/// The id that a name spells in hexadecimal, as parts write it: `ef-aa-21`, `0xefaa21`, `EFh AAh 21h`.
 pub(super) fn id_text(name: &str) -> Option<String> {
-    let digits: String = name.chars().filter(|c| !matches!(c, '-' | ':' | ' ')).collect();
+    let plain = name.to_lowercase().replace("0x", "");
+    let digits: String = plain.chars().filter(|c| !matches!(c, '-' | ':' | ',' | ' ' | 'h')).collect();
     let is_id = (4..=16).contains(&digits.len()) && digits.len().is_multiple_of(2);
     if !is_id || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;

@@ -6,7 +6,7 @@ use crate::card::life::{CardLife, REQUESTS_MAX, Workload, life};
 use crate::card::state::CardState;
 use crate::card::trace::{Reader, Request};
 use crate::card::{self, LoadedCard, shipped};
-use crate::life::{YEARS_MAX, in_units, terabytes};
+use crate::life::{DAYS_PER_YEAR, YEARS_MAX, in_units, terabytes};
 use crate::report::Origin;
 use floatgate_config::Override;
 use floatgate_mtd::words::grouped;
@@ -166,10 +166,7 @@ fn table(life: &CardLife) -> Table {
             "erased for a byte written",
             number(life.erased_per_written, format!("{:.2}", life.erased_per_written)),
         ),
-        row(
-            "written until that was steady",
-            number(life.host_bytes as f64, terabytes(life.host_bytes as f64)),
-        ),
+        row("written in this run", number(life.host_bytes as f64, terabytes(life.host_bytes as f64))),
         row("wear is shared by", number(life.wearing_blocks as f64, spread)),
         row("most erases over the mean", number(life.wear_spread, format!("{:.2}", life.wear_spread))),
         row("blocks to spare", Cell::count(life.blocks_to_spare)),
@@ -185,16 +182,14 @@ fn table(life: &CardLife) -> Table {
 /// The life in a sentence.
 fn conclusion(life: &CardLife) -> String {
     let pace = format!("At {} a day", in_units(life.write_bytes_per_day));
-    let years =
-        |years: f64| if years > YEARS_MAX { format!("more than {YEARS_MAX}") } else { format!("{years:.1}") };
     let lasts = if life.rated_years > YEARS_MAX {
         format!("{pace} wear is not the limit: the rated cycles last for more than {YEARS_MAX} years")
     } else {
         format!(
-            "{pace} the rated cycles of this card last for {} years, and its blocks for {} to {} in 8 of 10 cases",
-            years(life.rated_years),
-            years(life.life_years_min),
-            years(life.life_years_max)
+            "{pace} the rated cycles of this card last for {}, and its blocks for {} to {} in 8 of 10 cases",
+            span(life.rated_years),
+            span(life.life_years_min),
+            span(life.life_years_max)
         )
     };
     let cost = format!("each byte written costs {:.1} of flash", life.write_amplification);
@@ -202,5 +197,14 @@ fn conclusion(life: &CardLife) -> String {
         format!("{lasts}; {cost}.")
     } else {
         format!("{lasts}; {cost}, and that had not settled after {}.", terabytes(life.host_bytes as f64))
+    }
+}
+
+/// Years, or days where these are few.
+fn span(years: f64) -> String {
+    match years {
+        _ if years > YEARS_MAX => format!("more than {YEARS_MAX} years"),
+        _ if years < 1.0 => format!("{:.0} days", years * DAYS_PER_YEAR),
+        _ => format!("{years:.1} years"),
     }
 }
