@@ -1,8 +1,8 @@
 //! Layouts of raw pages, as data: where a controller puts data, OOB bytes and ECC bytes, and the code it uses.
 //!
 //! - [`Layout`]: a layout from a TOML file of `data/layouts`, or of a user (docs/ecc-layouts.md).
-//! - [`pattern`]: the text that names the bytes of a page in their order.
-//! - [`map`]: a pattern for pages of one size and one code, as ranges of bits.
+//! - `pattern`: the text that names the bytes of a page in their order.
+//! - `map`: a pattern for pages of one size and one code, as ranges of bits.
 
 pub(super) mod map;
 mod pattern;
