@@ -208,10 +208,7 @@ impl Nand {
     }
 
     fn new_block(&self, block: u64) -> Block {
-        let spread = self.wear.life_spread;
-        let deviation = Random::new(hash(self.seed, block, 1)).normal() * spread - spread * spread / 2.0;
-        let mean = f64::from(self.wear.endurance_cycles) * self.wear.life_factor;
-        let life = mean * libm::exp(deviation);
+        let life = self.wear.block_life(Random::new(hash(self.seed, block, 1)).normal());
         Block {
             state: State::Free,
             kind: Kind::Main,

@@ -148,6 +148,15 @@ pub struct WearSpec {
     pub program_failures_per_million: u32,
 }
 
+impl WearSpec {
+    /// Cycles of a block until an erase fails, at a deviation from the mean in standard deviations of the logarithm.
+    pub fn block_life(&self, deviation: f64) -> f64 {
+        let spread = self.life_spread;
+        let mean = f64::from(self.endurance_cycles) * self.life_factor;
+        mean * libm::exp(deviation * spread - spread * spread / 2.0)
+    }
+}
+
 /// A card: the `[card]` table.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -246,18 +246,14 @@ impl CardAtWork {
 
 /// Cycles at which more than `to_spare` of `blocks` have failed: a tenth, half and nine tenths of the populations reach fewer.
 fn cycles(spec: &CardSpec, blocks: usize, to_spare: usize, seed: u64) -> [f64; 3] {
-    let wear = &spec.wear;
-    let mean = f64::from(wear.endurance_cycles) * wear.life_factor;
     let populations = (DRAWS_MAX / blocks.max(1)).clamp(10, POPULATIONS);
+    let failing = to_spare.min(blocks.saturating_sub(1));
     let mut random = Random::new(seed);
     let mut all: Vec<f64> = (0..populations)
         .map(|_| {
-            let mut lives: Vec<f64> = (0..blocks)
-                .map(|_| random.normal() * wear.life_spread - wear.life_spread * wear.life_spread / 2.0)
-                .collect();
-            let failing = to_spare.min(blocks.saturating_sub(1));
-            let (_, life, _) = lives.select_nth_unstable_by(failing, f64::total_cmp);
-            mean * life.exp()
+            let mut deviations: Vec<f64> = (0..blocks).map(|_| random.normal()).collect();
+            let (_, deviation, _) = deviations.select_nth_unstable_by(failing, f64::total_cmp);
+            spec.wear.block_life(*deviation)
         })
         .collect();
     all.sort_by(f64::total_cmp);
