@@ -10,8 +10,8 @@ use floatgate_card::{CardOptions, Fake};
 use floatgate_config::{Kind, Override, Source};
 use floatgate_host::disk::{Host, holders};
 use floatgate_image::ecc::{Code, EccError};
-use floatgate_lab::advise::card::{Known, Wish as CardWish};
-use floatgate_lab::advise::flash::{Board, Wish as FlashWish};
+use floatgate_lab::advise::card::{AdviceOptions as CardAdviceOptions, DeviceFacts};
+use floatgate_lab::advise::flash::{AdviceOptions as FlashAdviceOptions, Board};
 use floatgate_lab::advise::{self, ecc};
 use floatgate_lab::card::shipped::ShippedTrace;
 use floatgate_lab::card::state::CardState;
@@ -512,7 +512,7 @@ pub(crate) fn advise_on(
         let state = asked.state()?;
         let Asked { write_bytes_per_day, partition_bytes, years, temperature_c, seed, .. } = asked;
         let sets = Override::parse_all(&set)?;
-        let wish = CardWish {
+        let wanted = CardAdviceOptions {
             traces,
             state,
             write_bytes_per_day: write_bytes_per_day.unwrap_or(advise::card::BYTES_PER_DAY),
@@ -521,16 +521,23 @@ pub(crate) fn advise_on(
         let name = target.display().to_string();
         let is_card = || library().names(Kind::Card).any(|card| card.eq_ignore_ascii_case(&name));
         let advice = if let Some(json) = probed {
-            let known = Known::of_probe(&name, &json)?;
-            advise::card::advise(library(), &known, None, &wish, &|_| ())?
+            let known = DeviceFacts::of_probe(&name, &json)?;
+            advise::card::advise(library(), &known, None, &wanted, &|_| ())?
         } else if is_card() {
             let card = card::load(library(), &target, &sets)?;
-            advise::card::advise(library(), &Known::of_card(&name, &card), Some(&card), &wish, &|_| ())?
+            advise::card::advise(
+                library(),
+                &DeviceFacts::of_card(&name, &card),
+                Some(&card),
+                &wanted,
+                &|_| (),
+            )?
         } else {
             let board = Board::named(library(), &target, &sets)?;
             let write_bytes_per_day = write_bytes_per_day.unwrap_or(advise::flash::BYTES_PER_DAY);
-            let wish = FlashWish { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
-            advise::flash::advise(library(), &board, &wish, &|_| {})?
+            let wanted =
+                FlashAdviceOptions { partition_bytes, years, temperature_c, write_bytes_per_day, seed };
+            advise::flash::advise(library(), &board, &wanted, &|_| {})?
         };
         in_envelope(&ResultKind::Advise.of(&advice.target).with(&set).seeded(seed), &advice.said(in_python))
     })

@@ -6,13 +6,13 @@ use crate::fs::{SHARE, progress_bar, with_progress};
 use crate::output::ReportFormat;
 use crate::{image, probe};
 use floatgate_config::{Kind, Library, Override, Problem};
-use floatgate_lab::advise::card::{self, Known};
+use floatgate_lab::advise::card::{self, DeviceFacts};
 use floatgate_lab::advise::existing::{Existing, HEAD_BYTES};
 use floatgate_lab::advise::flash::{self, Board};
 use floatgate_lab::advise::mkfs::BlockFs;
 use floatgate_lab::advise::{Advice, Point};
 use floatgate_lab::card::shipped::{ShippedTrace, traces};
-use floatgate_lab::card::{LoadedCard, has_card_table, load};
+use floatgate_lab::card::{LoadedCard, is_card, load};
 use floatgate_lab::fit::{self, RESULTS_MAX_BYTES};
 use floatgate_lab::report::{EnvelopeError, KnownKind, ResultKind, kind_of};
 use floatgate_lab::study::options::{Celsius, Years};
@@ -117,9 +117,14 @@ fn advice(args: &Args) -> Result<Advice, Failure> {
         }
         return of_device(&library, args, path);
     }
-    if is_card(&library, path, is_toml)? {
+    if is_card(&library, path) {
         let card = load(&library, path, &sets)?;
-        return of_card(&library, args, &Known::of_card(&path.display().to_string(), &card), Some(&card));
+        return of_card(
+            &library,
+            args,
+            &DeviceFacts::of_card(&path.display().to_string(), &card),
+            Some(&card),
+        );
     }
     of_flash(&library, args, &sets)
 }
@@ -135,23 +140,10 @@ fn refuse_raw_flash(path: &Path) -> Result<(), Failure> {
     ))
 }
 
-/// Largest TOML file in bytes.
-const TOML_MAX: u64 = 1 << 20;
-
-/// True for the name of a card, and for a TOML file with the table of one.
-fn is_card(library: &Library, path: &Path, is_toml: bool) -> Result<bool, Failure> {
-    if !is_toml || !path.exists() {
-        let name = path.to_string_lossy().to_lowercase();
-        return Ok(library.names(Kind::Card).any(|card| card == name));
-    }
-    let text = read_text(path, TOML_MAX, "name the TOML file of a card, setup or part")?;
-    Ok(has_card_table(&text))
-}
-
 fn of_card(
     library: &Library,
     args: &Args,
-    known: &Known,
+    known: &DeviceFacts,
     card: Option<&LoadedCard>,
 ) -> Result<Advice, Failure> {
     args.refuse(
@@ -168,13 +160,13 @@ fn of_card(
             "give the bytes of a day",
         ));
     }
-    let wish = card::Wish {
+    let wanted = card::AdviceOptions {
         traces: chosen(args)?,
         state: args.state.unwrap_or(State::Empty).of_card(),
         write_bytes_per_day: args.write_per_day.unwrap_or(card::BYTES_PER_DAY),
         seed: args.seed,
     };
-    Ok(with_progress(SHARE, |progress| card::advise(library, known, card, &wish, progress))?)
+    Ok(with_progress(SHARE, |progress| card::advise(library, known, card, &wanted, progress))?)
 }
 
 /// A device, an image of one, or what a probe has saved.
@@ -186,7 +178,7 @@ fn of_device(library: &Library, args: &Args, path: &Path) -> Result<Advice, Fail
         Some(Saved::Samples) => probe::json(path, true)?,
         None => probe::json(path, false)?,
     };
-    let mut known = Known::of_probe(&path.display().to_string(), &json)?;
+    let mut known = DeviceFacts::of_probe(&path.display().to_string(), &json)?;
     if is_device {
         find_existing(path, &mut known)?;
     }
@@ -265,7 +257,7 @@ fn no_target(path: &Path, what: &str) -> Failure {
 }
 
 /// Looks for filesystems on the partitions, or on the whole device where there is no table.
-fn find_existing(path: &Path, known: &mut Known) -> Result<(), Failure> {
+fn find_existing(path: &Path, known: &mut DeviceFacts) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(format!("{}: {error}", path.display()), "name a device or image that can be read")
     };
@@ -302,7 +294,7 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
             ("--state", args.state.is_some()),
         ],
     )?;
-    let wish = flash::Wish {
+    let wanted = flash::AdviceOptions {
         partition_bytes: args.partition,
         years: args.years.map_or(YEARS, Years::get),
         temperature_c: args.temperature.map_or(TEMPERATURE_C, Celsius::get),
@@ -310,7 +302,7 @@ fn of_flash(library: &Library, args: &Args, sets: &[Override]) -> Result<Advice,
         seed: args.seed,
     };
     let bar = progress_bar("{spinner} {elapsed} {msg}");
-    let advice = flash::advise(library, &board, &wish, &|what| bar.set_message(what));
+    let advice = flash::advise(library, &board, &wanted, &|what| bar.set_message(what));
     bar.finish_and_clear();
     Ok(advice?)
 }

@@ -4,7 +4,7 @@
 //! keys are those of the installed version.
 
 use crate::common::{Failure, Outcome};
-use crate::output;
+use crate::{forms, output};
 use clap::Command;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{CompleteEnv, Shells};
@@ -12,7 +12,7 @@ use floatgate_config::{Kind, Library};
 use floatgate_lab::catalogue;
 use floatgate_lab::papers::{self, Paper};
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 /// Environment variable with the name of the shell that asks for completions.
@@ -67,7 +67,9 @@ fi\n",
 
 /// Answers a shell that asks for completions, and ends the process then.
 pub(crate) fn answer() {
-    CompleteEnv::with_factory(|| with_names(crate::command())).var(VARIABLE).complete();
+    let typed: Vec<OsString> = std::env::args_os().skip_while(|word| word != "--").skip(1).collect();
+    let command = || with_names(forms::with_meant_form(crate::command(), &typed));
+    CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
 
 /// Attaches completers to all arguments that take a name or a key.
@@ -108,7 +110,9 @@ impl Names {
     /// The names that the argument `id` of a subcommand takes.
     fn of(command: &str, id: &str) -> Option<Self> {
         Some(match (command, id) {
-            ("speed" | "fs" | "powercut" | "serve" | "life", "setup") | ("report", "inputs") => Self::Targets,
+            ("speed" | "fs" | "powercut" | "serve" | "life", "setup")
+            | ("report", "inputs")
+            | ("record", "target") => Self::Targets,
             ("setups", "name") | (_, "setup") => Self::Setups,
             ("list", "name") => Self::Everything,
             ("parts", "name") => Self::Parts,

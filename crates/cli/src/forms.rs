@@ -4,8 +4,9 @@
 //! arguments are read. The names of the forms (`card speed`, `endurance`, ..) are commands of earlier versions that still work, hidden.
 
 use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use floatgate_config::{Kind, Library};
-use floatgate_lab::card;
+use floatgate_lab::card::is_card;
 use std::ffi::{OsStr, OsString};
 use std::iter;
 use std::path::Path;
@@ -124,6 +125,20 @@ impl Form {
         Self { when, command }
     }
 
+    /// A word for the form.
+    const fn word(&self) -> &'static str {
+        match self.when {
+            When::Names([Kind::Card, ..]) => "card",
+            When::Names([Kind::Part, ..]) => "part",
+            When::Names([Kind::Setup, ..]) => "setup",
+            When::Names([Kind::Controller, ..]) => "controller",
+            When::Names(_) => "host",
+            When::Has(option) | When::Takes(option) => option.split_at(2).1,
+            When::Begins(word) => word,
+            When::Otherwise => "",
+        }
+    }
+
     /// The usage of the form under the name of its family.
     fn usage(&self, family: &Family, command: &Command) -> String {
         let name = match self.when {
@@ -190,6 +205,37 @@ impl Family {
             _ => root,
         }
     }
+
+    /// The usage of the form that has this option.
+    fn usage_with(&self, root: &Command, option: &str) -> Option<String> {
+        self.forms.iter().find_map(|form| {
+            let command = found(root, form.command)?;
+            let has =
+                |arg: &clap::Arg| arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long));
+            command.get_arguments().any(has).then(|| form.usage(self, command))
+        })
+    }
+}
+
+/// The command with the form that is meant by these words in the place of its own, for completions.
+pub(crate) fn with_meant_form(root: Command, typed: &[OsString]) -> Command {
+    let Some([name, words @ ..]) = typed.get(1..) else { return root };
+    let Some(family) = FAMILIES.iter().find(|family| name == family.name) else { return root };
+    let meant = family.forms.iter().find(|form| form.arguments(&root, words).is_some());
+    match meant.and_then(|form| found(&root, form.command)).cloned() {
+        Some(form) => root.mut_subcommand(family.name, |_| form.name(family.name)),
+        None => root,
+    }
+}
+
+/// A command's forms but for the last one, whose help the command itself has: the word that tells them apart, and the command.
+pub(crate) fn other_forms<'a>(root: &'a Command, name: &str) -> Vec<(&'static str, &'a Command)> {
+    let family = FAMILIES.iter().find(|family| family.name == name);
+    let forms = family.and_then(|family| family.forms.split_last()).map_or(&[][..], |(_, others)| others);
+    let is_last =
+        |at: usize, form: &Form| !forms.iter().skip(at + 1).any(|other| other.command == form.command);
+    let once = forms.iter().enumerate().filter(|(at, form)| is_last(*at, form));
+    once.filter_map(|(_, form)| Some((form.word(), found(root, form.command)?))).collect()
 }
 
 /// The arguments with the form that is meant in the place of a command's name.
@@ -204,6 +250,19 @@ pub(crate) fn routed(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> 
             iter::once(program.clone()).chain(form).chain(words).collect()
         },
     )
+}
+
+/// Adds to the refusal of an option the usage of the other form that has it.
+pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[OsString]) -> clap::Error {
+    let option = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => option.as_str(),
+        _ => return error,
+    };
+    let family = typed.get(1).and_then(|name| FAMILIES.iter().find(|family| name == family.name));
+    let Some(usage) = family.and_then(|family| family.usage_with(root, option)) else { return error };
+    let tip = format!("'{option}' is an option of `{usage}`").into();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    error
 }
 
 /// The subcommand with a name of one or more words.
@@ -241,15 +300,12 @@ fn takes_value(command: &Command, word: &OsStr) -> bool {
 /// True for a name of the catalogue of this kind, and for a file of it.
 fn is_of_kind(library: &Library, kind: Kind, word: &OsStr) -> bool {
     let path = Path::new(word);
-    let is_known = word.to_str().is_some_and(|name| library.has(kind, name));
-    is_known || path.is_file() && is_file_of_kind(library, kind, path)
-}
-
-/// The file of a card is one even where it is wrong, so that its form says what is.
-fn is_file_of_kind(library: &Library, kind: Kind, path: &Path) -> bool {
     match kind {
-        Kind::Card => card::is_card_file(path),
-        _ => library.load(kind, path).is_ok(),
+        Kind::Card => is_card(library, path),
+        _ => {
+            let is_known = word.to_str().is_some_and(|name| library.has(kind, name));
+            is_known || path.is_file() && library.load(kind, path).is_ok()
+        }
     }
 }
 
@@ -315,6 +371,30 @@ mod tests {
             ("f trace am62a-w35n01jw", "f trace am62a-w35n01jw"),
         ] {
             assert_eq!(routed_line(typed), meant);
+        }
+    }
+
+    #[test]
+    fn an_option_of_another_form_is_told() {
+        for (line, told) in [
+            ("f life emmc-16g --scrub-weeks 3", None),
+            (
+                "f life emmc-16g --corner max",
+                Some("'--corner' is an option of `floatgate life [OPTIONS] [CHIP]`"),
+            ),
+            (
+                "f speed a1-32g --bad-blocks 3",
+                Some("'--bad-blocks' is an option of `floatgate speed [OPTIONS] <SETUP>`"),
+            ),
+        ] {
+            let root = crate::command();
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            let error = root.clone().try_get_matches_from(routed(&root, words.clone())).unwrap_err();
+            let text = with_other_form(error, &root, &words).to_string();
+            match told {
+                Some(told) => assert!(text.contains(told), "{text}"),
+                None => assert!(!text.contains("is an option of"), "{text}"),
+            }
         }
     }
 

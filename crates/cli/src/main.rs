@@ -193,9 +193,11 @@ fn command() -> clap::Command {
 /// input are refused, too.
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let mut command = with_negative_numbers(command());
-    let mut arguments = forms::routed(&command, std::env::args_os().collect());
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    let mut arguments = forms::routed(&command, typed.clone());
     name_help_of_help(&command, &mut arguments);
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let matches = command.try_get_matches_from_mut(arguments);
+    let matches = matches.map_err(|error| forms::with_other_form(error, &command, &typed))?;
     let parsed = match study::named(&matches, STUDIES) {
         Some((study, arguments)) => Parsed::Study(study, arguments.clone()),
         None => {

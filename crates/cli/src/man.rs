@@ -1,7 +1,8 @@
 //! `floatgate man`.
 
 use crate::common::{self, Failure, Outcome};
-use crate::output;
+use crate::{forms, output};
+use clap::Command;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   floatgate man
   floatgate man speed
+  floatgate man speed card
   floatgate man image check
   floatgate man -o man/man1")]
 pub(crate) struct Args {
@@ -26,20 +28,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     root.build();
     if let Some(folder) = &args.output {
         std::fs::create_dir_all(folder).map_err(|error| refused(folder, &error))?;
-        write_all(&root, "floatgate", folder)?;
+        Page { command: &root, name: "floatgate", root: &root }.write_all(folder)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (mut command, mut name) = (&root, "floatgate".to_owned());
     for word in &args.command {
-        command = command.find_subcommand(word).ok_or_else(|| {
+        let mut forms = forms::other_forms(&root, command.get_name()).into_iter();
+        let form = || forms.find(|(form, _)| form == word).map(|(_, command)| command);
+        command = command.find_subcommand(word).or_else(form).ok_or_else(|| {
             Failure::new(
                 format!("{name} has no subcommand `{word}`"),
                 format!("`{} --help` lists them", name.replace('-', " ")),
             )
         })?;
-        name = format!("{name}-{}", command.get_name());
+        name = format!("{name}-{word}");
     }
-    output::print(&page(command, &name)?)?;
+    output::print(&Page { command, name: &name, root: &root }.text()?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -47,23 +51,100 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("{}: {error}", path.display()), "choose a directory in which files can be made")
 }
 
-/// The page of a command as troff.
-fn page(command: &clap::Command, name: &str) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    clap_mangen::Man::new(command.clone().disable_help_subcommand(true))
-        .title(name)
-        .source(concat!("floatgate ", env!("CARGO_PKG_VERSION")))
-        .render(&mut bytes)
-        .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+/// Exit statuses that all commands have.
+const EXIT_STATUS: &str = ".SH EXIT STATUS
+.TP
+.B 0
+The command did what it was asked to do.
+.TP
+.B 1
+It did it and found something: a damaged image, a failed power cut, a design that cannot be had, a figure that changed. The output says what.
+.TP
+.B 2
+It could not be done: an argument or a file is wrong, or an output cannot be written. The message says why, and nothing was changed. `image check` says so of a damaged image, too.
+";
+
+/// The manual page of a command.
+struct Page<'a> {
+    command: &'a Command,
+    /// Name of the page: the words of the command, joined by `-`.
+    name: &'a str,
+    root: &'a Command,
 }
 
-/// Writes the page of a command and those of its subcommands.
-fn write_all(command: &clap::Command, name: &str, folder: &Path) -> Result<(), Failure> {
-    common::write_file(&folder.join(format!("{name}.1")), &page(command, name)?)?;
-    let others = command.get_subcommands().filter(|other| other.get_name() != "help" && !other.is_hide_set());
-    for other in others {
-        write_all(other, &format!("{name}-{}", other.get_name()), folder)?;
+impl Page<'_> {
+    /// The page as troff.
+    fn text(&self) -> Result<String, Failure> {
+        let man = clap_mangen::Man::new(self.command.clone().disable_help_subcommand(true))
+            .title(self.name)
+            .source(concat!("floatgate ", env!("CARGO_PKG_VERSION")));
+        let mut bytes = Vec::new();
+        man.render(&mut bytes)
+            .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        text += EXIT_STATUS;
+        text += ".SH SEE ALSO\n";
+        let others: Vec<String> = self.others().iter().map(|name| bold(name)).collect();
+        text += &others.join(",\n");
+        text += "\n";
+        Ok(text)
     }
-    Ok(())
+
+    /// Names of the pages above it, of those below it, and of its other forms.
+    fn others(&self) -> Vec<String> {
+        let above = self.name.rsplit_once('-').map_or("floatgate", |(above, _)| above);
+        let above = if self.name == "floatgate" { None } else { Some(above.to_owned()) };
+        let below = shown(self.command).map(|other| format!("{}-{}", self.name, other.get_name()));
+        let forms = self.forms().into_iter().map(|(name, _)| name);
+        above.into_iter().chain(below).chain(forms).collect()
+    }
+
+    /// The other forms of the command, with the names of their pages.
+    fn forms(&self) -> Vec<(String, &Command)> {
+        let forms = self.name.strip_prefix("floatgate-").map(|name| forms::other_forms(self.root, name));
+        let named = |(word, form)| (format!("{}-{word}", self.name), form);
+        forms.unwrap_or_default().into_iter().map(named).collect()
+    }
+
+    /// Writes the page and those below it.
+    fn write_all(&self, folder: &Path) -> Result<(), Failure> {
+        common::write_file(&folder.join(format!("{}.1", self.name)), &self.text()?)?;
+        for (name, form) in self.forms() {
+            let page = Page { command: form, name: &name, root: self.root };
+            common::write_file(&folder.join(format!("{name}.1")), &page.text()?)?;
+        }
+        shown(self.command).try_for_each(|command| {
+            let name = format!("{}-{}", self.name, command.get_name());
+            Page { command, name: &name, root: self.root }.write_all(folder)
+        })
+    }
+}
+
+/// A reference to a page.
+fn bold(name: &str) -> String {
+    format!(".BR {} (1)", name.replace('-', "\\-"))
+}
+
+/// The subcommands that help lists.
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|other| other.get_name() != "help" && !other.is_hide_set())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_names_its_exit_statuses_and_the_pages_of_its_other_forms() {
+        let mut root = crate::command();
+        root.build();
+        let command = root.find_subcommand("life").unwrap();
+        let text = Page { command, name: "floatgate-life", root: &root }.text().ok().unwrap();
+        assert!(
+            text.contains(".SH EXIT STATUS") && text.contains(r".BR floatgate\-life\-card (1)"),
+            "{text}"
+        );
+        let names: Vec<&str> = forms::other_forms(&root, "life").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["card", "part"]);
+    }
 }

@@ -271,8 +271,13 @@ fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
         .map(|path| {
             let value = value_at(&loaded, &path);
             let shown = if path == "chip.id" { value.map(hex) } else { value.map(text) };
-            let confidence = part.source_of(&path).map(|source| source.confidence);
-            let source = sources(&part, &path);
+            let inside = path.split_once('.').map_or("", |(_, inside)| inside);
+            let (before, sources) = loaded.sources_at(&part, inside);
+            let confidence = Provenance::closest_of(sources, &path).map(|source| source.confidence);
+            let covering = (before + 1..).zip(sources).filter(|(_, source)| source.covers(&path));
+            let covering: Vec<_> = covering.map(|(number, _)| format!("[{number}]")).collect();
+            let source =
+                if before > 0 && covering.is_empty() { "this file".to_owned() } else { covering.join(" ") };
             Field { field: path, value: shown.unwrap_or_default(), confidence, source }
         })
         .collect();
@@ -341,9 +346,4 @@ fn row_text(row: &Value) -> String {
 
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-fn sources(part: &Part, path: &str) -> String {
-    let covering = (1..).zip(&part.sources).filter(|(_, s)| s.covers(path));
-    covering.map(|(number, _)| format!("[{number}]")).collect::<Vec<_>>().join(" ")
 }

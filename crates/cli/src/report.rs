@@ -4,6 +4,7 @@ use crate::common::{self, Failure, Outcome, read_text};
 use crate::output;
 use floatgate_config::{Library, Override};
 use floatgate_host::output::Output;
+use floatgate_lab::card::is_card;
 use floatgate_lab::report::Report;
 use floatgate_lab::study::{Context, Registered, SpeedOfCard};
 use floatgate_sim::rig::RigOptions;
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Input::Json => report.add_json(&name, &read_text(path, MOST, "name a file with a result")?)?,
             Input::Csv => report.add_csv(&name, &read_text(path, MOST, "name a file with rows")?)?,
             Input::Parquet => return Err(parquet(&name)),
-            Input::Setup if common::is_card(path) => {
+            Input::Setup if is_card(&library, path) => {
                 report.add_json(&name, &speed_of_card(&library, path, args)?)?
             }
             Input::Setup => report.add_setup(&library, &name, &library.setup(path)?, &sets, options)?,

@@ -97,6 +97,12 @@ fn probability<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> 
 }
 
 impl Provenance {
+    /// The source that names the value at a dotted path most closely.
+    pub fn closest_of<'a>(sources: &'a [Self], path: &str) -> Option<&'a Self> {
+        let covering = sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
+        covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
+    }
+
     /// True when this source covers the value at a dotted path.
     pub fn covers(&self, path: &str) -> bool {
         self.closest(path).is_some()
@@ -131,20 +137,14 @@ pub struct About {
 impl About {
     /// The source of the value at a dotted path, as [`Part::source_of`].
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
-        closest(&self.sources, path)
+        Provenance::closest_of(&self.sources, path)
     }
-}
-
-/// The source that names the value at `path` most closely.
-fn closest<'a>(sources: &'a [Provenance], path: &str) -> Option<&'a Provenance> {
-    let covering = sources.iter().filter_map(|source| Some((source.closest(path)?, source)));
-    covering.max_by_key(|(len, _)| *len).map(|(_, source)| source)
 }
 
 impl Part {
     /// The source of the value at a dotted path. Where several cover it, the one that names it most closely.
     pub fn source_of(&self, path: &str) -> Option<&Provenance> {
-        closest(&self.sources, path)
+        Provenance::closest_of(&self.sources, path)
     }
 
     /// The head at `path` of a tree.

@@ -8,7 +8,7 @@ use super::kernel::KernelChip;
 use super::library::{Kind, Library, Text};
 use super::nearest::{listed, nearest};
 use super::node::{Node, Table, Value};
-use super::part::{About, Part};
+use super::part::{About, Part, Provenance};
 use super::set::Override;
 use super::source::{Origin, Source};
 use super::{Config, Setup, unknown_kind};
@@ -30,6 +30,8 @@ pub struct Loaded {
     pub head: Node,
     /// Profiles by name.
     pub profiles: Node,
+    /// The file itself, without those that it is based on.
+    pub source: Arc<Source>,
 }
 
 impl Loaded {
@@ -42,21 +44,42 @@ impl Loaded {
         let kind = ChipKind::named(name).ok_or_else(|| self.head.wrong("kind", unknown_kind(name)))?;
         self.table.extract_seed("", kind)
     }
+
+    /// The sources that the value at a path of the table can have, and the number of those before them. A value that a file of the user's
+    /// gives over that of its base has sources of that file alone.
+    pub fn sources_at<'a>(&self, part: &'a Part, path: &str) -> (usize, &'a [Provenance]) {
+        let file = &self.source;
+        let is_own = self.table.get(path).is_some_and(|node| node.origin.source.name() == file.name());
+        let own = || {
+            let all = match self.head.get("source").map(|node| &node.value) {
+                Some(Value::Array(all)) => all.as_slice(),
+                _ => &[],
+            };
+            all.iter().filter(|source| source.origin.source.name() == file.name()).count()
+        };
+        let first =
+            if file.folder().is_some() && is_own { part.sources.len().saturating_sub(own()) } else { 0 };
+        (first, part.sources.get(first..).unwrap_or_default())
+    }
 }
 
 /// Longest chain of files that name each other as base.
 const MAX_CHAIN: usize = 16;
 
 impl Library {
-    /// The setup of a name or path, with the setups it is based on laid under it. The name of a part stands for that part on the board
-    /// that fits it best, which the setup's title names.
+    /// The setup of a name or path, with the setups it is based on laid under it. A part, by its name or file, stands for that part on
+    /// the board that fits it best, which the setup's title names.
     ///
     /// # Errors
     /// Unknown names, unreadable files, TOML errors, a cycle of bases.
     pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
         let name = name.as_ref();
         let unknown = match self.text(Kind::Setup, name, None) {
-            Ok(text) => return self.setup_of(&text),
+            Ok(text) if !self.is_of_part(&text.tree()?) => return self.setup_of(&text),
+            Ok(text) => {
+                let part = name.to_str().map(|path| self.setup_of_part(path)).transpose()?.flatten();
+                return part.map_or_else(|| self.setup_of(&text), Ok);
+            }
             Err(unknown) => unknown,
         };
         match name.to_str().filter(|name| self.has(Kind::Part, name)) {
@@ -88,6 +111,14 @@ impl Library {
         }
         let text = format!("chip = {}", toml::Value::String(part.to_owned()));
         self.setup_from(&Source::text("the chip", &text))
+    }
+
+    /// True for the file of a part: it names its kind, or the part that it is based on.
+    fn is_of_part(&self, file: &Node) -> bool {
+        let base = file.child("base").and_then(Node::as_text);
+        let is_based_on_part =
+            base.is_some_and(|base| self.has(Kind::Part, base) && !self.has(Kind::Setup, base));
+        is_based_on_part || file.child("kind").is_some() && file.child("chip").is_some()
     }
 
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
@@ -192,7 +223,8 @@ impl Library {
 
     /// Resolves the table that files of `kind` fill, and puts a part's head at `part`.
     fn fill(&self, kind: Kind, tree: &mut Node) -> Result<(), ConfigError> {
-        let Some(own) = take(tree, kind.table()) else { return Ok(()) };
+        let Some(mut own) = take(tree, kind.table()) else { return Ok(()) };
+        let name = if kind == Kind::Part { take(&mut own, "name") } else { None };
         let (table, below) = self.complete(kind, own, &mut Chain::default())?;
         put(tree, kind.table(), table);
         if let (Kind::Part, Some((head, _))) = (kind, below) {
@@ -200,6 +232,11 @@ impl Library {
                 Some(own) => head.merge(own),
                 None => head,
             };
+            put(tree, "part", part);
+        }
+        if let Some(name) = name {
+            let mut part = take(tree, "part").unwrap_or_else(|| Node::table(name.origin.clone()));
+            put(&mut part, "name", name);
             put(tree, "part", part);
         }
         Ok(())
@@ -223,7 +260,7 @@ impl Library {
         };
         let text = self.text(kind, name_of(&base, &below(kind, "base"))?, Some(&base.origin))?;
         chain.enter(&text.source, Some(&base.origin))?;
-        let Loaded { mut table, head, profiles } = self.read(kind, &text, chain)?;
+        let Loaded { mut table, head, profiles, .. } = self.read(kind, &text, chain)?;
         chain.leave();
         if let Some(name) = profile {
             table = table.merge(pick(kind, &profiles, &name, &text.source)?);
@@ -235,12 +272,23 @@ impl Library {
     fn read(&self, kind: Kind, text: &Text, chain: &mut Chain) -> Result<Loaded, ConfigError> {
         let mut head = text.tree()?;
         expand(&mut head)?;
-        let Some(own) = take(&mut head, kind.table()) else {
+        let base = take(&mut head, "base");
+        let own = match (take(&mut head, kind.table()), &base) {
+            (None, Some(base)) => Some(Node::table(base.origin.clone())),
+            (own, _) => own,
+        };
+        let Some(mut own) = own else {
             let message = format!("this {}'s file has no table [{}]", kind.noun(), kind.table());
             return Err(ConfigError::new(Problem::MissingKey, message)
                 .path(kind.table())
                 .at(head.origin.value_place()));
         };
+        if let Some(base) = base {
+            if own.child("base").is_some() {
+                return Err(base.wrong("base", format!("it is in the table [{}], too", kind.table())));
+            }
+            put(&mut own, "base", base);
+        }
         let mut profiles = take(&mut head, "profile").unwrap_or_else(|| Node::table(head.origin.clone()));
         let (table, below) = self.complete(kind, own, chain)?;
         if let Some((lower_head, lower_profiles)) = below {
@@ -248,7 +296,7 @@ impl Library {
             profiles = lower_profiles.merge(profiles);
         }
         check_head(kind, &head)?;
-        Ok(Loaded { table, head, profiles })
+        Ok(Loaded { table, head, profiles, source: Arc::clone(&text.source) })
     }
 }
 

@@ -98,6 +98,34 @@ fn a_derived_part_inherits_numbers_profiles_and_sources() {
 }
 
 #[test]
+fn a_part_can_name_its_base_at_its_top() {
+    let library = library()
+        .with(Kind::Part, "three", "base = 'two'\nname = 'THREE'\nchip.timing.t_rd_us = 7\n")
+        .with(Kind::Part, "four", "base = 'one'\nname = 'FOUR'\n")
+        .with(Kind::Part, "five", "base = 'one'\n[chip]\nbase = 'two'\n");
+    let of = |name: &str| {
+        let setup = library.setup_from(&Source::text("test.toml", &format!("chip = '{name}'")))?;
+        library.resolve(&setup, &[])
+    };
+    let three = of("three").unwrap();
+    assert_eq!((three.part().name.as_str(), three.part().maker.as_str()), ("THREE", "Maker"));
+    let times = ["chip.timing.t_rd_us", "chip.timing.t_prog_us"].map(|key| number(&three, key));
+    assert_eq!(times, [7, 300]);
+    assert_eq!(number(&of("four").unwrap(), "chip.timing.t_rd_us"), 25);
+    assert_eq!(
+        of("five").unwrap_err().to_string().lines().next(),
+        Some("`base`: it is in the table [chip], too")
+    );
+}
+
+#[test]
+fn a_setup_names_its_own_chip() {
+    let config = resolve("[chip]\nbase = 'one'\nname = 'MINE'\ntiming.t_rd_us = 60", &[]).unwrap();
+    assert_eq!((config.part().name.as_str(), config.part().maker.as_str()), ("MINE", "Maker"));
+    assert!(config.tree().get("chip.name").is_none());
+}
+
+#[test]
 fn a_setup_can_start_from_another() {
     let config = resolve("base = 'board'\nbus.clock_hz = 50e6\nchip.timing.t_rd_us = 1", &[]).unwrap();
     assert_eq!(number(&config, "chip.timing.t_rd_us"), 1);

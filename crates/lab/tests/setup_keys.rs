@@ -391,6 +391,8 @@ const HEAD: &str = "# Keys of setups, parts, controllers and hosts
 
 A setup is a TOML file; `floatgate list NAME` prints one to start from. `chip`, `controller` and `host` name a file of `parts/`,
 `controllers/` and `hosts/` in `crates/config/data/`, or are tables with `base = \"NAME\"` and the keys that differ. `--set KEY=VALUE` overrides any key.
+The file of a part of your own names at its top what it is based on: `base = \"w25n01gv\"`, `name = \"MINE\"`, `chip.timing.t_prog_us.typ = 400`. Every command takes
+that file in the place of a part, and commands that need a board run it on the board of the catalogue that fits it best.
 A plain number has the unit of its key; a text may name another: `\"80 MHz\"`, `\"3.5 ms\"`, `\"64 KiB\"`.
 `required` means that the key has no default; it is required only where its table is given. A table whose default is
 `as below` has the defaults of its keys. `key[]` is a list of tables, `key.<name>` a table for

@@ -4,7 +4,7 @@ use crate::support::{finish, fresh, stdout, subcommands};
 use std::process::Command;
 
 /// Lines of whose last word there is one completion.
-const LINES: [(&str, &str); 10] = [
+const LINES: [(&str, &str); 11] = [
     ("floatgate speed am62a-w", "am62a-w35n01jw"),
     ("floatgate report imx6-mx30", "imx6-mx30lf2g18ac"),
     ("floatgate list parts w35n01", "w35n01jw"),
@@ -15,6 +15,8 @@ const LINES: [(&str, &str); 10] = [
     ("floatgate list keys bus.clock", "bus.clock_hz"),
     ("floatgate papers P0/serial", "P0/serialised-nor"),
     ("floatgate list cadence", "cadence-qspi-am62a"),
+    // An option of cards alone.
+    ("floatgate life emmc-16g --write-p", "--write-per-day"),
 ];
 
 const FLOATGATE: &str = env!("CARGO_BIN_EXE_floatgate");

@@ -30,6 +30,7 @@ mod otp;
 mod output;
 #[cfg(target_os = "linux")]
 mod outputs;
+mod own_chip;
 #[cfg(unix)]
 mod own_program;
 mod plots;
@@ -39,6 +40,7 @@ mod probe;
 mod probe_devices;
 #[cfg(target_os = "linux")]
 mod programs;
+mod record;
 mod serprog;
 #[cfg(target_os = "linux")]
 mod served;

@@ -36,7 +36,7 @@ pub struct Evidence {
 
 /// A device as far as advice needs it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Known {
+pub struct DeviceFacts {
     /// Name or path.
     pub target: String,
     /// Description in one line.
@@ -115,7 +115,7 @@ const SPEEDS: RangeInclusive<f64> = 0.001..=100_000.0;
 /// Fastest reads of a card, MB/s: the bus of eMMC in HS400 (JESD84-B51), UHS-II of SD has 312. What is faster is another device or a cache.
 const CARD_MB_S_MAX: f64 = 400.0;
 
-impl Known {
+impl DeviceFacts {
     /// A card of the catalogue.
     pub fn of_card(name: &str, card: &LoadedCard) -> Self {
         let spec = &card.spec;
@@ -395,7 +395,7 @@ pub const BYTES_PER_DAY: u64 = 1 << 30;
 
 /// Options of advice on a card or block device.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct AdviceOptions {
     /// Traces of the filesystems and workloads that come into question.
     pub traces: Vec<ShippedTrace>,
     /// State of the card before the traces.
@@ -412,9 +412,9 @@ pub struct Wish {
 /// It is too small for a partition; no card of the catalogue is like it.
 pub fn advise(
     library: &Library,
-    known: &Known,
+    known: &DeviceFacts,
     card: Option<&LoadedCard>,
-    wish: &Wish,
+    wanted: &AdviceOptions,
     progress: Listener<'_>,
 ) -> Result<Advice, Error> {
     let (start, place) = known.place();
@@ -434,7 +434,7 @@ pub fn advise(
         None => stand_in(library, known)?,
     };
     let named = NamedCard { name: known.target.clone(), card: at_least_the_traces(model.clone()) };
-    let matrix = compare(&[named], &wish.traces, wish.state, wish.seed, progress)?;
+    let matrix = compare(&[named], &wanted.traces, wanted.state, wanted.seed, progress)?;
     let fs = best(&matrix)?;
     let mut points = Vec::new();
     points.extend(trust_point(known));
@@ -444,12 +444,12 @@ pub fn advise(
     points.push(recipe_point(known, &recipe(fs, &place), fs));
     points.extend(existing_point(known, &place));
     points.push(match known.is_card_visible {
-        true => speed_point(known, &matrix, fs, &model, wish)?,
+        true => speed_point(known, &matrix, fs, &model, wanted)?,
         false => no_speed_point(known),
     });
     // What the device states counts, whatever else is visible.
     if known.is_card_visible || known.life_used_percent.is_some() {
-        points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wish));
+        points.push(life_point(known, &matrix, fs, &model.spec, card.is_some(), wanted));
     }
     Ok(Advice {
         target: known.target.clone(),
@@ -478,7 +478,7 @@ fn best(matrix: &Matrix) -> Result<BlockFs, Error> {
 }
 
 /// A card that changes what it stores, or is about to die.
-fn trust_point(known: &Known) -> Option<Point> {
+fn trust_point(known: &DeviceFacts) -> Option<Point> {
     let reason = known.unsafe_because.as_ref()?;
     Some(
         Point::new("trust", "do not use this card: it loses or changes data, or is about to")
@@ -487,7 +487,7 @@ fn trust_point(known: &Known) -> Option<Point> {
 }
 
 /// A card that is smaller than it says.
-fn size_point(known: &Known) -> Option<Point> {
+fn size_point(known: &DeviceFacts) -> Option<Point> {
     let claimed = known.claimed_bytes.filter(|claimed| *claimed > known.capacity_bytes)?;
     let advice =
         format!("do not trust this card: it has {} and says {}", size(known.capacity_bytes), size(claimed));
@@ -500,7 +500,7 @@ fn sure(evidence: &Evidence) -> String {
 }
 
 /// Device that commands name: the target where it is one, else what an SD card usually is.
-fn device(known: &Known) -> &str {
+fn device(known: &DeviceFacts) -> &str {
     if known.target.starts_with("/dev/") { &known.target } else { "/dev/mmcblk0" }
 }
 
@@ -519,7 +519,7 @@ const BLOCK: u64 = 4096;
 /// Most sectors that an MBR counts.
 const MBR_SECTORS_MAX: u64 = u32::MAX as u64;
 
-fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Point {
+fn partition_point(known: &DeviceFacts, fs: BlockFs, start: u64, place: &Place) -> Point {
     let (first, sectors) = (start / SECTOR, place.bytes / SECTOR);
     let label = if first + sectors <= MBR_SECTORS_MAX { "dos" } else { "gpt" };
     let kind = if label == "dos" { format!(", type={}", fs.partition_type()) } else { String::new() };
@@ -537,7 +537,7 @@ fn partition_point(known: &Known, fs: BlockFs, start: u64, place: &Place) -> Poi
         point = point.rests_on(format!("its first border is at {}", size(known.phase_bytes)));
     }
     for (value, confidence) in au.alternatives.iter().filter(|(value, _)| AUS.contains(value)) {
-        let other = Known { au_bytes: Evidence { value: *value, ..au.clone() }, ..known.clone() };
+        let other = DeviceFacts { au_bytes: Evidence { value: *value, ..au.clone() }, ..known.clone() };
         let note = if start.is_multiple_of(*value) {
             "the start is right for it, too".to_owned()
         } else {
@@ -600,7 +600,7 @@ fn winners(matrix: &Matrix, fs: BlockFs) -> Vec<(String, String)> {
         .collect()
 }
 
-fn recipe_point(known: &Known, recipe: &Recipe, fs: BlockFs) -> Point {
+fn recipe_point(known: &DeviceFacts, recipe: &Recipe, fs: BlockFs) -> Point {
     let partition = node(device(known), 1);
     let mut point = Point::new("mkfs and mount", "make and mount it with the flash's own sizes")
         .command(format!("{} {partition}", recipe.mkfs))
@@ -621,7 +621,7 @@ fn recipe_point(known: &Known, recipe: &Recipe, fs: BlockFs) -> Point {
 
 /// A finding about a partition that begins beside the borders of the allocation unit that is advised on; none where the probe has judged its place, which
 /// knows where the data of a FAT are.
-fn misplaced(known: &Known, partition: &Partition) -> Option<String> {
+fn misplaced(known: &DeviceFacts, partition: &Partition) -> Option<String> {
     let (name, au, start) = (partition.name(), &known.au_bytes, partition.start_bytes);
     let is_judged = |finding: &String| {
         finding.starts_with(&format!("{name} starts at "))
@@ -646,7 +646,7 @@ fn misplaced(known: &Known, partition: &Partition) -> Option<String> {
 }
 
 /// Filesystems that are there, judged.
-fn existing_point(known: &Known, place: &Place) -> Option<Point> {
+fn existing_point(known: &DeviceFacts, place: &Place) -> Option<Point> {
     if known.partitions.is_empty() {
         return None;
     }
@@ -677,7 +677,7 @@ fn existing_point(known: &Known, place: &Place) -> Option<Point> {
 }
 
 /// A device of which nothing tells what card it is: a model would be any card.
-fn no_speed_point(known: &Known) -> Point {
+fn no_speed_point(known: &DeviceFacts) -> Point {
     let point = Point::new(
         "speed",
         "nothing of a card is visible, neither allocation unit nor open units nor its speed: no speed is expected",
@@ -686,7 +686,7 @@ fn no_speed_point(known: &Known) -> Point {
         .unless(advice! { "it is a card behind something that hides it: ", Command::Probe.with(CommandOption::Write), " looks closer" })
 }
 
-fn measured_speeds(mut point: Point, known: &Known) -> Point {
+fn measured_speeds(mut point: Point, known: &DeviceFacts) -> Point {
     for (what, mb_s) in ["reads", "writes"].iter().zip(known.mb_s) {
         if let Some(mb_s) = mb_s {
             point = point.rests_on(format!("{what} in order as probed: {mb_s:.1} MB/s"));
@@ -696,16 +696,16 @@ fn measured_speeds(mut point: Point, known: &Known) -> Point {
 }
 
 fn speed_point(
-    known: &Known,
+    known: &DeviceFacts,
     matrix: &Matrix,
     fs: BlockFs,
     model: &LoadedCard,
-    wish: &Wish,
+    wanted: &AdviceOptions,
 ) -> Result<Point, Error> {
     let mut expected = Vec::new();
     for cell in cells(matrix, fs) {
         let trace =
-            wish.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
+            wanted.traces.iter().find(|t| (t.filesystem, t.workload) == (&cell.filesystem, &cell.workload));
         let Some(trace) = trace else { continue };
         let written = trace.requests(model.spec.au_bytes)?.written_bytes();
         expected.push(format!("{} {:.2} MB/s", cell.workload, written as f64 / cell.time_us.max(1.0)));
@@ -714,9 +714,9 @@ fn speed_point(
         Point::new("speed", format!("expect, of bytes that {} writes: {}", fs.name(), expected.join(", ")));
     let point = measured_speeds(point, known).rests_on(format!(
         "a card that is {} at the beginning, requests one after the other without pauses",
-        wish.state.name()
+        wanted.state.name()
     ));
-    Ok(match wish.state {
+    Ok(match wanted.state {
         CardState::Full => point,
         CardState::Empty | CardState::Used => point.unless("the card is fuller: ask for a full one"),
     })
@@ -735,12 +735,12 @@ pub(crate) fn life_bytes(spec: &CardSpec, capacity_bytes: u64, amplification: f6
 
 /// Bytes that can be written in a life, and years.
 fn life_point(
-    known: &Known,
+    known: &DeviceFacts,
     matrix: &Matrix,
     fs: BlockFs,
     spec: &CardSpec,
     is_own: bool,
-    wish: &Wish,
+    wanted: &AdviceOptions,
 ) -> Point {
     let (sum, count) = cells(matrix, fs)
         .fold((0.0, 0), |(sum, n), cell| (sum + cell.write_amplification.max(0.01).ln(), n + 1));
@@ -767,7 +767,7 @@ fn life_point(
             "about {} can {still}be written by {}, {}, {level}",
             life::terabytes(bytes),
             fs.name(),
-            life::in_words(bytes, wish.write_bytes_per_day)
+            life::in_words(bytes, wanted.write_bytes_per_day)
         )
     } else {
         "no life can be promised: all that the device states may be used".to_owned()
@@ -802,14 +802,17 @@ mod tests {
     use crate::card::shipped::traces;
     use serde_json::{Value, json};
 
-    fn probed(au: u64, phase: u64, open: u64) -> Known {
+    fn probed(au: u64, phase: u64, open: u64) -> DeviceFacts {
         let answer = |value: u64, confidence: f64| json!({ "value": value, "confidence": confidence, "alternatives": [{ "value": 8 << 20, "confidence": 0.05 }], "reason": "measured" });
         let answers = json!({
             "erase_block": answer(au, 0.9), "phase": answer(phase, 0.9), "page": answer(16 << 10, 0.8),
             "open_aus_linear": answer(open, 0.9), "capacity": { "value": null },
         });
-        Known::of_probe("/dev/sdz", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string())
-            .unwrap()
+        DeviceFacts::of_probe(
+            "/dev/sdz",
+            &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -817,7 +820,7 @@ mod tests {
         let warning = |confidence: f64| {
             let answers = json!({ "read_speed": { "value": 20.0 }, "capacity": { "value": 8_u64 << 30, "confidence": confidence } });
             let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers });
-            let known = Known::of_probe("x", &json.to_string()).unwrap();
+            let known = DeviceFacts::of_probe("x", &json.to_string()).unwrap();
             let point = partition_point(&known, BlockFs::Ext4, 0, &known.place().1);
             point.would_change.iter().any(|finding| finding.to_string().contains("smaller than it says"))
         };
@@ -844,10 +847,14 @@ mod tests {
         let chosen = traces()
             .into_iter()
             .filter(|t| t.workload == "create" && ["ext4", "vfat"].contains(&t.filesystem));
-        let wish =
-            Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
-        let of = |known: &Known| {
-            let advice = advise(&library, known, None, &wish, &|_| ()).unwrap();
+        let wanted = AdviceOptions {
+            traces: chosen.collect(),
+            state: CardState::Empty,
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let of = |known: &DeviceFacts| {
+            let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
             advice
                 .said(ToString::to_string)
                 .points
@@ -869,7 +876,7 @@ mod tests {
     #[test]
     fn a_card_that_changes_contents_is_not_to_be_used() {
         let library = Library::built_in();
-        let known = |name: &str| Known::of_card(name, &load(&library, name, &[]).unwrap());
+        let known = |name: &str| DeviceFacts::of_card(name, &load(&library, name, &[]).unwrap());
         for (name, reason) in [
             ("evil-8g", Some("one in 1000 sectors")),
             ("dying-8g", Some("cycles")),
@@ -882,7 +889,7 @@ mod tests {
         for (kind, is_told) in [("unstable", true), ("corrupt", true), ("none", false), ("wraps", false)] {
             let json = json!({ "capacity_bytes": 1 << 30, "answers": { "fake": { "value": kind, "reason": "seen" } } });
             assert_eq!(
-                trust_point(&Known::of_probe("x", &json.to_string()).unwrap()).is_some(),
+                trust_point(&DeviceFacts::of_probe("x", &json.to_string()).unwrap()).is_some(),
                 is_told,
                 "{kind}"
             );
@@ -901,12 +908,15 @@ mod tests {
             json!({ "answers": {} }),
             json!({ "answers": {}, "capacity_bytes": 0 }),
         ] {
-            let error = Known::of_probe("x", &json.to_string()).unwrap_err();
+            let error = DeviceFacts::of_probe("x", &json.to_string()).unwrap_err();
             assert!(error.to_string().starts_with("x: no ") && error.help().is_some(), "{json}: {error}");
         }
         let of = |name: &str, value: Value, confidence: f64| {
             let answers = json!({ "read_speed": { "value": 20.0 }, name: { "value": value, "confidence": confidence } });
-            Known::of_probe("x", &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }).to_string())
+            DeviceFacts::of_probe(
+                "x",
+                &json!({ "capacity_bytes": 1_u64 << 34, "answers": answers }).to_string(),
+            )
         };
         for (name, value, confidence, field, allowed) in [
             ("erase_block", json!(3), 0.9, "erase_block.value", "from 4096 to 1073741824"),
@@ -928,7 +938,7 @@ mod tests {
         none.place();
         let stated = json!({ "answers": { "page": {} }, "capacity_bytes": 1, "registers": { "status": { "au_bytes": 5 } } });
         assert!(
-            Known::of_probe("x", &stated.to_string())
+            DeviceFacts::of_probe("x", &stated.to_string())
                 .unwrap_err()
                 .to_string()
                 .contains("registers.status.au_bytes is 5")
@@ -943,9 +953,9 @@ mod tests {
             let answers =
                 json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": 20.0 } });
             let json = json!({ "capacity_bytes": 8_u64 << 30, "answers": answers, "partition": partition });
-            Known::of_probe("/dev/sdz", &json.to_string()).unwrap()
+            DeviceFacts::of_probe("/dev/sdz", &json.to_string()).unwrap()
         };
-        let advice = |known: &Known| existing_point(known, &known.place().1).unwrap().advice;
+        let advice = |known: &DeviceFacts| existing_point(known, &known.place().1).unwrap().advice;
         let usual = advice(&known(json!(null), 63 * 512, json!([])));
         for part in
             ["partition 1 begins at sector 63", "4 MiB (30 % sure: not visible: usual", "none of 4 KiB"]
@@ -966,15 +976,22 @@ mod tests {
         let of = |mb_s: f64, au: Value| {
             let answers =
                 json!({ "erase_block": { "value": au, "confidence": 0.9 }, "read_speed": { "value": mb_s } });
-            Known::of_probe("x", &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string())
-                .unwrap()
+            DeviceFacts::of_probe(
+                "x",
+                &json!({ "capacity_bytes": 8_u64 << 30, "answers": answers }).to_string(),
+            )
+            .unwrap()
         };
         let library = Library::built_in();
         let chosen = traces().into_iter().filter(|t| t.workload == "create" && t.filesystem == "ext4");
-        let wish =
-            Wish { traces: chosen.collect(), state: CardState::Empty, write_bytes_per_day: 1 << 30, seed: 0 };
-        let speed = |known: &Known| {
-            let advice = advise(&library, known, None, &wish, &|_| ()).unwrap();
+        let wanted = AdviceOptions {
+            traces: chosen.collect(),
+            state: CardState::Empty,
+            write_bytes_per_day: 1 << 30,
+            seed: 0,
+        };
+        let speed = |known: &DeviceFacts| {
+            let advice = advise(&library, known, None, &wanted, &|_| ()).unwrap();
             let (filesystem, speed) =
                 (&advice.points[1], advice.points.iter().find(|p| p.topic == "speed").unwrap());
             (filesystem.rests_on[0].clone(), speed.advice.clone())

@@ -9,10 +9,9 @@ use crate::fs_compare::{self, FsComparison, Options, Refused, SPACE_SHARE, Subje
 use crate::life::{self, Endurance, FlashLife};
 use crate::speed::{Measured, SpeedOptions};
 use crate::speed_run::{self, SpeedRun};
-use floatgate_config::{Config, Kind, Library, Override, Setup};
+use floatgate_config::{Config, Library, Override, Setup};
 use floatgate_device::host::HostProfile;
 use floatgate_device::spec::{ChipKind, ChipSpec};
-use floatgate_device::spi::SpiProfile;
 use floatgate_image::words::measure;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::{Command, CommandOption};
@@ -29,7 +28,7 @@ pub const BYTES_PER_DAY: u64 = 10 << 20;
 
 /// Options of advice on raw flash.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct AdviceOptions {
     /// Size of the partition in bytes; none for that of the setup.
     pub partition_bytes: Option<u64>,
     /// Years that data must last.
@@ -42,7 +41,7 @@ pub struct Wish {
     pub seed: u64,
 }
 
-impl Wish {
+impl AdviceOptions {
     /// Use for which ECC is judged.
     pub(crate) fn ecc_use(&self) -> Use {
         Use { years: self.years, temperature_c: self.temperature_c, ..Use::default() }
@@ -63,68 +62,29 @@ impl Wish {
     }
 }
 
-/// A board, and how it was found.
+/// A board.
 #[derive(Clone)]
 pub struct Board {
     /// Name of the setup.
     pub name: String,
     /// The setup.
     pub setup: Setup,
-    /// Overrides: those of the user, and the chip where a part was named.
+    /// Overrides of the user.
     pub sets: Vec<Override>,
-    /// A remark where the board was chosen for a part.
-    pub chosen: Option<String>,
 }
 
 impl Board {
-    /// The setup of a name or path, or a board of the catalogue that has the part of that name, or another one of its kind with this part.
+    /// The setup of a name or path, or a part on the board that fits it best.
     ///
     /// # Errors
     /// Neither a setup nor a chip has this name; no board drives it.
     pub fn named(library: &Library, name: &Path, sets: &[Override]) -> Result<Self, Error> {
-        let shown = name.display().to_string();
-        let is_part = library.load(Kind::Part, name).and_then(|part| part.chip());
-        let Ok(chip) = is_part else {
-            let setup = library.setup(name)?;
-            return Ok(Self { name: shown, setup, sets: sets.to_vec(), chosen: None });
-        };
-        let with_chip = Override::parse_all(&[format!("chip={shown}")])?;
-        let own = format!("-{}", shown.to_lowercase());
-        let setups: Vec<&str> = library.names(Kind::Setup).collect();
-        // Firmware boards have no filesystem of Linux.
-        let own = setups
-            .iter()
-            .filter(|setup| setup.ends_with(&own))
-            .filter_map(|name| StandIn::as_it_is(library, name, chip.kind(), &with_chip, sets))
-            .min_by_key(|board| (board.is_firmware, board.name.len(), board.name.clone()));
-        let (found, chosen) = own
-            .map(|own| {
-                let chosen = format!("the board of the catalogue with this chip: {}", own.name);
-                (own, chosen)
-            })
-            .or_else(|| {
-                let usual = setups.par_iter().filter_map(|name| {
-                    StandIn::fastest(library, name, chip.kind(), &with_chip, sets)
-                });
-                let found = usual.min_by_key(|board| (board.is_firmware, board.read_ns, board.name.clone()))?;
-                let chosen = format!(
-                    "no board of the catalogue has {shown}: {} with this chip stands in, {}{}",
-                    found.name, found.link, if found.is_tuned { ", the fastest that both can do" } else { "" }
-                );
-                Some((found, chosen))
-            })
-            .ok_or_else(|| {
-                Error::asked(
-                    format!("no board of the catalogue drives {shown}"),
-                    advice! { "name a setup of your own: ", Command::Setups.with("NAME > my-board.toml"), " prints one to start from" },
-                )
-            })?;
-        Ok(Self { name: found.name, setup: found.setup, sets: found.sets, chosen: Some(chosen) })
+        Ok(Self { name: name.display().to_string(), setup: library.setup(name)?, sets: sets.to_vec() })
     }
 
-    /// With the partition that is wished.
-    pub(crate) fn wished(&self, library: &Library, wish: &Wish) -> Result<Config, Error> {
-        match wish.partition_bytes {
+    /// The configuration with the partition of the options.
+    pub(crate) fn configured(&self, library: &Library, wanted: &AdviceOptions) -> Result<Config, Error> {
+        match wanted.partition_bytes {
             Some(bytes) => self.on_partition(library, bytes),
             None => self.config(library, &[]),
         }
@@ -161,101 +121,6 @@ impl Board {
     }
 }
 
-/// A board of the catalogue with another chip on it.
-struct StandIn {
-    name: String,
-    setup: Setup,
-    sets: Vec<Override>,
-    is_firmware: bool,
-    /// Lanes and clock are not those of the setup.
-    is_tuned: bool,
-    /// Mode and clock in words.
-    link: String,
-    /// Time to read an eraseblock.
-    read_ns: u64,
-}
-
-/// Controller whose times are those of the wires alone: no board has it.
-const IDEAL: &str = "ideal-spi";
-
-impl StandIn {
-    /// The board with the clock and lanes of its setup; none of another family, or that cannot drive the chip.
-    fn as_it_is(
-        library: &Library,
-        name: &str,
-        kind: ChipKind,
-        with_chip: &[Override],
-        user: &[Override],
-    ) -> Option<Self> {
-        Self::with_bus(library, name, kind, (with_chip, &[], user))
-    }
-
-    /// The board with the highest clock and the most lanes that its controller and the chip allow.
-    fn fastest(
-        library: &Library,
-        name: &str,
-        kind: ChipKind,
-        with_chip: &[Override],
-        user: &[Override],
-    ) -> Option<Self> {
-        let setup = library.setup(name).ok()?;
-        let controller = setup.tree().get("controller").and_then(|node| node.as_text());
-        if controller == Some(IDEAL) {
-            return None;
-        }
-        let config = library.resolve(&setup, with_chip).ok()?;
-        fastest_buses(&config).into_iter().find_map(|bus| {
-            let bus = Override::parse_all(&bus).ok()?;
-            Self::with_bus(library, name, kind, (with_chip, &bus, user))
-        })
-    }
-
-    fn with_bus(
-        library: &Library,
-        name: &str,
-        kind: ChipKind,
-        (with_chip, bus, user): (&[Override], &[Override], &[Override]),
-    ) -> Option<Self> {
-        let setup = library.setup(name).ok()?;
-        let is_kind = library.resolve(&setup, &[]).ok()?.chip_kind().ok()? == kind;
-        let sets = [with_chip, bus, user].concat();
-        let config = library.resolve(&setup, &sets).ok().filter(|_| is_kind)?;
-        let tests = SpeedOptions { blocks: 1, ..SpeedOptions::default() };
-        let run = speed_run::measure(library, &config, RigOptions::default(), &tests).ok()?;
-        let mhz = f64::from(run.link.clock_hz) / 1e6;
-        let clock = if mhz > 0.0 { format!(" at {mhz:.1} MHz") } else { String::new() };
-        Some(Self {
-            name: name.to_owned(),
-            setup,
-            sets,
-            is_firmware: config.extract_or_default::<HostProfile>("host").ok()?.firmware,
-            is_tuned: !bus.is_empty(),
-            link: format!("{}{clock}", run.link.mode),
-            read_ns: speed_of(&run, "eraseblock read")?.ns,
-        })
-    }
-}
-
-/// Lanes and clocks of a board's SPI bus, the fastest first; then the bus as it is. The board's own limits are another's.
-fn fastest_buses(config: &Config) -> Vec<Vec<String>> {
-    let most_hz = match config.chip() {
-        Ok(ChipSpec::SpiNand(spec)) => spec.sdr_hz,
-        Ok(ChipSpec::SpiNor(spec)) => spec.max_sdr_hz,
-        _ => return vec![Vec::new()],
-    };
-    let Ok(controller) = config.extract::<SpiProfile>("controller") else { return vec![Vec::new()] };
-    let untuned_hz =
-        controller.phy.as_ref().map(|phy| 1_000_000_000_000 / u64::from(phy.round_trip_ps.max(1)));
-    let clocks = [Some(most_hz), untuned_hz.map(|untuned| untuned.min(most_hz))];
-    let with = |want: u64| {
-        let made = controller.clock_for(want);
-        // Rounded up, so that asking for it gives it.
-        let hz = made + u64::from(made > 0 && !controller.reference_hz.is_multiple_of(made));
-        vec![format!("bus.lanes={}", controller.lanes), format!("bus.clock_hz={hz}")]
-    };
-    clocks.into_iter().flatten().map(with).chain([Vec::new()]).collect()
-}
-
 /// Advice on a board. `progress` hears what is measured next.
 ///
 /// # Errors
@@ -263,18 +128,17 @@ fn fastest_buses(config: &Config) -> Vec<Vec<String>> {
 pub fn advise(
     library: &Library,
     board: &Board,
-    wish: &Wish,
+    wanted: &AdviceOptions,
     progress: &(dyn Fn(&'static str) + Sync),
 ) -> Result<Advice, Error> {
-    let own = board.wished(library, wish)?;
+    let own = board.configured(library, wanted)?;
     let wired = rig::wire(library, &own, RigOptions { stores: false, ..RigOptions::default() })?;
-    let (title, maker, chip_name) = (speed_run::title(&own), wired.maker, wired.chip);
     let chip = own.chip()?;
     progress("modes");
     let mut points: Vec<Point> =
         mode_point(library, board, &own, wired.device.geometry().blocks())?.into_iter().collect();
     progress("filesystems");
-    let candidates = Candidate::all(library, board, wish, &own, &Scope::of_advice())?;
+    let candidates = Candidate::all(library, board, wanted, &own, &Scope::of_advice())?;
     let best = Candidate::best(&candidates);
     let others: Vec<&Candidate> = candidates.iter().filter(|other| !std::ptr::eq(*other, best)).collect();
     let Candidate { board: chosen, config, geometry, compared, .. } = best;
@@ -283,28 +147,25 @@ pub fn advise(
     points.push(filesystem_point(best, &others, is_firmware));
     let mut life = None;
     if is_firmware {
-        points.push(firmware_point(config, geometry, wish)?);
+        points.push(firmware_point(config, geometry, wanted)?);
     } else if let (Some(kind), Some(largest)) = (kind, compared.last()) {
         points.push(make_point(kind, best));
         progress("life");
-        let flash = age::flash_life(library, config, &wish.age_options(kind, None))?;
-        points.push(write_point(largest, kind, &flash, &chip, wish));
+        let flash = age::flash_life(library, config, &wanted.age_options(kind, None))?;
+        points.push(write_point(largest, kind, &flash, &chip, wanted));
         life = Some((kind, flash));
     }
     if chip.kind().is_nand() {
         progress("ECC");
-        points.extend(ecc_point(config, geometry, wish));
+        points.extend(ecc_point(config, geometry, wanted));
     }
     if let Some((kind, flash)) = life.filter(|_| chip.kind().is_nand()) {
         progress("years");
-        points.push(scrub_point(library, chosen, geometry, (kind, &flash), wish)?);
+        points.push(scrub_point(library, chosen, geometry, (kind, &flash), wanted)?);
     }
     Ok(Advice {
         target: board.name.clone(),
-        title: match &board.chosen {
-            Some(chosen) => format!("{maker} {chip_name}; {chosen}"),
-            None => title,
-        },
+        title: speed_run::title(&own),
         capacity_bytes: geometry.size_bytes,
         points,
     })
@@ -353,7 +214,7 @@ impl Candidate {
     pub(crate) fn all(
         library: &Library,
         board: &Board,
-        wish: &Wish,
+        wanted: &AdviceOptions,
         own: &Config,
         scope: &Scope,
     ) -> Result<Vec<Self>, Error> {
@@ -361,17 +222,17 @@ impl Candidate {
         // Firmware takes the eraseblocks that it has.
         let is_firmware = own.extract_or_default::<HostProfile>("host")?.firmware;
         if own.chip_kind()? != ChipKind::SpiNor || is_set || is_firmware {
-            return Ok(vec![Self::new(library, board.clone(), (wish, None), scope)?]);
+            return Ok(vec![Self::new(library, board.clone(), (wanted, None), scope)?]);
         }
         let with = |(set, kernel): (&str, &'static str)| {
             let mut board = board.clone();
             board.sets.extend(Override::parse_all(&[set.to_owned()])?);
-            Self::new(library, board, (wish, Some(kernel)), scope)
+            Self::new(library, board, (wanted, Some(kernel)), scope)
         };
         // A chip without sectors of one of the sizes has the other.
         let found: Vec<Self> = SECTORS.into_iter().filter_map(|sectors| with(sectors).ok()).collect();
         if found.is_empty() {
-            Ok(vec![Self::new(library, board.clone(), (wish, None), scope)?])
+            Ok(vec![Self::new(library, board.clone(), (wanted, None), scope)?])
         } else {
             Ok(found)
         }
@@ -380,10 +241,10 @@ impl Candidate {
     fn new(
         library: &Library,
         board: Board,
-        (wish, kernel): (&Wish, Option<&'static str>),
+        (wanted, kernel): (&AdviceOptions, Option<&'static str>),
         scope: &Scope,
     ) -> Result<Self, Error> {
-        let config = board.wished(library, wish)?;
+        let config = board.configured(library, wanted)?;
         let wired = rig::wire(library, &config, RigOptions { stores: false, ..RigOptions::default() })?;
         let geometry = wired.device.geometry().clone();
         let compared = compare(library, &board, &geometry, scope)?;
@@ -707,8 +568,8 @@ fn make_point(kind: FilesystemKind, candidate: &Candidate) -> Point {
 }
 
 /// Speed and life where a filesystem is to be taken that is not simulated.
-fn firmware_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Result<Point, Error> {
-    let endurance = Endurance::of_config(config, geometry, wish.ecc_use())?;
+fn firmware_point(config: &Config, geometry: &Geometry, wanted: &AdviceOptions) -> Result<Point, Error> {
+    let endurance = Endurance::of_config(config, geometry, wanted.ecc_use())?;
     Ok(Point::new("speed and life", "not simulated for such a filesystem")
         .rests_on(format!("{} cycles {}", endurance.cycles, endurance.reason))
         .unless(advice! { "raw speeds are enough: ", Command::Speed, " has the chip's own reads, programs and erases on this board" }))
@@ -720,7 +581,7 @@ fn write_point(
     kind: FilesystemKind,
     flash: &FlashLife,
     chip: &ChipSpec,
-    wish: &Wish,
+    wanted: &AdviceOptions,
 ) -> Point {
     let subject = if kind == FilesystemKind::Ubifs { Subject::Ubifs } else { Subject::Jffs2 };
     let row = |name: &str| compared.rows.iter().find(|row| row.subject == subject && row.name == name);
@@ -739,7 +600,7 @@ fn write_point(
             format!("speed is not measured: {}", why.map_or("no figure of writes", |refused| &refused.why))
         }
     };
-    let mut point = Point::new("speed and life", format!("{speed}; {}", life_in_words(flash, wish)))
+    let mut point = Point::new("speed and life", format!("{speed}; {}", life_in_words(flash, wanted)))
         .rests_on(format!("{} cycles {}", flash.endurance.cycles, flash.endurance.reason));
     if flash.endurance.before > 0 {
         point = point.rests_on(format!("{} of them are over before the first day", flash.endurance.before));
@@ -759,7 +620,7 @@ fn write_point(
 }
 
 /// Bytes that can be written, and the years that they last.
-fn life_in_words(flash: &FlashLife, wish: &Wish) -> String {
+fn life_in_words(flash: &FlashLife, wanted: &AdviceOptions) -> String {
     let bytes = flash.bytes();
     if flash.endurance.left() == 0 {
         return format!(
@@ -770,14 +631,14 @@ fn life_in_words(flash: &FlashLife, wish: &Wish) -> String {
     format!(
         "about {} can be written, {}",
         life::terabytes(bytes),
-        life::in_words(bytes, wish.write_bytes_per_day)
+        life::in_words(bytes, wanted.write_bytes_per_day)
     )
 }
 
-fn ecc_point(config: &Config, geometry: &Geometry, wish: &Wish) -> Option<Point> {
+fn ecc_point(config: &Config, geometry: &Geometry, wanted: &AdviceOptions) -> Option<Point> {
     let chip = Chip::of_config(config).ok()?;
-    let own = ecc::own_verdict(config, geometry, wish.ecc_use()).ok()?;
-    let advice = ecc::advise(chip, wish.ecc_use(), &[]);
+    let own = ecc::own_verdict(config, geometry, wanted.ecc_use()).ok()?;
+    let advice = ecc::advise(chip, wanted.ecc_use(), &[]);
     let (chip, use_) = (&advice.chip, &advice.use_);
     let rated = chip.endurance_cycles;
     let mut text = match &advice.needs {
@@ -828,17 +689,17 @@ fn scrub_point(
     board: &Board,
     geometry: &Geometry,
     (kind, flash): (FilesystemKind, &FlashLife),
-    wish: &Wish,
+    wanted: &AdviceOptions,
 ) -> Result<Point, Error> {
     let erase = u64::from(geometry.erase_bytes);
     let bytes = LIFE_BYTES.max(2 * BLOCKS_MIN * erase).min(geometry.size_bytes) / erase * erase;
     let config = board.on_sample(library, bytes, geometry)?;
-    let own = ecc::own_verdict(&config, geometry, wish.ecc_use())?;
+    let own = ecc::own_verdict(&config, geometry, wanted.ecc_use())?;
     let ecc = own.code;
     let periods = if kind == FilesystemKind::Jffs2 { &PERIODS[..1] } else { &PERIODS[..] };
     let mut point = Point::new("scrub", "");
     for scrub_days in periods {
-        let options = wish.age_options(kind, *scrub_days);
+        let options = wanted.age_options(kind, *scrub_days);
         let report = match age::run_with(library, &config, &options, flash, &|| ()) {
             Ok(report) => report,
             Err(Error::Config(error)) => return Err(error.into()),
@@ -851,27 +712,27 @@ fn scrub_point(
         point = point.rests_on(format!(
             "read {period}: {} of {LIVES} chips last {} at {} C",
             report.survived,
-            measure(wish.years, "year"),
-            wish.temperature_c
+            measure(wanted.years, "year"),
+            wanted.temperature_c
         ));
         if report.survived == LIVES {
             point = point.rests_on(format!(
                 "{ecc} corrects, and {} a day wear a block by {} cycles at most, of {} that it is good for",
-                life::in_units(wish.write_bytes_per_day),
+                life::in_units(wanted.write_bytes_per_day),
                 report.wear.cycles_at_end,
                 report.wear.cycles
             ));
             point.advice = match scrub_days {
-                _ if report.wear.ends_before(wish.years) => format!(
+                _ if report.wear.ends_before(wanted.years) => format!(
                     "no chip loses data, but blocks are worn beyond what they are good for after {:.1} of {}",
                     report.wear.worn_out_after_years.unwrap_or(0.0),
-                    measure(wish.years, "year")
+                    measure(wanted.years, "year")
                 ),
                 None => format!(
                     "{} needs no reading pass for {} at {} a day: charge is lost too slowly",
                     name(kind),
-                    measure(wish.years, "year"),
-                    life::in_units(wish.write_bytes_per_day)
+                    measure(wanted.years, "year"),
+                    life::in_units(wanted.write_bytes_per_day)
                 ),
                 Some(days) => format!(
                     "let ubihealthd read all PEBs every {days} days, so that UBI moves what has bit errors"
@@ -932,7 +793,7 @@ mod tests {
     #[test]
     fn ecc_and_scrubbing_say_what_they_rest_on() {
         let library = Library::built_in();
-        let wish = Wish {
+        let wanted = AdviceOptions {
             partition_bytes: None,
             years: 10.0,
             temperature_c: 40.0,
@@ -944,7 +805,7 @@ mod tests {
             let config = board.config(&library, &[]).unwrap();
             let options = RigOptions { stores: false, ..RigOptions::default() };
             let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
-            let ecc = ecc_point(&config, &geometry, &wish).unwrap();
+            let ecc = ecc_point(&config, &geometry, &wanted).unwrap();
             (board, geometry, ecc)
         };
         let (_, _, weak) = wired("imx6-mx30lf2g18ac");
@@ -958,8 +819,8 @@ mod tests {
         assert!(none.advice.contains("; the setup's own on-die "), "{none:?}");
         let config = board.config(&library, &[]).unwrap();
         let kind = FilesystemKind::Ubifs;
-        let flash = age::flash_life(&library, &config, &wish.age_options(kind, None)).unwrap();
-        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wish).unwrap();
+        let flash = age::flash_life(&library, &config, &wanted.age_options(kind, None)).unwrap();
+        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wanted).unwrap();
         let worn = format!("wear a block by {} cycles at most", flash.cycles_after(10.0, BYTES_PER_DAY));
         assert!(scrub.rests_on.iter().any(|on| on.starts_with("on-die ") && on.contains(&worn)), "{scrub:?}");
         assert!(scrub.advice.contains("at 10 MiB a day"), "{scrub:?}");
@@ -969,7 +830,7 @@ mod tests {
     #[test]
     fn life_ecc_and_scrubbing_have_one_verdict() {
         let library = Library::built_in();
-        let wish = Wish {
+        let wanted = AdviceOptions {
             partition_bytes: Some(8 << 20),
             years: 10.0,
             temperature_c: 40.0,
@@ -980,20 +841,20 @@ mod tests {
         let at = |sets: &[&str]| {
             let sets = Override::parse_all(sets).unwrap();
             let board = Board::named(&library, Path::new("imx6-mx30lf2g18ac"), &sets).unwrap();
-            let config = board.wished(&library, &wish).unwrap();
+            let config = board.configured(&library, &wanted).unwrap();
             let options = RigOptions { stores: false, ..RigOptions::default() };
             let geometry = rig::wire(&library, &config, options).unwrap().device.geometry().clone();
             (board, config, geometry)
         };
         let (board, config, geometry) = at(&[]);
-        let flash = age::flash_life(&library, &config, &wish.age_options(kind, None)).unwrap();
+        let flash = age::flash_life(&library, &config, &wanted.age_options(kind, None)).unwrap();
         assert!(flash.years(1 << 30).unwrap() < 10.0);
-        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wish).unwrap();
+        let scrub = scrub_point(&library, &board, &geometry, (kind, &flash), &wanted).unwrap();
         assert!(!scrub.advice.contains("needs no reading pass"), "{scrub:?}");
         let (_, config, geometry) = at(&["ecc.engine=none"]);
-        let endurance = Endurance::of_config(&config, &geometry, wish.ecc_use()).unwrap();
+        let endurance = Endurance::of_config(&config, &geometry, wanted.ecc_use()).unwrap();
         assert!(endurance.cycles < 1000 && endurance.reason.contains("without ECC"), "{endurance:?}");
-        let ecc = ecc_point(&config, &geometry, &wish).unwrap();
+        let ecc = ecc_point(&config, &geometry, &wanted).unwrap();
         assert!(ecc.advice.contains("the setup has no ECC"), "{ecc:?}");
     }
 

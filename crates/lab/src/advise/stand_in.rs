@@ -1,6 +1,6 @@
 //! The card of the catalogue on which advice for a probed device rests.
 
-use super::card::Known;
+use super::card::DeviceFacts;
 use super::size;
 use crate::Error;
 use crate::card::speed::in_order_mb_s;
@@ -17,7 +17,7 @@ const CHANGE_MAX: f64 = 16.0;
 const NEAR: f64 = 0.02;
 
 /// The sound card of the catalogue that is most like the device, with the sizes and speeds of the device as far as such a card can have them.
-pub(super) fn stand_in(library: &Library, known: &Known) -> Result<(LoadedCard, String), Error> {
+pub(super) fn stand_in(library: &Library, known: &DeviceFacts) -> Result<(LoadedCard, String), Error> {
     let distance = |spec: &CardSpec| -> Result<f64, Error> {
         let ratio = |a: u64, b: u64| (a.max(1) as f64 / b.max(1) as f64).ln().abs();
         let measured = in_order_mb_s(spec)?.into_iter().zip(known.mb_s);
@@ -132,7 +132,7 @@ mod tests {
                 "write_speed": {"value": measured[1]},
             });
             let probed = json!({"capacity_bytes": 15_634_268_160_u64, "answers": answers});
-            let known = Known::of_probe("probed", &probed.to_string()).unwrap();
+            let known = DeviceFacts::of_probe("probed", &probed.to_string()).unwrap();
             let (card, likeness) = stand_in(&Library::built_in(), &known).unwrap();
             for (own, mb_s) in in_order_mb_s(&card.spec).unwrap().into_iter().zip(measured) {
                 assert!((own / mb_s - 1.0).abs() < 0.1, "{measured:?}: {own} {likeness}");

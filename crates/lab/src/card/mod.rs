@@ -31,23 +31,24 @@ pub use floatgate_sim::card::{LoadedCard, load, load_on_host};
 pub use floatgate_sim::card_state as state;
 
 use floatgate_card::CardSpec;
+use floatgate_config::{Kind, Library};
 use floatgate_probe::Promise;
 use floatgate_probe::registers::Status;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// True for the TOML text of a card: it has a table `[card]`, or one within it.
-pub fn has_card_table(toml: &str) -> bool {
-    toml.lines().any(|line| line.trim_start().starts_with("[card"))
+/// True for the name of a card of the library, and for the file of a card, even a wrong one.
+pub fn is_card(library: &Library, target: &Path) -> bool {
+    target.to_str().is_some_and(|name| library.has(Kind::Card, name)) || is_card_file(target)
 }
 
-/// True for the file of a card.
-pub fn is_card_file(target: &Path) -> bool {
+/// True for a file with a table `[card]`, or one within it.
+fn is_card_file(target: &Path) -> bool {
     let mut text = Vec::new();
     target.is_file()
         && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
-        && has_card_table(&String::from_utf8_lossy(&text))
+        && String::from_utf8_lossy(&text).lines().any(|line| line.trim_start().starts_with("[card"))
 }
 
 /// Bytes of a file in which its kind is looked for.

@@ -1,14 +1,14 @@
 //! The figures of one candidate.
 
 use super::{Candidate, Figures, Missing, Quantity, Unfit, Use, Workload};
-use crate::advise::card::{Known, at_least_the_traces, life_bytes};
-use crate::advise::flash::{self, Board, Scope, Wish};
+use crate::advise::card::{DeviceFacts, at_least_the_traces, life_bytes};
+use crate::advise::flash::{self, AdviceOptions, Board, Scope};
 use crate::age::FILL_PERCENT;
 use crate::card::compare::{Cell, NamedCard, compare};
 use crate::card::shipped::{ShippedTrace, traces};
 use crate::card::speed::essentials;
 use crate::card::state::CardState;
-use crate::card::{LoadedCard, is_card_file, load};
+use crate::card::{LoadedCard, is_card, load};
 use crate::fs_compare::{FsComparison, Subject, Test};
 use crate::life::{DAYS_PER_YEAR, Endurance, FlashLife, HOT, Wear};
 use crate::speed_run;
@@ -35,9 +35,10 @@ const STATE: CardState = CardState::Used;
 /// # Errors
 /// An unknown name, or a file that is wrong. What cannot be measured is in the result.
 pub fn measure(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
-    let is_card = target.to_str().is_some_and(|name| library.has(Kind::Card, name)) || is_card_file(target);
-    let mut candidate =
-        if is_card { of_card(library, target, use_)? } else { of_flash(library, target, use_)? };
+    let mut candidate = match is_card(library, target) {
+        true => of_card(library, target, use_)?,
+        false => of_flash(library, target, use_)?,
+    };
     if let Some(years) = candidate.figures.life_years.filter(|years| *years < use_.years) {
         candidate.unfit.push(Unfit::WearsOut { years, wanted_years: use_.years });
     }
@@ -96,7 +97,7 @@ fn of_flash(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, E
     let own = library.resolve(&setup, &[])?;
     let chip_bytes = own.chip()?.facts().size_bytes;
     let candidate = Candidate::new(target, speed_run::title(&own), own.part(), chip_bytes);
-    let board = Board { name: candidate.target.clone(), setup, sets: Vec::new(), chosen: None };
+    let board = Board { name: candidate.target.clone(), setup, sets: Vec::new() };
     candidate.filled(|candidate| {
         let is = |kind| target.to_str().is_some_and(|name| library.has(kind, name));
         if is(Kind::Part) && !is(Kind::Setup) {
@@ -143,14 +144,14 @@ fn fill_from_flash(
     (board, partition_bytes): (&Board, u64),
     use_: &Use,
 ) -> Result<(), Error> {
-    let wish = Wish {
+    let wanted = AdviceOptions {
         partition_bytes: Some(partition_bytes),
         years: use_.years,
         temperature_c: TEMPERATURE_C,
         write_bytes_per_day: use_.write_bytes_per_day,
         seed: use_.seed,
     };
-    let all = flash::Candidate::all(library, board, &wish, &board.wished(library, &wish)?, &scope())?;
+    let all = flash::Candidate::all(library, board, &wanted, &board.configured(library, &wanted)?, &scope())?;
     let best = flash::Candidate::best(&all);
     let choice = best.compared.last().and_then(|compared| Some((compared, compared.choice()?)));
     let Some((compared, choice)) = choice else { return Ok(()) };
@@ -170,7 +171,7 @@ fn fill_from_flash(
     }
     fill_from_comparison(&mut candidate.figures, compared, subject);
     let life = FlashLife {
-        endurance: Endurance::of_config(&best.config, &best.geometry, wish.ecc_use())?,
+        endurance: Endurance::of_config(&best.config, &best.geometry, wanted.ecc_use())?,
         wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece(use_.workload))?,
     };
     candidate.figures.life_years = Some(years(life.bytes(), use_));
@@ -204,7 +205,7 @@ fn years(bytes: f64, use_: &Use) -> f64 {
 fn of_card(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Error> {
     let card = load(library, target, &[])?;
     let name = target.display().to_string();
-    let known = Known::of_card(&name, &card);
+    let known = DeviceFacts::of_card(&name, &card);
     let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);
     candidate.filled(|candidate| {
         candidate.lacks(Quantity::Mount, "the traces do not show how long a filesystem takes to mount");

@@ -1,0 +1,38 @@
+//! A chip of the user's own: a file that names what it is based on.
+
+use crate::support::{fresh, run_in};
+
+const OWN: &str = "base = \"w25n01gv\"\nname = \"MINE\"\nchip.timing.t_prog_us.typ = 400\n";
+
+#[test]
+fn commands_take_its_file_where_they_take_a_part() {
+    let folder = fresh("own-chip");
+    std::fs::write(folder.join("mine.toml"), OWN).unwrap();
+    for (line, said) in [
+        ("speed mine.toml -c1", "Winbond MINE on the board "),
+        ("trace mine.toml read-page", "MINE"),
+        ("advise mine.toml --partition 8MiB", "Winbond MINE on the board "),
+        ("life mine.toml", "MINE"),
+        ("report mine.toml -o mine.html", "wrote mine.html"),
+        ("otp info mine.toml", "MINE"),
+        ("ecc advise mine.toml", "MINE"),
+    ] {
+        let run = run_in(&folder, line.split(' '));
+        assert_eq!(run.code, Some(0), "{line}: {}", run.err);
+        assert!(format!("{}{}", run.out, run.err).contains(said), "{line}: {}", run.out);
+    }
+}
+
+/// The sources of its base say nothing about what the file changes.
+#[test]
+fn its_own_values_are_named_as_the_files_own() {
+    let folder = fresh("own-chip-values");
+    std::fs::write(folder.join("mine.toml"), OWN).unwrap();
+    let listed = run_in(&folder, ["list", "mine.toml"]).out;
+    let source = |field: &str| {
+        let line = listed.lines().find(|line| line.starts_with(&format!("{field} "))).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(source("chip.timing.t_prog_us.typ"), "this");
+    assert!(source("chip.timing.t_prog_us.max").starts_with('['));
+}
