@@ -1,12 +1,11 @@
 //! `floatgate sweep`.
 
 use crate::common::{self, Failure, Outcome, read_text};
-use crate::output::tell;
+use crate::output::{self, tell};
 use floatgate_config::Library;
 use floatgate_host::output::Output;
 use floatgate_host::signals;
-use floatgate_lab::sweep::{self, Evaluator, Format, Results, Spec, WriteError};
-use indicatif::ProgressBar;
+use floatgate_lab::sweep::{self, Evaluator, Format, Results, Shard, Spec, WriteError};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -21,6 +20,9 @@ const MOST: u64 = 1 << 20;
   floatgate sweep designs.toml -o designs.parquet --checkpoint designs.part
   floatgate sweep designs.toml -o designs.json && floatgate report designs.json -o designs.html
   floatgate sweep designs.toml -o - --format csv | sort -t, -k3 -g
+  floatgate sweep designs.toml --shard 1/2 --checkpoint one.part
+  floatgate sweep designs.toml --shard 2/2 --checkpoint two.part
+  floatgate sweep designs.toml --merge one.part two.part -o designs.csv
 
 designs.toml:
   setup = \"am62a-w35n01jw\"
@@ -41,8 +43,13 @@ pub(crate) struct Args {
     spec: PathBuf,
 
     /// File to write: CSV, JSON or Parquet by its extension; `-` is stdout
-    #[arg(short = 'o', long = "output", value_name = "OUT.csv|OUT.json|OUT.parquet")]
-    output: PathBuf,
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "OUT.csv|OUT.json|OUT.parquet",
+        required_unless_present = "shard"
+    )]
+    output: Option<PathBuf>,
 
     /// Format of the output, whatever its name
     #[arg(long, value_enum)]
@@ -51,6 +58,14 @@ pub(crate) struct Args {
     /// File that keeps what is measured, so that an interrupted sweep goes on where it was
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+
+    /// Measure one of N shares of the designs alone, into its checkpoint, as one of several machines
+    #[arg(long, value_name = "I/N", requires = "checkpoint", conflicts_with_all = ["output", "format"])]
+    shard: Option<Shard>,
+
+    /// Measure nothing, and write the results of all shares from their checkpoints
+    #[arg(long, value_name = "CHECKPOINT", num_args = 1.., conflicts_with_all = ["shard", "checkpoint"])]
+    merge: Vec<PathBuf>,
 }
 
 /// A format by name.
@@ -62,32 +77,30 @@ enum FormatName {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    let text = read_text(&args.spec, MOST, "name a specification in TOML")?;
+    let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
+    // Paths in a file start from its folder.
+    let library = Library::built_in().in_folder(args.spec.parent().unwrap_or(Path::new("")));
+    let evaluator = || Evaluator::new(Arc::new(library), &spec);
+    let Some(path) = &args.output else { return run_shard(args, &evaluator()?, &spec) };
     let format = match args.format {
         Some(FormatName::Csv) => Format::Csv,
         Some(FormatName::Json) => Format::Json,
         Some(FormatName::Parquet) => Format::Parquet,
-        None => Format::of(&args.output).map_err(|error| Failure::from(error).and("--format names one"))?,
+        None => Format::of(path).map_err(|error| Failure::from(error).and("--format names one"))?,
     };
     let format = format.available()?;
-    let text = read_text(&args.spec, MOST, "name a specification in TOML")?;
-    let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
-    let inputs: Vec<&Path> = [&args.spec].into_iter().chain(&args.checkpoint).map(PathBuf::as_path).collect();
-    let mut output = Output::stream(&args.output, &inputs)?;
-    // Paths in a file start from its folder.
-    let library = Library::built_in().in_folder(args.spec.parent().unwrap_or(Path::new("")));
-    let evaluator = Evaluator::new(Arc::new(library), &spec)?;
-    let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
-    signals::say_at_the_end(match &args.checkpoint {
-        Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
-        None => {
-            "interrupted, and nothing is kept: with --checkpoint FILE the same command goes on where it was"
-                .to_owned()
-        }
-    });
-    let bar = bar(&results);
-    let outcome = sweep::run(&evaluator, &mut results, |done| bar.set_position(done as u64));
-    bar.finish_and_clear();
-    outcome?;
+    let inputs = [&args.spec].into_iter().chain(&args.checkpoint).chain(&args.merge);
+    let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+    let mut output = Output::stream(path, &inputs)?;
+    let evaluator = evaluator()?;
+    let results = if args.merge.is_empty() {
+        let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
+        measure(args, &evaluator, &mut results)?;
+        results
+    } else {
+        Results::merged(&evaluator, &spec, &args.merge)?
+    };
     results.check_measured()?;
     let mut writer = BufWriter::new(&mut output);
     let written = results.write(format, &mut writer).and_then(|()| Ok(writer.flush()?));
@@ -109,10 +122,40 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(ExitCode::FAILURE)
 }
 
-/// A bar of designs on a terminal; nothing elsewhere.
-fn bar(results: &Results) -> ProgressBar {
+/// Measures a share of the designs into its checkpoint.
+fn run_shard(args: &Args, evaluator: &Evaluator, spec: &Spec) -> Outcome {
+    let (Some(shard), Some(path)) = (args.shard, &args.checkpoint) else {
+        return Err(Failure::new("there is no output", "name one with -o"));
+    };
+    let mut results = Results::shard(evaluator, spec, shard, path)?;
+    measure(args, evaluator, &mut results)?;
+    let numbers = shard.designs(results.designs());
+    output::print(&format!(
+        "{} has share {shard}: {}, from number {} on, of {}\n`floatgate sweep {} --merge {} .. -o OUT.csv` makes one table of all shares\n",
+        path.display(),
+        common::count(numbers.len(), "design"),
+        numbers.start,
+        results.designs(),
+        args.spec.display(),
+        path.display(),
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures what the results do not have yet.
+fn measure(args: &Args, evaluator: &Evaluator, results: &mut Results) -> Result<(), Failure> {
+    signals::say_at_the_end(match &args.checkpoint {
+        Some(path) => format!("interrupted: the same command goes on from {}", path.display()),
+        None => {
+            "interrupted, and nothing is kept: with --checkpoint FILE the same command goes on where it was"
+                .to_owned()
+        }
+    });
+    let start = args.shard.map_or(0, |shard| shard.designs(results.designs()).start);
     let bar = crate::fs::progress_bar("{wide_bar} {pos} of {len} designs, {per_sec}, {eta} to go");
-    bar.set_length(results.designs() as u64);
-    bar.set_position(results.done() as u64);
-    bar
+    bar.set_length((results.end() - start) as u64);
+    bar.set_position((results.done() - start) as u64);
+    let outcome = sweep::run(evaluator, results, |done| bar.set_position((done - start) as u64));
+    bar.finish_and_clear();
+    Ok(outcome?)
 }

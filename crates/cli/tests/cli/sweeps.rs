@@ -307,3 +307,46 @@ fn a_sweep_says_what_is_wrong_and_writes_nothing() {
     let piped = run(&format!("sweep {good} -o - --format csv"));
     assert_eq!((piped.code, piped.out.lines().count()), (Some(1), 5), "{}", piped.out);
 }
+
+/// Shares that were measured apart, one of them after an interruption, make the table of one run, byte by byte.
+#[test]
+fn shares_are_merged_into_the_table_of_one_run() {
+    let folder = fresh("sweep-shares");
+    let spec = "setup = 'am62a-w35n01jw'\ntests = 'page read'\n[space]\nbus.mode = ['1-1-1', '1-8-8', '8D-8D-8D']\n\
+        host.call_us = { from = 1, to = 9 }\n[sample]\nlatin_hypercube = 41\n[objectives]\nmaximise = ['page read KiB/s']\n\
+        minimise = ['host.call_us']\n";
+    std::fs::write(folder.join("designs.toml"), spec).unwrap();
+    let sweep = |line: &str| run_in(&folder, ["sweep", "designs.toml"].into_iter().chain(line.split(' ')));
+    let whole = sweep("-o whole.csv");
+    for share in [3, 1, 2] {
+        let said = sweep(&format!("--shard {share}/3 --checkpoint {share}.part"));
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.out.contains(" designs, from number "), "{}", said.out);
+    }
+    // The last line of a share is torn: the same command measures it again.
+    let part = folder.join("2.part");
+    let bytes = std::fs::read(&part).unwrap();
+    std::fs::write(&part, &bytes[..bytes.len() - 9]).unwrap();
+    let torn = sweep("--merge 1.part 2.part 3.part -o merged.csv");
+    assert_refused("a torn share", &torn);
+    assert_eq!(sweep("--shard 2/3 --checkpoint 2.part").code, Some(0));
+    let merged = sweep("--merge 3.part 1.part 2.part -o merged.csv");
+    assert_eq!((merged.code, merged.err.replace("merged.csv", "whole.csv")), (whole.code, whole.err));
+    let csv = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(csv("merged.csv"), csv("whole.csv"));
+    for (line, said) in [
+        ("--merge 1.part 3.part -o x.csv", "no file has the designs 13 to 26"),
+        ("--merge 1.part 2.part -o x.csv", "no file has the designs 27 to 40"),
+        ("--merge 1.part 2.part 2.part 3.part -o x.csv", "is in another file, too"),
+        ("--merge 1.part designs.toml -o x.csv", "not a checkpoint"),
+        ("--merge 1.part nosuch.part -o x.csv", "No such file"),
+        ("--shard 1/3 --checkpoint 2.part", "another share"),
+        ("--shard 4/3 --checkpoint 4.part", "I from 1 to N"),
+        ("--shard 1/100 --checkpoint 4.part", "make fewer shares"),
+    ] {
+        let run = sweep(line);
+        assert_refused(line, &run);
+        assert!(run.err.contains(said), "{line}: {}", run.err);
+    }
+    assert!(!folder.join("x.csv").exists());
+}

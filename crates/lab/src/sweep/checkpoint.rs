@@ -73,7 +73,7 @@ impl Checkpoint {
                 "wait until that has ended, or name another file for the checkpoint",
             ));
         }
-        let head = format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }));
+        let head = head(subject);
         let mut checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
         let mut found = vec![0; head.len()];
         let got = checkpoint.read_head(&mut found).map_err(failed)?;
@@ -84,13 +84,27 @@ impl Checkpoint {
                 checkpoint.file.set_len(0).map_err(failed)?;
                 checkpoint.append_text(&head)?;
             }
-            other if other.starts_with(b"{\"floatgate_sweep\"") => {
-                let why = "the checkpoint of another sweep, or of a setup that was changed since";
-                return Err(refuse(path, why));
-            }
-            _ => return Err(refuse(path, "not a checkpoint of a sweep")),
+            other => return Err(foreign(path, other)),
         }
         Ok(checkpoint)
+    }
+
+    /// Opens the checkpoint of a share to read it.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for locks.
+    pub(super) fn read(path: &Path, subject: &str) -> Result<Self, Error> {
+        let failed = |error: io::Error| {
+            Error::asked(format!("{}: {error}", path.display()), "name the checkpoint of a share")
+        };
+        let file = File::open(path).map_err(failed)?;
+        let head = head(subject);
+        let checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
+        let mut found = vec![0; head.len()];
+        match checkpoint.read_head(&mut found).map_err(failed)? {
+            got if found[..got] == *head.as_bytes() => Ok(checkpoint),
+            got => Err(foreign(path, &found[..got])),
+        }
     }
 
     fn read_head(&self, head: &mut [u8]) -> io::Result<usize> {
@@ -205,6 +219,18 @@ impl Line {
     fn parse(line: &str) -> Option<Self> {
         Batch::from_line(line).map(Self::Batch).or_else(|| Wave::from_line(line).map(Self::Wave))
     }
+}
+
+/// First line of a checkpoint.
+fn head(subject: &str) -> String {
+    format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }))
+}
+
+/// A file that begins otherwise.
+fn foreign(path: &Path, found: &[u8]) -> Error {
+    let is_other = found.starts_with(b"{\"floatgate_sweep\"");
+    let other = "the checkpoint of another sweep, or of a setup that was changed since";
+    refuse(path, if is_other { other } else { "not a checkpoint of a sweep" })
 }
 
 /// The host refuses to read or to write a checkpoint. What is in it is whole up to a line that is cut off with the next start.

@@ -18,6 +18,7 @@ mod measure;
 mod parquet;
 mod population;
 mod results;
+mod shard;
 mod space;
 mod spec;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use constraint::Constraint;
 pub use evaluator::Evaluator;
 pub use measure::MeasureKind;
 pub use results::{Cells, Page, Results};
+pub use shard::Shard;
 pub use space::{Design, Work};
 pub use spec::{MAX_DESIGNS, Objectives, Population, Spec, Stop};
 pub use waves::Waves;

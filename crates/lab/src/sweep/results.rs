@@ -4,12 +4,14 @@ use super::analysis::{Analysis, Best, Sensitivity};
 use super::batch::Batch;
 use super::checkpoint::{Checkpoint, Line};
 use super::evaluator::Evaluator;
+use super::shard::Shard;
 use super::space::{KeyType, Space, Work};
 use super::spec::{Objectives, Spec};
 use super::waves::Waves;
 use floatgate_image::words::count;
 use floatgate_sim::error::Error;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rows that are written at once: a row group of a Parquet file. Not more, for memory; fixed, so that files have the same bytes
@@ -40,6 +42,12 @@ pub enum Cells {
 /// Some rows of the result, by column: keys, figures, texts, `feasible`, `pareto`, `refused`.
 pub type Page = Vec<(String, Cells)>;
 
+/// All that the figures depend on.
+fn subject(evaluator: &Evaluator, spec: &Spec) -> Result<String, Error> {
+    let all = serde_json::to_string(spec).unwrap_or_default();
+    Ok(format!("{}\n{all}", evaluator.basis()?))
+}
+
 /// Designs and their figures.
 pub struct Results {
     spec: Spec,
@@ -47,6 +55,8 @@ pub struct Results {
     checkpoint: Checkpoint,
     analysis: Analysis,
     done: usize,
+    /// Number behind the last design that is measured: of all designs, or of a share of them.
+    end: usize,
     waves: Arc<Waves>,
 }
 
@@ -57,13 +67,65 @@ impl Results {
     /// A space that is none; a checkpoint that cannot be opened, or belongs to another sweep.
     pub fn new(evaluator: &Evaluator, spec: &Spec, checkpoint: Option<&Path>) -> Result<Self, Error> {
         let checkpoint = match checkpoint {
-            Some(path) => {
-                let all = serde_json::to_string(spec).unwrap_or_default();
-                Checkpoint::open(path, &format!("{}\n{all}", evaluator.basis()?))?
-            }
+            Some(path) => Checkpoint::open(path, &subject(evaluator, spec)?)?,
             None => Checkpoint::temporary()?,
         };
-        Self::of_checkpoint(spec, checkpoint)
+        Self::of_checkpoint(spec, checkpoint, None)
+    }
+
+    /// Results of a share of the designs, which are kept in a checkpoint for [`merged`](Self::merged).
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); a share without designs.
+    pub fn shard(evaluator: &Evaluator, spec: &Spec, shard: Shard, path: &Path) -> Result<Self, Error> {
+        let designs = spec.space()?.len();
+        let numbers = shard.designs(designs);
+        if numbers.is_empty() {
+            let message = format!("the share {shard} has none of the {}", count(designs as u64, "design"));
+            return Err(Error::asked(message, "make fewer shares"));
+        }
+        Self::of_checkpoint(spec, Checkpoint::open(path, &subject(evaluator, spec)?)?, Some(numbers))
+    }
+
+    /// All results from the checkpoints of the shares, in any order.
+    ///
+    /// # Errors
+    /// A file that cannot be read or belongs to another sweep; designs that are in no file, or in two.
+    pub fn merged(evaluator: &Evaluator, spec: &Spec, parts: &[PathBuf]) -> Result<Self, Error> {
+        let subject = subject(evaluator, spec)?;
+        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?;
+        let mut known = Vec::new();
+        for path in parts {
+            let part = Checkpoint::read(path, &subject)?;
+            let first = part.batches().next().transpose()?.map(|batch| batch.first);
+            known.extend(first.map(|first| (first, path, part)));
+        }
+        known.sort_by_key(|(first, ..)| *first);
+        for (_, path, part) in known {
+            for batch in part.batches() {
+                let batch = batch?;
+                if batch.first < results.done {
+                    let message =
+                        format!("{}: design {} is in another file, too", path.display(), batch.first);
+                    return Err(Error::asked(message, "name each share once"));
+                }
+                results.check_next(batch.first)?;
+                results.add(&batch)?;
+            }
+        }
+        results.check_next(results.designs())?;
+        Ok(results)
+    }
+
+    /// Refuses a gap in front of a design.
+    fn check_next(&self, design: usize) -> Result<(), Error> {
+        if design <= self.done {
+            return Ok(());
+        }
+        Err(Error::asked(
+            format!("no file has the designs {} to {}", self.done, design - 1),
+            "measure the missing shares to their end: the same command goes on from their checkpoints",
+        ))
     }
 
     /// Results from batches that were measured elsewhere.
@@ -71,15 +133,20 @@ impl Results {
     /// # Errors
     /// A space that is none; batches of another one.
     pub fn of_batches(spec: &Spec, batches: impl IntoIterator<Item = Batch>) -> Result<Self, Error> {
-        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?)?;
+        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?;
         batches.into_iter().try_for_each(|batch| results.add(&batch))?;
         Ok(results)
     }
 
-    fn of_checkpoint(spec: &Spec, checkpoint: Checkpoint) -> Result<Self, Error> {
+    fn of_checkpoint(
+        spec: &Spec,
+        checkpoint: Checkpoint,
+        numbers: Option<Range<usize>>,
+    ) -> Result<Self, Error> {
         let space = spec.space()?;
         let mut analysis = Analysis::new(spec, &space);
-        let (mut done, mut waves) = (0, Waves::default());
+        let Range { start, end } = numbers.unwrap_or(0..space.len());
+        let (mut done, mut waves) = (start, Waves::default());
         for line in checkpoint.lines() {
             let batch = match line? {
                 Line::Batch(batch) => batch,
@@ -88,10 +155,10 @@ impl Results {
                     continue;
                 }
             };
-            if batch.first != done || batch.len() > space.len() - done {
+            if batch.first != done || batch.len() > end - done {
                 return Err(Error::asked(
-                    format!("the checkpoint goes on with design {} after {done}", batch.first),
-                    "remove it: it is damaged",
+                    format!("the checkpoint has design {} where {done} is expected", batch.first),
+                    "it is that of another share, or damaged: name another one, or remove it",
                 ));
             }
             done += batch.len();
@@ -99,14 +166,15 @@ impl Results {
         }
         analysis.check_columns(spec)?;
         waves.go_on(done, checkpoint.appender());
-        let results = Self { spec: spec.head(), space, checkpoint, analysis, done, waves: Arc::new(waves) };
+        let results =
+            Self { spec: spec.head(), space, checkpoint, analysis, done, end, waves: Arc::new(waves) };
         results.close_if_complete();
         Ok(results)
     }
 
     /// The same sweep may run twice in a session.
     fn close_if_complete(&self) {
-        if self.done == self.designs() {
+        if self.done == self.end {
             self.close();
         }
     }
@@ -122,7 +190,12 @@ impl Results {
         self.space.len()
     }
 
-    /// Number of designs that were measured or refused.
+    /// Number behind the last design that is measured here.
+    pub const fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Number behind the last design that was measured or refused.
     pub fn done(&self) -> usize {
         self.done
     }
@@ -134,7 +207,7 @@ impl Results {
 
     /// The designs from number `first` on, `most` of them at most; none behind the last.
     pub fn work(&self, first: usize, most: usize) -> Option<Work> {
-        let end = self.space.len().min(first.saturating_add(most));
+        let end = self.end.min(first.saturating_add(most));
         (first < end).then(|| self.space.work(first..end))
     }
 
@@ -143,7 +216,7 @@ impl Results {
     /// # Errors
     /// Other designs; a checkpoint that cannot be written; a column of a constraint or an objective that no design has.
     pub fn add(&mut self, batch: &Batch) -> Result<(), Error> {
-        if batch.first != self.done || batch.len() > self.space.len() - self.done {
+        if batch.first != self.done || batch.len() > self.end - self.done {
             let message =
                 format!("results of design {} where those of {} are expected", batch.first, self.done);
             return Err(Error::asked(message, "this is a bug in floatgate: please report it"));

@@ -119,6 +119,9 @@ impl<'de> Deserialize<'de> for Branch {
     }
 }
 
+/// Most values of a key with a range and a step: all of them are in memory.
+const MAX_VALUES: usize = 1_000_000;
+
 /// Keys of a range.
 const RANGE: [&str; 3] = ["from", "to", "step"];
 
@@ -179,8 +182,8 @@ impl Axis {
             Self::Range(Range { from, to, step: Some(step) }) => {
                 // A step that is not exact in binary must not lose the last value.
                 let steps = (to - from) / step + 1e-9;
-                if !(*step > 0.0 && steps < MAX_DESIGNS as f64) {
-                    return Err(format!("`step` is not above 0, or makes more than {MAX_DESIGNS} values"));
+                if !(*step > 0.0 && steps < MAX_VALUES as f64) {
+                    return Err(format!("`step` is not above 0, or makes more than {MAX_VALUES} values"));
                 }
                 let value = |i: usize| number(((from + i as f64 * step) * 1e9).round() / 1e9);
                 Ok(Values::List((0..=steps as usize).map(value).collect()))
@@ -288,8 +291,6 @@ pub(super) struct Space {
     axes: Vec<(String, Values)>,
     how: How,
     designs: usize,
-    /// For a Latin hypercube the stratum of each design on each axis.
-    strata: Vec<Vec<u32>>,
 }
 
 /// Some consecutive designs: what a worker needs to measure them.
@@ -320,7 +321,7 @@ impl Space {
         let axes: Vec<(String, Values)> = axes.0.iter().map(named).collect::<Result<_, String>>()?;
         let grid = axes.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.texts().count()));
         let designs = drawn.or(grid).unwrap_or(usize::MAX);
-        Self { axes, how, designs, strata: Vec::new() }.checked()
+        Self { axes, how, designs }.checked()
     }
 
     /// Designs one by one; keys stand in the order in which they first come.
@@ -333,7 +334,7 @@ impl Space {
             Ok(((*key).clone(), Values::Each(values.collect::<Result<_, String>>()?)))
         };
         let axes = keys.iter().map(column).collect::<Result<_, String>>()?;
-        Self { axes, how: How::Listed, designs: designs.len(), strata: Vec::new() }.checked()
+        Self { axes, how: How::Listed, designs: designs.len() }.checked()
     }
 
     /// Keys that vary between members of a population; without keys nothing does.
@@ -342,16 +343,12 @@ impl Space {
         if axes.is_empty() { Ok(None) } else { Self::new(axes, Some(&sample)).map(Some) }
     }
 
-    fn checked(mut self) -> Result<Self, String> {
+    fn checked(self) -> Result<Self, String> {
         match self.designs {
-            0 => return Err("the space has no design".to_owned()),
-            n if n > MAX_DESIGNS => return Err(format!("{n} designs; a sweep has 1 to {MAX_DESIGNS}")),
-            _ => {}
+            0 => Err("the space has no design".to_owned()),
+            n if n > MAX_DESIGNS => Err(format!("{n} designs; a sweep has 1 to {MAX_DESIGNS}")),
+            _ => Ok(self),
         }
-        if let How::Latin(seed) = self.how {
-            self.strata = (0..self.axes.len()).map(|axis| shuffled(self.designs, seed, axis)).collect();
-        }
-        Ok(self)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -398,9 +395,8 @@ impl Space {
             (How::Grid | How::Listed, other) => other.at(0.0),
             (How::Random(seed), _) => of_axis.at(share(seed, axis, design)),
             (How::Latin(seed), _) => {
-                let stratum =
-                    self.strata.get(axis).and_then(|strata| strata.get(design)).copied().unwrap_or(0);
-                of_axis.at((f64::from(stratum) + share(seed, axis, design)) / self.designs as f64)
+                let stratum = shuffled(design, self.designs, seed, axis);
+                of_axis.at((stratum as f64 + share(seed, axis, design)) / self.designs as f64)
             }
         };
         let mut values: Vec<Option<String>> = self.axes.iter().enumerate().rev().map(&mut value).collect();
@@ -423,13 +419,20 @@ fn share(seed: u64, axis: usize, design: usize) -> f64 {
     unit(hash(seed, axis as u64, design as u64))
 }
 
-/// The numbers below n in an order that follows from seed and axis (Fisher and Yates).
-fn shuffled(n: usize, seed: u64, axis: usize) -> Vec<u32> {
-    let mut all: Vec<u32> = (0..u32::try_from(n).unwrap_or(0)).collect();
-    for i in (1..all.len()).rev() {
-        // The seed is changed, so that strata and places within them are independent.
-        let j = (share(!seed, axis, i) * (i + 1) as f64) as usize;
-        all.swap(i, j.min(i));
+/// The place of a number below `n` in an order of all of them that follows from seed and axis: a Feistel network of four rounds over the
+/// next power of four, repeated until the result is below `n` (Black and Rogaway 2002). It needs no table.
+fn shuffled(number: usize, n: usize, seed: u64, axis: usize) -> usize {
+    let bits = (usize::BITS - n.saturating_sub(1).leading_zeros()).div_ceil(2).max(1);
+    let mask = (1 << bits) - 1;
+    // The seed is changed, so that strata and places within them are independent.
+    let round = |half: usize, round: u64| hash(!seed, axis as u64 * 4 + round, half as u64) as usize & mask;
+    let mut place = number;
+    loop {
+        let halves = (place >> bits, place & mask);
+        let (left, right) = (0..4).fold(halves, |(left, right), at| (right, left ^ round(right, at)));
+        place = left << bits | right;
+        if place < n {
+            return place;
+        }
     }
-    all
 }

@@ -12,8 +12,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt::Display;
 use std::ops::{Bound, RangeBounds};
 
-/// Most designs of a sweep.
-pub const MAX_DESIGNS: usize = 1_000_000;
+/// Most designs of a sweep: their numbers have 32 bits.
+pub const MAX_DESIGNS: usize = u32::MAX as usize;
 
 /// Most members of a population.
 const MAX_MEMBERS: u32 = 100_000;
