@@ -277,7 +277,18 @@ fn no_value_of_the_firmware_is_fatal() {
 
 #[test]
 fn no_value_of_a_card_is_fatal() {
-    let folder = fresh("cards");
+    values_of_cards(&["0", "9007199254740993"]);
+}
+
+#[test]
+#[ignore = "slow: six values of each field of three cards"]
+fn slow_no_value_of_a_card_is_fatal() {
+    values_of_cards(&["0", "9007199254740993", "1", "1000000000", "-1", "spi"]);
+}
+
+/// Tries the values in each field of three cards; where a card before had the field, too, only the first.
+fn values_of_cards(values: &[&str]) {
+    let folder = fresh(&format!("cards-{}", values.len()));
     let mut seen = BTreeSet::new();
     for card in ["sandisk-extreme", "fake-chain-32g", "a1-32g"] {
         let shown: Value = serde_json::from_str(&stdout(&format!("parts {card} --json"))).unwrap();
@@ -285,10 +296,8 @@ fn no_value_of_a_card_is_fatal() {
         numbers(&shown["card"], "card", &mut paths);
         assert!(paths.len() > 20, "{card} has few fields");
         for path in paths {
-            // What a card before had, too, takes the two ends here.
             let is_new = seen.insert(path.clone());
-            let values = ["0", "9007199254740993", "1", "1000000000", "-1", "spi"];
-            for value in &values[..if is_new { values.len() } else { 2 }] {
+            for value in &values[..if is_new { values.len() } else { 1 }] {
                 let set = format!("{path}={value}");
                 let small = "card.capacity_bytes=256MiB";
                 let args = ["card", "speed", card, "--requests", "5", "--set", small, "--set", &set];

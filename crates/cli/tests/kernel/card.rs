@@ -130,7 +130,7 @@ fn nilfs2_fills_up_the_card_without_a_cleaner_or_within_its_protection_period() 
     let script = Path::new(env!("CARGO_TARGET_TMPDIR")).join("overwrites.sh");
     std::fs::write(&script, OVERWRITES).unwrap();
     let workload = ["--workload", script.to_str().unwrap(), "--patience", "1800"];
-    let cleaners = few_or_all("off,0", "off,0,1800");
+    let cleaners = few_or_all("off", "off,0,1800");
     let card = ["--set", "card.capacity_bytes=256MiB", "--fs", "nilfs2", "--nilfs-cleaner", cleaners];
     let run = run("a1-32g", &[&card[..], &workload].concat());
     let said = String::from_utf8_lossy(&run.stderr);
@@ -146,7 +146,8 @@ fn nilfs2_fills_up_the_card_without_a_cleaner_or_within_its_protection_period() 
     }
     assert!(runs[0]["message"].as_str().unwrap().contains("No space left on device"), "{runs:?}");
     let written = |run: &Value| number(&run["write"]["bytes"]) >> 20;
-    assert!(written(&runs[0]) < 240 && written(&runs[1]) >= 240, "{runs:?}");
+    assert!(written(&runs[0]) < 240, "{runs:?}");
+    assert!(runs.get(1).is_none_or(|cleaned| written(cleaned) >= 240), "{runs:?}");
     assert_eq!(run.status.code(), Some(1));
 }
 
@@ -276,7 +277,8 @@ fn a_recorded_run_is_replayed_in_its_own_time() {
     }
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().to_str().unwrap();
-    let runs = runs("kingston-class-10", &["--fs", "vfat,f2fs", "--workload", "create", "--record", record]);
+    let filesystems = few_or_all("vfat", "vfat,f2fs");
+    let runs = runs("kingston-class-10", &["--fs", filesystems, "--workload", "create", "--record", record]);
     for run in runs {
         let file = |ending: &str| format!("{record}/{}-create{ending}", run["filesystem"].as_str().unwrap());
         let mut replay = Command::new(env!("CARGO_BIN_EXE_floatgate"));
@@ -303,7 +305,7 @@ fn survives_losses_of_power(filesystems: &str, cuts: &str) -> Vec<Value> {
 #[test]
 #[ignore = "boots a kernel: see main.rs"]
 fn ext4_and_f2fs_recover_with_their_own_checkers_from_losses_of_power() {
-    survives_losses_of_power("ext4,f2fs", "8");
+    survives_losses_of_power(few_or_all("f2fs", "ext4,f2fs"), "8");
 }
 
 #[test]
