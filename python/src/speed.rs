@@ -31,7 +31,8 @@ arguments! { in order:
 impl Named {
     /// Origin of a result on the setup.
     pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
-        kind.of(&self.setup.0).with(&self.set.0).seeded(self.seed)
+        let origin = kind.of(&self.setup.0).with(&self.set.0).seeded(self.seed);
+        origin.on_chip(self.corner().unwrap_or_default(), self.bad_blocks)
     }
 
     /// The options that studies on a setup have in common, as JSON.

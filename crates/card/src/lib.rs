@@ -65,10 +65,10 @@ mod nand;
 mod open_aus;
 mod packed;
 mod power;
+pub mod reference;
 mod registers;
 mod spare;
 mod spec;
-pub mod witness;
 
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};

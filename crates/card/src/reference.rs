@@ -43,7 +43,7 @@ pub struct Traffic {
 
 /// A card and the contents that its sectors must have.
 #[derive(Clone, Debug)]
-pub struct Witness {
+pub struct ReferenceModel {
     card: Card,
     /// Longest time that the card may need to be ready.
     ready_bound: Nanos,
@@ -74,7 +74,7 @@ fn contents(lba: u64, number: u32) -> [u8; SECTOR_BYTES] {
 /// Lengths of requests in sectors: mostly short.
 const LENGTHS: [u64; 8] = [1, 1, 2, 8, 8, 16, 64, 200];
 
-impl Witness {
+impl ReferenceModel {
     /// A new card, and an array of zeros. `seed` gives the card's bad blocks and lives, and all requests.
     ///
     /// # Errors

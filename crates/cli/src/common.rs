@@ -2,7 +2,7 @@
 
 use crate::output::{self, tell};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use floatgate_config::{Config, ConfigError, Excerpt, Kind, Library};
+use floatgate_config::{Config, ConfigError, Excerpt, Library};
 use floatgate_host::output::{Output, OutputError, is_stdout, reader_left};
 use floatgate_image::words;
 use floatgate_lab::report::{Origin, ResultKind};
@@ -43,11 +43,6 @@ pub(crate) struct SetupArgs {
     pub(crate) bad_blocks: u32,
 }
 
-/// True for the name of a card of the catalogue.
-pub(crate) fn is_card(name: &Path) -> bool {
-    name.to_str().is_some_and(|name| Library::built_in().has(Kind::Card, name))
-}
-
 /// A setup as named on the command line.
 pub(crate) struct Named {
     pub(crate) library: Library,
@@ -58,7 +53,7 @@ pub(crate) struct Named {
 impl SetupArgs {
     /// Origin of a result on the setup.
     pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
-        kind.of(&self.setup).with(&self.set).seeded(self.seed)
+        kind.of(&self.setup).with(&self.set).seeded(self.seed).on_chip(self.corner.into(), self.bad_blocks)
     }
 
     pub(crate) fn open(&self) -> Result<Named, Failure> {

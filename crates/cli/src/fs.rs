@@ -306,9 +306,22 @@ fn body(compared: &FsComparison) -> String {
             table.row(std::iter::once(name.to_owned()).chain(subjects.iter().map(cell)));
         }
         text += &format!("\n{table}\n");
+        text += &intervals(&rows, &subjects);
         text += &details(&rows);
     }
     text
+}
+
+/// The widest 80 % interval of each subject's figures.
+fn intervals(rows: &[&Row], subjects: &[Subject]) -> String {
+    let widest = |subject: &Subject| {
+        let own = rows.iter().filter(|row| row.subject == *subject && row.value > 0.0);
+        let ends = own.filter_map(|row| Some((row.interval?.min / row.value, row.interval?.max / row.value)));
+        let (min, max) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some(format!("{} -{:.0} to +{:.0} %", subject.name(), (1.0 - min) * 100.0, (max - 1.0) * 100.0))
+    };
+    let all: Vec<String> = subjects.iter().filter_map(widest).collect();
+    if all.is_empty() { String::new() } else { format!("80 % intervals, at most: {}\n", all.join(", ")) }
 }
 
 /// The names of all rows, in the order of the one that has most of them.

@@ -5,7 +5,7 @@ use clap::Command;
 
 /// Commands by purpose, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Speed", &["compare", "speed", "trace", "fs", "run", "sweep"]),
+    ("Speed", &["compare", "speed", "trace", "fs", "record", "run", "sweep"]),
     ("Life and faults", &["life", "powercut"]),
     ("Images and dumps", &["image", "ecc", "otp"]),
     ("Devices at hand", &["probe", "advise", "fit", "serve"]),

@@ -189,9 +189,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 "leave them out",
             ));
         }
-        let asked =
-            probe_mtd::Asked { path: file, writes: args.write, agreed: args.yes, format: args.format };
-        return probe_mtd::run(&asked);
+        let device =
+            probe_mtd::Args { path: file, writes: args.write, agreed: args.yes, format: args.format };
+        return probe_mtd::run(&device);
     }
     if let Some(saved) = &args.restore {
         return write_back(args, file, saved);

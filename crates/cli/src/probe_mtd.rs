@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Options of the command for a MTD device.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Args<'a> {
     pub(crate) path: &'a Path,
     pub(crate) writes: bool,
     pub(crate) agreed: bool,
@@ -34,19 +34,19 @@ struct Report {
     advice: Vec<String>,
 }
 
-pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
+pub(crate) fn run(args: &Args<'_>) -> Outcome {
     let ending = Ending::new();
-    let shown = asked.path.display();
-    let mut flash = CharDevice::open(asked.path, asked.writes)
-        .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, asked.writes)))?;
-    look_for_users(asked, &mut flash)?;
-    if asked.writes && !asked.agreed {
-        agree(asked.path, &ending)?;
+    let shown = args.path.display();
+    let mut flash = CharDevice::open(args.path, args.writes)
+        .map_err(|error| Failure::new(format!("{shown}: {error}"), advice_on(&error, args.writes)))?;
+    look_for_users(args, &mut flash)?;
+    if args.writes && !args.agreed {
+        agree(args.path, &ending)?;
     }
     let before = conditions();
     let conditions = before.into_iter().chain(give_priority()).collect();
     let bar = progress_bar("{wide_bar} {pos} of {len} eraseblocks, {elapsed}");
-    let found = measure(&mut flash, asked.writes, &mut |done, all| {
+    let found = measure(&mut flash, args.writes, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
         ending.is_asked()
@@ -59,9 +59,9 @@ pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
         )
     })?;
     let complete = found.complete;
-    let advice = advice(&found, asked.writes);
+    let advice = advice(&found, args.writes);
     let report = Report { target: shown.to_string(), found, conditions, advice };
-    asked.format.print(&ResultKind::ProbeMtd.of(asked.path), &report, "speeds", || text(&report))?;
+    args.format.print(&ResultKind::ProbeMtd.of(args.path), &report, "speeds", || text(&report))?;
     if !complete {
         tell(&format!("{shown}: ended early: the rest was not read"));
     }
@@ -69,14 +69,14 @@ pub(crate) fn run(asked: &Asked<'_>) -> Outcome {
 }
 
 /// Refuses to write to flash that is used; reading it harms nobody, but takes longer.
-fn look_for_users(asked: &Asked<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
-    let shown = asked.path.display();
+fn look_for_users(args: &Args<'_>, flash: &mut CharDevice) -> Result<(), Failure> {
+    let shown = args.path.display();
     match flash.holders() {
-        Err(error) if asked.writes => {
+        Err(error) if args.writes => {
             Err(Failure::new(format!("{shown}: {error}"), "mount proc and sysfs; nothing was written"))
         }
-        Ok(users) if asked.writes && !users.is_empty() => {
-            Err(in_use(asked.path, &users, "without --write it is only read; nothing was written"))
+        Ok(users) if args.writes && !users.is_empty() => {
+            Err(in_use(args.path, &users, "without --write it is only read; nothing was written"))
         }
         Ok(users) if !users.is_empty() => {
             tell(&format!(

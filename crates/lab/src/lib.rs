@@ -59,6 +59,7 @@ pub mod part_sizes;
 pub mod plot;
 pub mod powercut;
 pub mod progress;
+pub mod recorder;
 pub mod report;
 pub mod speed;
 pub mod speed_run;

@@ -6,6 +6,7 @@
 //! intervals hold (docs/fidelity.md).
 
 use crate::certainty;
+use crate::fs_compare::Row;
 use crate::speed::{Measured, Test};
 use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
@@ -102,7 +103,13 @@ impl Uncertainty {
 
     /// Interval of the figure of a test: KiB/s, or ms where no bytes are moved.
     pub fn interval(&self, test: &Measured) -> Interval {
-        let (least, most) = self.times(Test::from_name(&test.name), &test.breakdown_ns);
+        let array = match Test::from_name(&test.name) {
+            Some(Test::Read(_)) => self.read,
+            Some(Test::Erase(_)) => self.erase,
+            // A filesystem's time is made of all three, programs above all.
+            Some(Test::Write(_)) | None => self.program,
+        };
+        let (least, most) = self.times(array, &test.breakdown_ns);
         if test.bytes == 0 {
             return Interval { min: least / 1e6, max: most / 1e6 };
         }
@@ -110,15 +117,21 @@ impl Uncertainty {
         Interval { min: speed(most), max: speed(least) }
     }
 
+    /// Interval of a row of `floatgate fs`: a time or a speed; none of a size.
+    pub fn interval_of_row(&self, row: &Row) -> Option<Interval> {
+        let array = if row.flash.programmed_bytes == 0 { self.read } else { self.program };
+        let (least, most) = self.times(array, &row.breakdown_ns);
+        let total = row.breakdown_ns.total().as_ns() as f64;
+        let is_time = row.unit == "s";
+        if total == 0.0 || row.ns == 0 {
+            return None;
+        }
+        let (min, max) = if is_time { (least / total, most / total) } else { (total / most, total / least) };
+        Some(Interval { min: row.value * min, max: row.value * max })
+    }
+
     /// The shortest and the longest time with this breakdown, ns.
-    fn times(&self, test: Option<Test>, spent: &Breakdown) -> (f64, f64) {
-        let array = match test {
-            Some(Test::Read(_)) => self.read,
-            Some(Test::Write(_)) => self.program,
-            Some(Test::Erase(_)) => self.erase,
-            // A filesystem's time is made of all three, programs above all.
-            None => self.program,
-        };
+    fn times(&self, array: Error, spent: &Breakdown) -> (f64, f64) {
         let ns = |phase: Phase| spent[phase].as_ns() as f64;
         let software: f64 = [Phase::Ecc, Phase::Controller, Phase::Cpu, Phase::Polling].map(ns).iter().sum();
         // Software that nobody measured may also be a cost that is missing here: one of each byte, as its time on the wires is.

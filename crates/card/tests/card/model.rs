@@ -1,13 +1,13 @@
 //! All policies against a plain array: contents, invariants, and loss of power at any operation of the NAND and at any moment.
 use crate::support::{policies, spec};
-use floatgate_card::witness::{Ended, Witness};
+use floatgate_card::reference::{Ended, ReferenceModel};
 use floatgate_card::{Card, CardOptions, CardSpec};
 use floatgate_mtd::{BlockDevice, BlockError, BlockErrorKind, Instant, Nanos};
 use floatgate_testing::few_or_all;
 
-/// The witness of a card that is possible.
-fn witness(spec: &CardSpec, seed: u64) -> Witness {
-    Witness::new(spec, seed).unwrap()
+/// The model of a card that is possible.
+fn model(spec: &CardSpec, seed: u64) -> ReferenceModel {
+    ReferenceModel::new(spec, seed).unwrap()
 }
 
 /// All policies, with blocks that fail to erase and pages that fail to program, and blocks to replace them.
@@ -28,20 +28,20 @@ fn every_policy_holds_what_a_plain_array_holds() {
     for (name, spec) in policies() {
         for seed in 0..4 {
             println!("{name}, seed {seed}");
-            let mut witness = witness(&spec, seed);
+            let mut model = model(&spec, seed);
             for _ in 0..6 {
-                assert_eq!(witness.run(400), Ok(Ended::Done));
-                witness.card().check().unwrap();
+                assert_eq!(model.run(400), Ok(Ended::Done));
+                model.card().check().unwrap();
             }
-            let traffic = witness.traffic();
+            let traffic = model.traffic();
             assert_eq!(
-                witness.card().breakdown().total(),
+                model.card().breakdown().total(),
                 traffic.response,
                 "{name}: every moment is booked once"
             );
             assert!(traffic.requests > 2000 && traffic.flushes > 100, "{name}: {traffic:?}");
-            witness.verify().unwrap();
-            assert!(witness.card().stats().erases > 0, "{name} never erased");
+            model.verify().unwrap();
+            assert!(model.card().stats().erases > 0, "{name} never erased");
         }
     }
 }
@@ -52,17 +52,17 @@ fn blocks_and_pages_that_fail_lose_nothing() {
     for (name, spec) in faulty_policies() {
         for seed in 0..6 {
             println!("{name}, seed {seed}");
-            let mut witness = witness(&spec, seed);
+            let mut model = model(&spec, seed);
             for round in 0..4 {
-                let cut = 200 + witness.below(2000);
-                witness.card_mut().order_cut(cut);
-                if witness.run(400) != Ok(Ended::PowerLost) {
-                    witness.card_mut().cut_power();
+                let cut = 200 + model.below(2000);
+                model.card_mut().order_cut(cut);
+                if model.run(400) != Ok(Ended::PowerLost) {
+                    model.card_mut().cut_power();
                 }
-                witness.power_on(round).unwrap();
+                model.power_on(round).unwrap();
             }
-            witness.verify().unwrap();
-            failed += witness.card().failed_blocks() - spec.bad_blocks as usize;
+            model.verify().unwrap();
+            failed += model.card().failed_blocks() - spec.bad_blocks as usize;
         }
     }
     assert!(failed > 100, "{failed} blocks failed");
@@ -75,18 +75,18 @@ fn a_card_that_wears_out_keeps_what_it_has() {
         (spec.wear.life_factor, spec.wear.life_spread) = (0.01, 0.5);
         for seed in 0..3 {
             println!("{name}, seed {seed}");
-            let mut witness = witness(&spec, seed);
+            let mut model = model(&spec, seed);
             for _ in 0..40 {
-                let at = witness.now() + Nanos::from_ms(10_000);
-                witness.card_mut().order_removal(at);
-                if witness.run(400).unwrap() == Ended::WornOut {
+                let at = model.now() + Nanos::from_ms(10_000);
+                model.card_mut().order_removal(at);
+                if model.run(400).unwrap() == Ended::WornOut {
                     worn += 1;
                     break;
                 }
-                witness.card_mut().cut_power();
-                witness.power_on(1).unwrap();
+                model.card_mut().cut_power();
+                model.power_on(1).unwrap();
             }
-            witness.verify().unwrap();
+            model.verify().unwrap();
         }
     }
     assert!(worn > 20, "{worn} cards are worn out");
@@ -97,17 +97,17 @@ fn what_was_flushed_survives_a_cut_at_any_operation() {
     for (name, spec) in policies() {
         for seed in 0..few_or_all(23, 230) as u64 {
             println!("{name}, seed {seed}");
-            let mut witness = witness(&spec, seed);
+            let mut model = model(&spec, seed);
             for round in 0..4 {
-                let cut = 1 + witness.below(400);
-                witness.card_mut().order_cut(cut);
-                if witness.run(150) == Ok(Ended::Done) {
-                    witness.card_mut().cut_power();
+                let cut = 1 + model.below(400);
+                model.card_mut().order_cut(cut);
+                if model.run(150) == Ok(Ended::Done) {
+                    model.card_mut().cut_power();
                 }
-                witness.power_on(round).unwrap();
+                model.power_on(round).unwrap();
             }
-            witness.run(100).unwrap();
-            witness.verify().unwrap();
+            model.run(100).unwrap();
+            model.verify().unwrap();
         }
     }
 }
@@ -118,14 +118,14 @@ fn what_was_flushed_survives_a_removal_at_any_moment() {
         for seed in 0..30 {
             println!("{name}, seed {seed}");
             spec.power.hold_up_us = Nanos::from_us(seed % 3 * 1500);
-            let mut witness = witness(&spec, seed);
+            let mut model = model(&spec, seed);
             for _ in 0..4 {
-                let at = witness.now() + Nanos::from_us(witness.below(400_000));
-                witness.card_mut().order_removal(at);
-                assert_eq!(witness.run(2000), Ok(Ended::PowerLost));
-                witness.power_on(0).unwrap();
+                let at = model.now() + Nanos::from_us(model.below(400_000));
+                model.card_mut().order_removal(at);
+                assert_eq!(model.run(2000), Ok(Ended::PowerLost));
+                model.power_on(0).unwrap();
             }
-            witness.verify().unwrap();
+            model.verify().unwrap();
         }
     }
 }
@@ -133,10 +133,10 @@ fn what_was_flushed_survives_a_removal_at_any_moment() {
 #[test]
 fn a_short_run_survives_a_cut_at_each_of_its_operations() {
     for (name, spec) in policies() {
-        let mut before = witness(&spec, 11);
+        let mut before = model(&spec, 11);
         before.run(500).unwrap();
-        let operations = |witness: &Witness| {
-            let stats = witness.card().stats();
+        let operations = |model: &ReferenceModel| {
+            let stats = model.card().stats();
             stats.page_programs + stats.summary_programs + stats.erases
         };
         let mut whole = before.clone();
@@ -145,10 +145,10 @@ fn a_short_run_survives_a_cut_at_each_of_its_operations() {
         assert!(count > 20, "{name}: {count} operations");
         for cut in 1..=count {
             println!("{name}, operation {cut}");
-            let mut witness = before.clone();
-            witness.card_mut().order_cut(cut);
-            assert_eq!(witness.run(25), Ok(Ended::PowerLost));
-            witness.power_on(0).unwrap();
+            let mut model = before.clone();
+            model.card_mut().order_cut(cut);
+            assert_eq!(model.run(25), Ok(Ended::PowerLost));
+            model.power_on(0).unwrap();
         }
     }
 }
@@ -235,12 +235,12 @@ fn a_discard_of_the_whole_card_needs_no_flush() {
 fn cuts_again_and_again_during_recovery_use_nothing_up() {
     for (name, spec) in policies() {
         println!("{name}");
-        let mut witness = witness(&spec, 7);
-        witness.run(600).unwrap();
-        witness.card_mut().cut_power();
-        witness.power_on(60).unwrap();
-        witness.run(300).unwrap();
-        witness.verify().unwrap();
+        let mut model = model(&spec, 7);
+        model.run(600).unwrap();
+        model.card_mut().cut_power();
+        model.power_on(60).unwrap();
+        model.run(300).unwrap();
+        model.verify().unwrap();
     }
 }
 
@@ -248,11 +248,11 @@ fn cuts_again_and_again_during_recovery_use_nothing_up() {
 fn a_card_in_small_is_possible_and_holds_what_it_should() {
     for (name, spec) in policies() {
         println!("{name}");
-        let mut witness = witness(&spec.in_small(), 3);
-        witness.run(400).unwrap();
-        witness.card_mut().cut_power();
-        witness.power_on(0).unwrap();
-        witness.verify().unwrap();
+        let mut model = model(&spec.in_small(), 3);
+        model.run(400).unwrap();
+        model.card_mut().cut_power();
+        model.power_on(0).unwrap();
+        model.verify().unwrap();
     }
 }
 

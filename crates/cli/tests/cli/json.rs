@@ -307,6 +307,7 @@ const LINES: &[(&str, &str)] = &[
     ("otp read", "otp read stm32-n25q128a --length 4 --json"),
     ("otp write", "otp write stm32-n25q128a 00112233 --json"),
     ("otp write", "otp lock stm32-n25q128a --json"),
+    ("record", "record stm32-n25q128a --fs jffs2 --partition 2MiB --ring 512KiB --json"),
     ("compare", "compare stm32-n25q128a samsung-evo-16g dying-8g --partition 1GiB --json"),
     ("life of a card", "life a1-32g --set card.capacity_bytes=3GiB --trace ext4-create --json"),
     ("life of a chip", "life mt29f8g08maawc --json"),

@@ -1,12 +1,12 @@
 //! Losses of power of a card: at any operation of its NAND, at any moment, and again while it recovers.
 //!
-//! Each run is a new card and an array of what it must hold ([`floatgate_card::witness`]). Requests bring it into some state, then power goes
+//! Each run is a new card and an array of what it must hold ([`floatgate_card::reference`]). Requests bring it into some state, then power goes
 //! away four times amid more of them. Runs depend on seed and number alone: an id `SEED-NUMBER` repeats one.
 
 use super::LoadedCard;
 use crate::Error;
 use floatgate_card::CardSpec;
-use floatgate_card::witness::{Ended, Witness};
+use floatgate_card::reference::{Ended, ReferenceModel};
 use floatgate_mtd::Nanos;
 use floatgate_mtd::advice;
 use floatgate_mtd::advice::Command;
@@ -207,15 +207,15 @@ fn shaped(card: &LoadedCard, options: &CutOptions) -> Result<CardSpec, Error> {
 fn one(spec: &CardSpec, options: &CutOptions, number: u64) -> CutReport {
     let mut report = CutReport { runs: 1, ..CutReport::default() };
     let seed = if options.is_exhaustive { options.seed } else { hash(options.seed, number, 0) };
-    let outcome = Witness::new(spec, seed).map_err(|bad| bad.to_string()).and_then(|mut witness| {
+    let outcome = ReferenceModel::new(spec, seed).map_err(|bad| bad.to_string()).and_then(|mut model| {
         let outcome = match options.is_exhaustive {
-            true => short(&mut witness, options, number, &mut report),
-            false => rounds(&mut witness, options, &mut report),
+            true => short(&mut model, options, number, &mut report),
+            false => rounds(&mut model, options, &mut report),
         };
-        let traffic = witness.traffic();
+        let traffic = model.traffic();
         (report.requests, report.flushes) = (traffic.requests, traffic.flushes);
-        report.failed_blocks = (witness.card().failed_blocks() as u64).saturating_sub(spec.bad_blocks.into());
-        report.ready_us_max = witness.ready_max().as_us_f64();
+        report.failed_blocks = (model.card().failed_blocks() as u64).saturating_sub(spec.bad_blocks.into());
+        report.ready_us_max = model.ready_max().as_us_f64();
         outcome
     });
     if let Err(problem) = outcome {
@@ -226,72 +226,72 @@ fn one(spec: &CardSpec, options: &CutOptions, number: u64) -> CutReport {
 }
 
 /// Brings a new card into some state. Returns the mean time of a request.
-fn warm(witness: &mut Witness) -> Result<Nanos, String> {
-    let requests = 1 + witness.below(WARM_MAX);
-    witness.run(requests as u32)?;
-    Ok(Nanos::from_ns(witness.now().as_ns() / requests))
+fn warm(model: &mut ReferenceModel) -> Result<Nanos, String> {
+    let requests = 1 + model.below(WARM_MAX);
+    model.run(requests as u32)?;
+    Ok(Nanos::from_ns(model.now().as_ns() / requests))
 }
 
 /// Cuts at random, at an operation or at a moment alternately.
-fn rounds(witness: &mut Witness, options: &CutOptions, report: &mut CutReport) -> Result<(), String> {
-    let mean = warm(witness)?;
+fn rounds(model: &mut ReferenceModel, options: &CutOptions, report: &mut CutReport) -> Result<(), String> {
+    let mean = warm(model)?;
     for round in 0..ROUNDS {
         if round % 2 == 0 {
-            let operation = 1 + witness.below(400);
-            witness.card_mut().order_cut(operation);
+            let operation = 1 + model.below(400);
+            model.card_mut().order_cut(operation);
         } else {
-            let moment = Nanos::from_ns(witness.below((mean * u64::from(REQUESTS)).as_ns()));
-            let at = witness.now() + moment;
-            witness.card_mut().order_removal(at);
+            let moment = Nanos::from_ns(model.below((mean * u64::from(REQUESTS)).as_ns()));
+            let at = model.now() + moment;
+            model.card_mut().order_removal(at);
         }
-        match witness.run(REQUESTS)? {
+        match model.run(REQUESTS)? {
             Ended::PowerLost => {}
-            Ended::Done => witness.card_mut().cut_power(),
+            Ended::Done => model.card_mut().cut_power(),
             Ended::WornOut => {
                 report.worn_out += 1;
-                return witness.verify();
+                return model.verify();
             }
         }
         report.cuts += 1;
-        let again = witness.below(u64::from(options.recovery_cuts) + 1) as u32;
+        let again = model.below(u64::from(options.recovery_cuts) + 1) as u32;
         report.recovery_cuts += u64::from(again);
-        witness.power_on(again)?;
+        model.power_on(again)?;
     }
-    witness.run(REQUESTS)?;
-    witness.verify()
+    model.run(REQUESTS)?;
+    model.verify()
 }
 
 /// Cuts a short run at one operation.
 fn short(
-    witness: &mut Witness,
+    model: &mut ReferenceModel,
     options: &CutOptions,
     operation: u64,
     report: &mut CutReport,
 ) -> Result<(), String> {
-    warm(witness)?;
-    witness.card_mut().order_cut(operation);
-    if witness.run(SHORT)? != Ended::PowerLost {
+    warm(model)?;
+    model.card_mut().order_cut(operation);
+    if model.run(SHORT)? != Ended::PowerLost {
         return Err(format!("the run has no operation {operation}"));
     }
     report.cuts += 1;
     report.recovery_cuts += u64::from(options.recovery_cuts);
-    witness.power_on(options.recovery_cuts)?;
-    witness.run(SHORT)?;
-    witness.verify()
+    model.power_on(options.recovery_cuts)?;
+    model.run(SHORT)?;
+    model.verify()
 }
 
 /// Number of operations of the short run.
 fn operations(spec: &CardSpec, options: &CutOptions) -> u64 {
-    let Ok(mut witness) = Witness::new(spec, options.seed) else { return 0 };
-    if warm(&mut witness).is_err() {
+    let Ok(mut model) = ReferenceModel::new(spec, options.seed) else { return 0 };
+    if warm(&mut model).is_err() {
         return 0;
     }
-    let count = |witness: &Witness| {
-        let stats = witness.card().stats();
+    let count = |model: &ReferenceModel| {
+        let stats = model.card().stats();
         stats.page_programs + stats.summary_programs + stats.erases
     };
-    let before = count(&witness);
+    let before = count(&model);
     // What goes wrong here goes wrong in the runs, too.
-    let _ = witness.run(SHORT);
-    count(&witness) - before
+    let _ = model.run(SHORT);
+    count(&model) - before
 }

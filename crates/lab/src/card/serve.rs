@@ -131,7 +131,7 @@ impl NewCard {
     }
 }
 
-fn failed(error: BlockError) -> Error {
+pub(crate) fn failed(error: BlockError) -> Error {
     Error::asked(format!("the card fails: {error}"), "raise `card.wear.endurance_cycles`")
 }
 

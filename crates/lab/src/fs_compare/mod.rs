@@ -18,6 +18,7 @@ pub(crate) use mounted::{file_bytes, read_file, write_file};
 
 use crate::progress::{Listener, Progress};
 use crate::speed_run;
+use crate::uncertainty::{Interval, Uncertainty};
 use floatgate_config::{Config, Library};
 use floatgate_device::host::HostProfile;
 use floatgate_mtd::{Breakdown, Counted, Instant, Mtd as _};
@@ -223,6 +224,9 @@ pub struct Row {
     pub value: f64,
     /// Its unit: MiB/s, s, KiB.
     pub unit: &'static str,
+    /// The 80 % interval of a speed or a time.
+    #[serde(flatten)]
+    pub interval: Option<Interval>,
     /// Bytes of files.
     pub bytes: u64,
     /// Virtual time, ns; 0 where a figure is no time.
@@ -395,6 +399,8 @@ pub fn compare(
             Err(error) => refused.push(Refused { subject, test, why: error.to_string() }),
         }
     }
+    let uncertainty = Uncertainty::of(library, config)?;
+    rows.iter_mut().for_each(|row| row.interval = uncertainty.interval_of_row(row));
     let geometry = wired.device.geometry();
     let mut compared = FsComparison {
         title: speed_run::title(config),
@@ -515,6 +521,7 @@ impl Timed<'_> {
             name: self.name.to_owned(),
             value: elapsed.as_secs_f64(),
             unit: "s",
+            interval: None,
             bytes: self.bytes,
             ns: elapsed.as_ns(),
             returned_ns: self.returned.map(|returned| returned.since(self.from.now).as_ns()),
@@ -540,6 +547,7 @@ fn size(subject: Subject, test: Test, name: &str, bytes: u64, kib: f64) -> Row {
         name: name.to_owned(),
         value: kib,
         unit: "KiB",
+        interval: None,
         bytes,
         ns: 0,
         returned_ns: None,

@@ -5,6 +5,7 @@
 //! - [`kind_of`]: the kind of JSON that was read, or why it cannot be used.
 
 use crate::study::{self, Registered};
+use floatgate_config::corner::Corner;
 use floatgate_sim::error::Error;
 use serde::de::{IntoDeserializer as _, value};
 use serde::{Deserialize, Serialize};
@@ -156,12 +157,24 @@ pub struct Origin {
     overrides: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    corner: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bad_blocks: Option<u32>,
 }
 
 impl Origin {
     /// Origin of a result of this kind, which is about nothing in particular.
     pub(crate) const fn of_kind(kind: String) -> Self {
-        Self { floatgate: VERSION, kind, target: None, overrides: Vec::new(), seed: None }
+        Self {
+            floatgate: VERSION,
+            kind,
+            target: None,
+            overrides: Vec::new(),
+            seed: None,
+            corner: None,
+            bad_blocks: None,
+        }
     }
 
     /// With the part, setup, card, file or device that the result is about, as it was named.
@@ -180,6 +193,13 @@ impl Origin {
     #[must_use]
     pub fn seeded(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
+    }
+
+    /// With the corner of the chip's times, and its factory bad blocks, where these are not the usual ones.
+    #[must_use]
+    pub fn on_chip(self, corner: Corner, bad_blocks: u32) -> Self {
+        let corner = (corner == Corner::Slowest).then_some("max");
+        Self { corner, bad_blocks: (bad_blocks > 0).then_some(bad_blocks), ..self }
     }
 
     /// The JSON object with the fields of the envelope, then those of a result, which is a struct or a map.

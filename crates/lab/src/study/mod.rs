@@ -14,6 +14,7 @@ mod compare;
 mod endurance;
 mod keystore;
 pub mod options;
+mod record;
 pub mod report;
 pub mod setup;
 
@@ -23,6 +24,7 @@ pub use card_speed::SpeedOfCard;
 pub use compare::Compare;
 pub use endurance::Endurance;
 pub use keystore::Keystore;
+pub use record::Record;
 pub use report::Report;
 
 use crate::card::amplification::Amplification;
@@ -38,7 +40,7 @@ use std::path::{Path, PathBuf};
 
 /// All studies.
 pub const STUDIES: &[&dyn Registered] =
-    &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore];
+    &[&Age, &LifeOfCard, &SpeedOfCard, &Amplification, &Compare, &Endurance, &Keystore, &Record];
 
 /// A study.
 pub trait Study: Sync {
