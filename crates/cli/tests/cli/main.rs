@@ -42,6 +42,7 @@ mod programs;
 mod serprog;
 #[cfg(target_os = "linux")]
 mod served;
+mod served_module;
 mod support;
 mod sweeps;
 mod volumes;
