@@ -31,7 +31,7 @@ mod probe_mtd;
 mod probe_saved;
 mod profiles;
 mod report;
-mod serve_serprog;
+mod serve;
 mod setups;
 mod speed;
 mod speed_sweep;
@@ -97,8 +97,8 @@ enum Command {
     Powercut(powercut::Args),
     /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
     Sweep(sweep::Args),
-    /// Serve a simulated SPI NOR to unmodified flashrom: the time that the real chip would take, and each rule that was broken
-    Serve(serve_serprog::Args),
+    /// Serve a simulated chip to flashrom or to Linux's own drivers: the time that the real chip would take, and each rule that was broken
+    Serve(serve::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
     /// The catalogue: parts, setups, controllers, hosts, keys, traces, and what is known about a name
@@ -164,7 +164,7 @@ fn main() -> ExitCode {
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
         Command::Sweep(args) => sweep::run(&args),
-        Command::Serve(args) => serve_serprog::run(&args),
+        Command::Serve(args) => serve::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),

@@ -1,5 +1,6 @@
 //! A SPI programmer with a simulated SPI NOR in its socket: windows of CS#, waits, a supply that can fail, and the contents as bytes.
 
+use crate::socket::{self, Socket, WrongContents};
 use floatgate_device::oracle::{Faults, Oracle};
 use floatgate_device::power::PowerCut;
 use floatgate_device::spi::{SpiChip, SpiWire};
@@ -16,20 +17,8 @@ pub struct Programmer {
     on_wires: Nanos,
 }
 
-/// Reason for which bytes are not the contents of a chip.
-#[derive(Debug, thiserror::Error)]
-#[error("{found} bytes, and this chip has {image} bytes, or {whole} with its registers and OTP area")]
-pub struct WrongContents {
-    found: usize,
-    image: usize,
-    whole: usize,
-}
-
 /// Clock of a programmer until its client sets another one. A board's may be above the limit of READ 03h, which programmers use.
 pub const CLOCK_HZ: u32 = 12_000_000;
-
-/// End of contents with registers and OTP area.
-const MARK: &[u8; 16] = b"floatgate-nor 1\n";
 
 impl Programmer {
     /// Puts a chip into the socket. The clock is that of the wires, at most [`CLOCK_HZ`].
@@ -83,11 +72,6 @@ impl Programmer {
         self.wire.power().operations()
     }
 
-    /// Power fails in the middle of this program or erase, counted from 1.
-    pub fn cut_power(&mut self, operation: u64) {
-        self.wire.power_mut().order(Some(PowerCut::During { operation, share: 0.5 }));
-    }
-
     /// True when power has failed.
     pub const fn is_dead(&self) -> bool {
         self.wire.power().is_lost()
@@ -111,9 +95,14 @@ impl Programmer {
     fn wait_until_done(&mut self) {
         self.wire.advance(self.done_at().since(self.wire.now()));
     }
+}
 
-    /// Erases of the smallest erase block at an address, and programs of its pages, fail from now on.
-    pub fn break_block(&mut self, addr: u64) {
+impl Socket for Programmer {
+    fn cut_power(&mut self, operation: u64) {
+        self.wire.power_mut().order(Some(PowerCut::During { operation, share: 0.5 }));
+    }
+
+    fn break_block(&mut self, addr: u64) {
         let geometry = &self.wire.chip().spec().geometry;
         let (page, block) = (geometry.page_bytes as usize, self.wire.chip().block_bytes());
         let first = addr - addr % block;
@@ -122,56 +111,26 @@ impl Programmer {
         }
     }
 
-    /// A bit of the array always reads as `value` from now on.
-    pub fn stick(&mut self, addr: u64, bit: u8, value: bool) {
+    fn stick(&mut self, addr: u64, bit: u8, value: bool) -> bool {
         self.wire.chip_mut().stick(addr, bit, value);
+        true
     }
 
-    /// Size of the array in bytes.
-    pub fn size(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.wire.chip().spec().geometry.size_bytes
     }
 
-    /// Contents of the array, then the registers and the OTP area.
-    pub fn contents(&self) -> Vec<u8> {
-        let page = self.wire.chip().spec().geometry.page_bytes as usize;
-        let mut bytes = vec![0xFF; self.size() as usize];
-        if let Some(array) = self.wire.chip().array(0) {
-            for (row, out) in bytes.chunks_mut(page).enumerate().filter(|(row, _)| !array.is_erased(*row)) {
-                array.read(row, 0, out);
-            }
-        }
-        bytes.extend(self.wire.chip().kept_registers());
-        bytes.extend(MARK);
-        bytes
+    fn flip(&mut self, addr: u64, bit: u8) {
+        let page = u64::from(self.wire.chip().spec().geometry.page_bytes);
+        self.wire.chip_mut().inject((addr / page) as u32, (addr % page) as u32 * 8 + u32::from(bit));
     }
 
-    /// Gives a new chip its contents: bytes of [`Self::contents`], or of the array alone.
-    ///
-    /// # Errors
-    /// The bytes are not of a chip of this size.
-    pub fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents> {
-        let (image, kept) = (self.size() as usize, self.wire.chip().kept_registers().len());
-        let whole = image + kept + MARK.len();
-        let wrong = WrongContents { found: bytes.len(), image, whole };
-        let registers = match bytes.get(image..) {
-            Some([]) => None,
-            Some(rest) => Some(rest.strip_suffix(MARK).ok_or(WrongContents { ..wrong })?),
-            None => return Err(wrong),
-        };
-        let chip = self.wire.chip_mut();
-        if registers.is_some_and(|registers| chip.set_kept_registers(registers).is_err()) {
-            return Err(wrong);
-        }
-        let page = chip.spec().geometry.page_bytes as usize;
-        if let Some(array) = chip.array_mut(0) {
-            for (row, bytes) in bytes[..image].chunks(page).enumerate() {
-                if bytes.iter().any(|byte| *byte != 0xFF) {
-                    array.program(row, 0, bytes);
-                }
-            }
-        }
-        Ok(())
+    fn contents(&self) -> Vec<u8> {
+        socket::of_nor(self.wire.chip())
+    }
+
+    fn set_contents(&mut self, bytes: &[u8]) -> Result<(), WrongContents> {
+        socket::set_nor(self.wire.chip_mut(), bytes)
     }
 }
 

@@ -1,11 +1,12 @@
 //! From a resolved setup to a wired rig: chip, controller, driver, found by the driver from the chip's bytes alone.
 
 use crate::firmware::Firmware;
+use crate::linux_bus::{Chip, LinuxBus, NandEcc, NandRig};
 use crate::partition;
 use floatgate_config::{Config, ConfigError, Kind, Library, Problem};
 use floatgate_device::Span;
 use floatgate_device::cells::CellsProfile;
-use floatgate_device::ecc_engine::{EccProfile, EngineKind};
+use floatgate_device::ecc_engine::{Algo, EccProfile, EccRequirement, EngineKind};
 use floatgate_device::host::{BchCycles, HostProfile};
 use floatgate_device::parallel_nor::{
     self, NorBus, NorController, NorProfile, NorWire, ParallelNor, ParallelNorSpec,
@@ -201,6 +202,50 @@ pub fn spi_nor_wire(config: &Config, options: RigOptions) -> Result<SpiWire<SpiN
             let message = format!("{} is no SPI NOR", config.part().name);
             let help = advice! { "name a SPI NOR, or a setup with one (", Command::Parts, ")" };
             Err(ConfigError::new(Problem::WrongValue, message).help(help).into())
+        }
+    }
+}
+
+/// The chip of a setup behind its controller, for Linux's own drivers.
+///
+/// # Errors
+/// When a value is wrong or missing, or the chip is a parallel NOR.
+pub fn linux_bus(config: &Config, options: RigOptions) -> Result<LinuxBus, RigError> {
+    config.only_keys(&KEYS)?;
+    check_controller(config)?;
+    check_cells(config)?;
+    let chip = config.chip()?;
+    check_bad_blocks(config, &chip, options.bad_blocks)?;
+    Ok(LinuxBus::new(match chip {
+        ChipSpec::SpiNor(spec) => Chip::SpiNor(spi_nor_bus(config, *spec, options)?.0.into_mem_wire()),
+        ChipSpec::SpiNand(spec) => Chip::SpiNand(spi_nand_bus(config, *spec, options)?.0.into_mem_wire()),
+        ChipSpec::RawNand(spec) => {
+            let needs = spec.ecc.into();
+            let (controller, host) = raw_nand_bus(config, *spec, options)?;
+            Chip::RawNand(NandRig::new(controller, kernel_ecc(&ecc_engine(config, &host)?, needs)))
+        }
+        ChipSpec::ParallelNor(_) => {
+            let message = format!("{} is a parallel NOR: its bus has no operations", config.part().name);
+            let help = advice! { "name a SPI NOR, a SPI NAND or a raw NAND, or a setup with one (", Command::Parts, ")" };
+            return Err(ConfigError::new(Problem::WrongValue, message).help(help).into());
+        }
+    }))
+}
+
+/// The kernel has no driver for the setup's ECC engine, so its software computes a code of the same strength.
+fn kernel_ecc(ecc: &EccProfile, needs: EccRequirement) -> NandEcc {
+    let (step, strength) =
+        (ecc.step_bytes.unwrap_or(needs.step_bytes), ecc.strength.unwrap_or(needs.strength));
+    let algo = match ecc.algo {
+        Some(algo) => algo,
+        None if strength == 1 && matches!(step, 256 | 512) => Algo::Hamming,
+        None => Algo::Bch,
+    };
+    match ecc.engine {
+        EngineKind::None => NandEcc::None,
+        EngineKind::OnDie => NandEcc::OnDie,
+        EngineKind::Pipelined | EngineKind::External | EngineKind::Software => {
+            NandEcc::Software { algo, step, strength }
         }
     }
 }
@@ -480,12 +525,12 @@ fn raw_nand_chips(
     Ok(RawNand::package(&spec, chip_options).map_err(|bad| config.impossible(&bad))?)
 }
 
-fn raw_nand(
-    library: &Library,
+/// A raw NAND behind its controller.
+fn raw_nand_bus(
     config: &Config,
     spec: RawNandSpec,
     options: RigOptions,
-) -> Result<Box<dyn Device>, RigError> {
+) -> Result<(NandController<RawNand>, HostProfile), RigError> {
     let host: HostProfile = config.extract_or_default("host")?;
     let mut profile: NandProfile = config.extract("controller")?;
     profile.op_cost = profile.op_cost.on(&host);
@@ -498,13 +543,22 @@ fn raw_nand(
             .help(format!("write {hz}e6 or \"{hz} MHz\""))
             .into());
     }
+    Ok((NandController::new(profile, bus, raw_nand_chips(config, spec, options)?), host))
+}
+
+fn raw_nand(
+    library: &Library,
+    config: &Config,
+    spec: RawNandSpec,
+    options: RigOptions,
+) -> Result<Box<dyn Device>, RigError> {
+    let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
+    let (controller, host) = raw_nand_bus(config, spec, options)?;
     let ecc = ecc_engine(config, &host)?;
     let mut driver: raw_nand::Options = config.extract_or_default("driver")?;
     if options.marks_on_demand && driver.bad_blocks == BadBlocks::Scan {
         driver.bad_blocks = BadBlocks::OnDemand;
     }
-    let parts = database(&library.digest(Catalogue::read)?.raw_nand, &spec, |s| &s.id);
-    let controller = NandController::new(profile, bus, raw_nand_chips(config, spec, options)?);
     wire::raw_nand(controller, &parts, host, ecc, driver).map_err(|e| probe_error(config, e))
 }
 

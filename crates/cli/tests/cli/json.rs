@@ -257,8 +257,8 @@ fn check_text(docs: &BTreeMap<String, Section>, section: &str, line: &str, text:
 /// The section of the file that `sweep` writes, which it has in place of `--json`.
 const SWEEP: &str = "File of a sweep";
 
-/// The section of `serve`, which prints its report when a client has left.
-const SERVE: &str = "serve --serprog";
+/// The sections of `serve`, which prints its report when a client has left.
+const SERVE: [&str; 2] = ["serve --serprog", "serve --module"];
 
 /// Sweeps over a mode that the chip has and one that it lacks, and compares the file with its section.
 fn check_sweep(docs: &BTreeMap<String, Section>) -> BTreeSet<String> {
@@ -400,8 +400,10 @@ fn output_and_documentation_have_the_same_keys() {
         seen.entry(section).or_default().extend(check(&docs, section, line));
     }
     seen.entry(SWEEP).or_default().extend(check_sweep(&docs));
-    let served = check_text(&docs, SERVE, SERVE, &crate::serprog::report());
-    seen.entry(SERVE).or_default().extend(served);
+    for (section, report) in SERVE.into_iter().zip([crate::serprog::report(), crate::served_module::report()])
+    {
+        seen.entry(section).or_default().extend(check_text(&docs, section, section, &report));
+    }
     for (section, Section { keys, .. }) in &docs {
         let Some(seen) = seen.get(section.as_str()) else {
             // `run` boots a guest, and there may be no MTD.

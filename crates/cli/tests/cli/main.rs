@@ -44,6 +44,7 @@ mod record;
 mod serprog;
 #[cfg(target_os = "linux")]
 mod served;
+mod served_module;
 mod support;
 mod sweeps;
 mod volumes;

@@ -23,6 +23,7 @@ mod judged;
 mod live;
 mod log;
 mod manifest;
+mod module;
 #[path = "../cli/mounted.rs"]
 mod mounted;
 mod mtd;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Copies the binary without its debug information, and the libraries that the loader takes; the loader itself as `ld`.
-fn pack(input: &Path) {
+pub(crate) fn pack(input: &Path) {
     let binary = env!("CARGO_BIN_EXE_floatgate");
     let copied = Command::new("strip").arg("-o").arg(input.join("floatgate")).arg(binary).status();
     if !copied.is_ok_and(|status| status.success()) {
@@ -23,7 +23,7 @@ fn pack(input: &Path) {
     }
 }
 
-fn json(output: &Path, name: &str) -> Value {
+pub(crate) fn json(output: &Path, name: &str) -> Value {
     let text = std::fs::read_to_string(output.join(name)).unwrap();
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}: {text}"))
 }

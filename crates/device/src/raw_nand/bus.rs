@@ -26,6 +26,13 @@ impl Address {
         Self { bytes: value.to_le_bytes(), len: column_cycles + row_cycles }
     }
 
+    /// These cycles; `None` for more than 8.
+    pub fn of(cycles: &[u8]) -> Option<Self> {
+        let mut bytes = [0; 8];
+        bytes.get_mut(..cycles.len())?.copy_from_slice(cycles);
+        Some(Self { bytes, len: cycles.len() as u8 })
+    }
+
     /// The cycles.
     #[inline]
     pub fn bytes(&self) -> &[u8] {

@@ -1,10 +1,11 @@
 //! A simulated SPI memory controller: turns operations into time by its profile, with a chip on its wires.
 
+use super::board::clip;
 use super::mem::{PollPlan, SpiError, SpiMem, mean_wait};
 use super::op::{Clock, CommandShape, Data, Direction, Mode, SpiOp, Width};
 use super::phy::{PhyState, widest_eye};
 use super::profile::{Divider, SpiBus, SpiProfile, Via};
-use super::{SpiChip, SpiWire};
+use super::{SpiBoard, SpiChip, SpiMemWire, SpiWire};
 use crate::oracle::PageTruth;
 use crate::power::Power;
 use crate::timeline::{Host, Resource, Span, Timeline};
@@ -13,8 +14,7 @@ use floatgate_mtd::{Instant, Nanos, Phase};
 /// A simulated controller with a simulated chip on its wires.
 #[derive(Clone, Debug)]
 pub struct SpiController<C> {
-    profile: SpiProfile,
-    board: SpiBus,
+    on: SpiBoard,
     chip: C,
     bus: Timeline,
     phy: PhyState,
@@ -25,19 +25,13 @@ pub struct SpiController<C> {
     /// True when the data read last differ from what the chip sent.
     garbled: bool,
     power: Power,
-    /// Clock for operations without a limit of their own.
-    base: Clock,
-    phy_clock: Clock,
 }
 
 impl<C: SpiChip> SpiController<C> {
     /// Wires `chip` to a controller on a board.
     pub fn new(profile: SpiProfile, board: SpiBus, chip: C) -> Self {
-        let base = Clock::new(clip(profile.clock_for(board.clock_hz)));
-        let phy_clock = Clock::new(clip(profile.phy.as_ref().map_or(0, |p| p.clock_hz)));
         Self {
-            profile,
-            board,
+            on: SpiBoard::new(profile, board),
             chip,
             bus: Timeline::default(),
             phy: PhyState::Uncalibrated,
@@ -45,8 +39,6 @@ impl<C: SpiChip> SpiController<C> {
             trial_tap: None,
             garbled: false,
             power: Power::default(),
-            base,
-            phy_clock,
         }
     }
 
@@ -62,7 +54,13 @@ impl<C: SpiChip> SpiController<C> {
 
     /// The chip with its wires to a host that sends bytes, in place of the controller. The clock stays.
     pub fn into_wire(self) -> SpiWire<C> {
-        SpiWire::new(self.chip, self.base.hz())
+        SpiWire::new(self.chip, self.on.base.hz())
+    }
+
+    /// The chip behind this controller, for a host whose operations the chip may not know.
+    pub fn into_mem_wire(self) -> SpiMemWire<C> {
+        let on = self.on.clone();
+        SpiMemWire::new(on, self.into_wire())
     }
 
     /// The supply of chip and controller. Once power is gone every operation fails with [`SpiError::PowerLost`], until
@@ -104,15 +102,15 @@ impl<C: SpiChip> SpiController<C> {
 
     /// The profile.
     pub const fn profile(&self) -> &SpiProfile {
-        &self.profile
+        &self.on.profile
     }
 
     /// Difference between the clock of `op` and the one that the board asks for, with the reason.
     pub fn clock_note(&self, op: &SpiOp) -> Option<String> {
         let mhz = |hz: u64| (hz as f64 / 1e4).round() / 100.0;
-        let (asked, limit, profile) = (self.board.clock_hz, op.max_hz, &self.profile);
-        let limited = limit > 0 && self.base.hz() > limit && !self.uses_phy(op);
-        let made = u64::from(if limited { self.clock(op, true).hz() } else { self.base.hz() });
+        let (asked, limit, profile) = (self.on.bus.clock_hz, op.max_hz, &self.on.profile);
+        let limited = limit > 0 && self.on.base.hz() > limit && !self.uses_phy(op);
+        let made = u64::from(if limited { self.clock(op, true).hz() } else { self.on.base.hz() });
         if made.abs_diff(asked) <= asked / 1000 {
             return None;
         }
@@ -146,19 +144,19 @@ impl<C: SpiChip> SpiController<C> {
 
     /// The clock of operations without a limit of their own.
     pub const fn base_clock(&self) -> Clock {
-        self.base
+        self.on.base
     }
 
     /// The highest clock at which single-rate data arrives intact without a calibrated PHY; `None` when the profile says
     /// nothing of sampling.
     pub fn untuned_hz(&self) -> Option<u32> {
-        let round_trip = self.profile.phy.as_ref()?.round_trip_ps.max(1);
+        let round_trip = self.on.profile.phy.as_ref()?.round_trip_ps.max(1);
         Some(clip(1_000_000_000_000 / u64::from(round_trip)))
     }
 
     fn uses_phy(&self, op: &SpiOp) -> bool {
         let limit = u64::from(op.max_hz);
-        self.board.phy && self.profile.phy.as_ref().is_some_and(|p| limit == 0 || p.clock_hz <= limit)
+        self.on.bus.phy && self.on.profile.phy.as_ref().is_some_and(|p| limit == 0 || p.clock_hz <= limit)
     }
 
     /// Time one operation, with its cost beside the wires.
@@ -237,10 +235,10 @@ impl<C: SpiChip> SpiController<C> {
 
     /// True when data read at this clock arrives intact.
     fn samples_right(&self, clock: Clock, width: Width) -> bool {
-        let Some(phy) = &self.profile.phy else { return true };
+        let Some(phy) = &self.on.profile.phy else { return true };
         let period_ps = 1_000_000_000_000 / u64::from(clock.hz());
         let bit_ps = if width.dtr { period_ps / 2 } else { period_ps };
-        let tuned = clock.hz() == self.phy_clock.hz();
+        let tuned = clock.hz() == self.on.phy_clock.hz();
         let tap = match (self.trial_tap, self.phy) {
             (Some(tap), _) | (None, PhyState::Calibrated { tap, .. }) if tuned => Some(tap),
             _ => None,
@@ -288,10 +286,6 @@ fn garble(buf: &mut [u8]) {
     }
 }
 
-fn clip(hz: u64) -> u32 {
-    u32::try_from(hz).unwrap_or(u32::MAX)
-}
-
 impl<C: SpiChip> PageTruth for SpiController<C> {
     #[inline]
     fn wrong_bits(&self) -> Option<&[u32]> {
@@ -315,13 +309,7 @@ impl<C: SpiChip> PageTruth for SpiController<C> {
 
 impl<C: SpiChip> SpiMem for SpiController<C> {
     fn supports(&self, mode: Mode) -> bool {
-        let widest = |w: Width| w.lanes <= self.profile.lanes && (!w.dtr || self.profile.dtr);
-        let wired = mode.data.lanes.max(mode.addr.lanes).max(mode.cmd.lanes) <= self.board.lanes;
-        let phases = [mode.cmd, mode.addr, mode.data];
-        let mixed = phases.iter().any(|w| w.dtr != mode.data.dtr);
-        let listed = |modes: &Vec<Mode>| mode == Mode::SINGLE || modes.contains(&mode);
-        let able = self.profile.modes.as_ref().is_none_or(listed) && (self.profile.mixed_rates || !mixed);
-        wired && able && phases.into_iter().all(widest)
+        self.on.supports(mode)
     }
 
     fn shapes(&self, opcode: u8) -> Vec<CommandShape> {
@@ -329,42 +317,30 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     }
 
     fn has_reset_pin(&self) -> bool {
-        self.board.reset_pin
+        self.on.bus.reset_pin
     }
 
     fn mode_asked(&self) -> Option<Mode> {
-        self.board.mode
+        self.on.bus.mode
     }
 
     fn mode_limit(&self) -> Option<Mode> {
-        self.board.mode.or(self.board.max_mode)
+        self.on.bus.mode.or(self.on.bus.max_mode)
     }
 
     fn max_transfer(&self) -> usize {
-        match self.profile.max_transfer_bytes {
-            0 => usize::MAX,
-            n => usize::try_from(n).unwrap_or(usize::MAX),
-        }
+        self.on.max_transfer()
     }
 
     fn max_mapped(&self, direction: Direction) -> usize {
-        let map = self.profile.dirmap.unwrap_or_default();
-        let has = if direction == Direction::In { map.read } else { map.write };
-        match map.window_bytes {
-            _ if !has => self.max_transfer(),
-            0 => usize::MAX,
-            n => usize::try_from(n).unwrap_or(usize::MAX),
-        }
+        self.on.max_mapped(direction)
     }
 
     fn clock(&self, op: &SpiOp, mapped: bool) -> Clock {
         if mapped && self.uses_phy(op) {
-            return self.phy_clock;
+            return self.on.phy_clock;
         }
-        if op.max_hz == 0 || self.base.hz() <= op.max_hz {
-            return self.base;
-        }
-        Clock::new(clip(self.profile.clock_for(self.board.clock_hz.min(op.max_hz.into()))))
+        self.on.plain_clock(op.max_hz)
     }
 
     #[inline]
@@ -373,7 +349,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             return Err(SpiError::NotSupported);
         }
         let clock = self.clock(op, false);
-        self.pieces(host, op, data, self.profile.via(op.dir, false), clock)
+        self.pieces(host, op, data, self.on.profile.via(op.dir, false), clock)
     }
 
     #[inline]
@@ -382,9 +358,9 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
             return Err(SpiError::NotSupported);
         }
         let clock = self.clock(op, true);
-        let mut via = self.profile.via(op.dir, true);
+        let mut via = self.on.profile.via(op.dir, true);
         if self.uses_phy(op) {
-            via.cost.setup_us += self.profile.phy.as_ref().map_or(Nanos::ZERO, |phy| phy.switch_us);
+            via.cost.setup_us += self.on.profile.phy.as_ref().map_or(Nanos::ZERO, |phy| phy.switch_us);
         }
         self.pieces(host, op, data, via, clock)
     }
@@ -403,7 +379,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
         let ready = self.chip.busy_until();
         self.note_work(host, ready.min(start + plan.timeout).min(self.power.until));
         let clock = self.clock(op, false);
-        let cost = self.profile.exec;
+        let cost = self.on.profile.exec;
         let op_time = cost.setup_us + clock.duration(op);
         let round = op_time + cost.finish_us + plan.interval;
         let first = start + plan.initial;
@@ -425,27 +401,27 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
     }
 
     fn pulse_reset(&mut self, host: &mut Host) {
-        if self.board.reset_pin {
+        if self.on.bus.reset_pin {
             // A host whose clock began anew does not reach back behind what the bus has seen.
             self.chip.reset_pin(host.now().max(self.bus.busy_until()));
         }
     }
 
     fn wants_phy(&self) -> bool {
-        self.board.phy
+        self.on.bus.phy
     }
 
     fn phy_hz(&self) -> Option<u32> {
-        self.profile.phy.as_ref().filter(|_| self.board.phy).map(|_| self.phy_clock.hz())
+        self.on.profile.phy.as_ref().filter(|_| self.on.bus.phy).map(|_| self.on.phy_clock.hz())
     }
 
     fn plain_time(&self, op: &SpiOp) -> Nanos {
-        let cost = self.profile.exec;
+        let cost = self.on.profile.exec;
         cost.setup_us + self.clock(op, false).duration(op) + cost.finish_us
     }
 
     fn calibrate(&mut self, host: &mut Host, op: &SpiOp, pattern: &[u8]) -> Result<PhyState, SpiError> {
-        let Some(phy) = self.profile.phy.clone() else { return Err(SpiError::NoPhy) };
+        let Some(phy) = self.on.profile.phy.clone() else { return Err(SpiError::NoPhy) };
         let mut got = vec![0; pattern.len()];
         let mut good = Vec::with_capacity(usize::from(phy.taps));
         for tap in 0..phy.taps {
@@ -463,7 +439,7 @@ impl<C: SpiChip> SpiMem for SpiController<C> {
                 self.phy = PhyState::Calibrated { tap: from + (to - from) / 2, eye: (from, to) };
                 Ok(self.phy)
             }
-            _ => Err(SpiError::NoEye { taps, needed: phy.min_eye_taps, hz: self.phy_clock.hz() }),
+            _ => Err(SpiError::NoEye { taps, needed: phy.min_eye_taps, hz: self.on.phy_clock.hz() }),
         }
     }
 }
@@ -491,7 +467,7 @@ impl<C: SpiChip> SpiController<C> {
         ready: Instant,
     ) -> Result<u8, SpiError> {
         let clock = self.clock(op, false);
-        let cost = self.profile.exec;
+        let cost = self.on.profile.exec;
         let (start, end) = self.bus.reserve(host.now() + cost.setup_us, clock.duration(op));
         let mut status = [0; 2];
         let bytes = &mut status[..(op.len as usize).min(2)];

@@ -1,15 +1,19 @@
 //! Serial flash: operations, the controller that runs them, the PHY, and the chip's side of the wires.
 
+mod board;
 mod controller;
 mod mem;
+mod mem_wire;
 pub mod op;
 pub mod phy;
 pub mod profile;
 mod wire;
 
+pub use board::SpiBoard;
 pub use controller::SpiController;
 pub(crate) use mem::mean_wait;
 pub use mem::{PollPlan, SpiError, SpiMem};
+pub use mem_wire::{PollPauses, SpiMemWire};
 pub use op::{Clock, CmdExt, CommandShape, Data, Direction, Mode, SpiOp, Variant, Width};
 pub use phy::{PhyProfile, PhyState, PhyTooFast};
 pub use profile::{SpiBus, SpiProfile};

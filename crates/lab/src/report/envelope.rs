@@ -50,6 +50,8 @@ pub enum ResultKind {
     CardServe,
     /// Result of `floatgate serve --serprog`.
     ServeSerprog,
+    /// Result of `floatgate serve --module`.
+    ServeModule,
     /// Result of `floatgate fs cards`.
     CardCompare,
     /// Result of `floatgate advise`.

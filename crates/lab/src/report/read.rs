@@ -33,6 +33,10 @@ const fn tables(kind: ResultKind) -> Option<&'static [(&'static str, &'static st
         Kind::EccLayouts => &[("layouts", "Layouts of pages")],
         Kind::Probe => &[("answers", "Answers")],
         Kind::Advise => &[("points", "Advice")],
+        Kind::ServeModule => &[
+            ("chosen", "Operations that the kernel chose"),
+            ("violations", "Violations of the chip's rules"),
+        ],
         Kind::ServeSerprog => &[("violations", "Violations of the chip's rules")],
         Kind::CardInfo => &[("registers", "Registers")],
         Kind::CardCompare => &[

@@ -1,0 +1,231 @@
+//! `floatgate serve TARGET --serprog ADDRESS`.
+
+use super::{Args, State, TICK, ViolationRow, is_readable, time, violation_rows, violations_text};
+use crate::common::{Failure, Outcome, count, grouped, grouped_count};
+use crate::output::tell;
+use floatgate_host::output::Output;
+use floatgate_host::serprog;
+use floatgate_host::signals::Ending;
+use floatgate_lab::report::ResultKind;
+use floatgate_mtd::Nanos;
+use floatgate_sim::programmer::Programmer;
+use floatgate_sim::rig;
+use serde::Serialize;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Where clients are served.
+#[derive(Clone)]
+pub(super) enum Place {
+    Stdio,
+    Tcp(Vec<SocketAddr>),
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "-" {
+            return Ok(Self::Stdio);
+        }
+        let found = match text.parse::<u16>() {
+            Ok(port) => ("127.0.0.1", port).to_socket_addrs(),
+            Err(_) => text.to_socket_addrs(),
+        };
+        let found = found.map_err(|error| format!("{error}; write PORT, HOST:PORT or -"))?;
+        Ok(Self::Tcp(found.collect()))
+    }
+}
+
+/// Commands of all clients, and the chip's answer in time and violations.
+#[derive(Serialize)]
+struct Report {
+    chip: String,
+    clients: u64,
+    commands: u64,
+    operations: u64,
+    time_us: f64,
+    wire_us: f64,
+    power_cut: bool,
+    violation_count: u64,
+    violations: Vec<ViolationRow>,
+}
+
+impl Report {
+    fn new(chip: &str, clients: u64, programmer: &Programmer, power_cut: bool) -> Self {
+        let log = programmer.wire().violations();
+        Self {
+            chip: chip.to_owned(),
+            clients,
+            commands: programmer.windows(),
+            operations: programmer.operations(),
+            time_us: programmer.done_at().as_ns() as f64 / 1e3,
+            wire_us: programmer.on_wires().as_us_f64(),
+            power_cut,
+            violation_count: log.count(),
+            violations: violation_rows(log),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { chip, clients, .. } = self;
+        let clients = count(*clients as usize, "client");
+        let commands = grouped_count(self.commands, "command");
+        let operations = grouped(self.operations);
+        let [whole, wires] = [self.time_us, self.wire_us].map(time);
+        let mut text = format!(
+            "{chip}: {clients}, {commands}; programs, erases and register writes: {operations}\ntime on the real chip: {whole}, of it on the wires: {wires}\n"
+        );
+        if self.power_cut {
+            text += "power was cut as ordered\n";
+        }
+        text += &violations_text(self.violation_count, &self.violations);
+        text
+    }
+}
+
+pub(super) fn run(args: &Args, place: &Place) -> Outcome {
+    if matches!(place, Place::Stdio) && args.format.is_for_programs() {
+        let message =
+            "--serprog -: stdout carries the protocol, so there is no place for a report in JSON or CSV";
+        return Err(Failure::new(message, "serve a TCP port: --serprog 0"));
+    }
+    let named = args.setup.open()?;
+    let config = named.config()?;
+    let mut programmer = Programmer::new(rig::spi_nor_wire(&config, named.options)?);
+    let state = args.prepare(&mut programmer)?;
+    let mut server = Server { programmer, state, clients: 0, power_cut: false, ending: Ending::new() };
+    let chip = &config.part().name;
+    match place {
+        Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
+        Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
+    }
+    let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
+    if matches!(place, Place::Stdio) {
+        tell(report.text().trim_end());
+        return Ok(std::process::ExitCode::SUCCESS);
+    }
+    let origin = args.setup.origin(ResultKind::ServeSerprog);
+    args.format.finish(&origin, &report, "violations", || report.text())
+}
+
+/// The chip, and what clients did to it.
+struct Server {
+    programmer: Programmer,
+    state: Option<State>,
+    clients: u64,
+    power_cut: bool,
+    ending: Ending,
+}
+
+impl Server {
+    fn listen(&mut self, addresses: &[SocketAddr], chip: &str, once: bool) -> Result<(), Failure> {
+        let named = addresses.first().map_or_else(String::new, ToString::to_string);
+        let refused = |error: io::Error| {
+            Failure::new(format!("{named}: {error}"), "name a free port, or 0 for any: --serprog 0")
+        };
+        let listener = TcpListener::bind(addresses).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        tell(&format!("{chip} is served on {address} (serprog): Ctrl-C ends it"));
+        while !self.ending.is_asked() {
+            match is_readable(&listener) {
+                Ok(true) => {}
+                Err(error) if error.kind() != ErrorKind::Interrupted => return Err(refused(error)),
+                Ok(false) | Err(_) => continue,
+            }
+            let client = match listener.accept() {
+                // The client left before it was served.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                accepted => accepted.map_err(refused)?.0,
+            };
+            // Answers are short, and clients wait for them.
+            client.set_nodelay(true).and_then(|()| client.set_read_timeout(Some(TICK))).map_err(refused)?;
+            let failed = self.serve(&client, &client)?;
+            if failed || self.ending.is_asked() {
+                // The client still waits for an answer: flashrom takes a reset for an error, and an end of the stream for a pause.
+                rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO))
+                    .map_err(|error| refused(error.into()))?;
+            }
+            if once {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves a client until it leaves, power fails, or a signal comes. True when power failed.
+    fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
+        self.clients += 1;
+        let requests = Patient { inner: requests, ending: &self.ending };
+        if let Err(error) = serprog::serve(requests, answers, &mut Served(&mut self.programmer)) {
+            tell(&format!("the connection of client {} failed: {error}", self.clients));
+        }
+        // A programmer takes power off the socket when its client leaves.
+        let failed = self.programmer.power_cycle();
+        self.power_cut |= failed;
+        self.state.as_mut().map_or(Ok(()), |state| state.save(&self.programmer))?;
+        Ok(failed)
+    }
+}
+
+/// Slowest clock that a client gets, in Hz.
+const SLOWEST_HZ: u32 = 10_000;
+
+/// Longest wait at once, in us: a day.
+const LONGEST_WAIT_US: u64 = 86_400_000_000;
+
+/// The programmer as the protocol sees it.
+struct Served<'p>(&'p mut Programmer);
+
+impl serprog::Programmer for Served<'_> {
+    fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
+        self.0.transfer(sent, received);
+    }
+
+    fn set_clock(&mut self, hz: u32) -> u32 {
+        let made = hz.max(SLOWEST_HZ);
+        self.0.set_clock(made);
+        made
+    }
+
+    fn delay(&mut self, us: u64) {
+        self.0.wait(Nanos::from_us(us.min(LONGEST_WAIT_US)));
+    }
+
+    fn is_connected(&self) -> bool {
+        !self.0.is_dead()
+    }
+}
+
+/// A connection. A signal that ends the command ends its reads.
+struct Patient<'e, R> {
+    inner: R,
+    ending: &'e Ending,
+}
+
+impl<R: Read> Read for Patient<'_, R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        while !self.ending.is_asked() {
+            match self.inner.read(bytes) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                done => return done,
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Standard input. A read fails with `WouldBlock` when nothing comes for a [`TICK`].
+struct Stdin;
+
+impl Read for Stdin {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if is_readable(&rustix::stdio::stdin())? {
+            io::stdin().read(bytes)
+        } else {
+            Err(ErrorKind::WouldBlock.into())
+        }
+    }
+}
