@@ -40,6 +40,7 @@ typedef int32_t fg_status;
 #define FG_REFUSED 11        /* the chip refuses a command of its driver, or does not answer */
 #define FG_UNSUPPORTED 12    /* the device has no such function */
 #define FG_INTERNAL 13       /* a bug in floatgate: please report it */
+#define FG_LOST 14           /* a value that was found is not one that may be there */
 
 /* Words for a status. */
 const char *fg_status_text(fg_status status);
@@ -160,6 +161,37 @@ uint64_t fg_violation_count(const fg_device *device);
  * the first bytes of the command in hexadecimal, both cut to their sizes with the final zero.
  */
 fg_status fg_violation(fg_device *device, uint64_t index, uint64_t *at_ns, char *rule, size_t rule_size, char *bytes, size_t bytes_size);
+
+/* ---- What must be found after a power cut ---- */
+
+/* The device keeps a reference model beside its contents: for each name (a key, a file, a slot) the value that was synchronised last, and those
+ * that were written since. Each of them may be found after a power cut; nothing else may. A value is NULL where the name is absent.
+ */
+
+/* The program begins to write this value (NULL: to remove the name). Call it before the flash changes. */
+fg_status fg_expect_write(fg_device *device, const char *name, const uint8_t *value, size_t length);
+/* The value written last to this name, or to all names with NULL, is on flash: an older one may not be found any more. */
+fg_status fg_expect_synced(fg_device *device, const char *name);
+/* The program finds this value: FG_LOST if it may not be there, with the reason as message. From now on it must stay. */
+fg_status fg_expect_found(fg_device *device, const char *name, const uint8_t *value, size_t length);
+
+/* ---- A program for `floatgate powercut SETUP --lib PROGRAM.so` ---- */
+
+/* The program is a shared object that defines these functions; floatgate has all fg_ functions, so nothing is linked:
+ *   cc -shared -fPIC -o program.so program.c
+ * The device is open, behind its driver (FG_MTD). Each function returns NULL, or a text that says what is wrong. Where power is cut, the call
+ * of the program that was under way does not return; the next boot has a copy of the program whose static variables are as at its start.
+ */
+
+/* Brings the erased device into the state in which it leaves the factory. May be left out. */
+const char *floatgate_test_prepare(fg_device *device);
+/* Boots: reads what is on flash, and repairs it after a power cut. */
+const char *floatgate_test_recover(fg_device *device);
+/* Does step `number` of the workload, which follows from this number alone. Any selection of steps must make sense, as failures are shortened. */
+const char *floatgate_test_step(fg_device *device, uint32_t number);
+/* Looks at all that is there, reports each value with fg_expect_found, and checks its own invariants. A name that was synchronised and is not
+ * reported is lost. May be left out. */
+const char *floatgate_test_check(fg_device *device);
 
 #ifdef __cplusplus
 }

@@ -123,6 +123,24 @@ static void spi_pins(void) {
   fg_close(chip);
 }
 
+static void expectations(void) {
+  const uint8_t old[] = "old", new[] = "new";
+  fg_device *device = open_device("w25q128jv", FG_MTD), *copy;
+  OK(fg_expect_write(device, "name", old, sizeof old));
+  OK(fg_expect_synced(device, "name"));
+  OK(fg_expect_write(device, "name", new, sizeof new));
+  OK(fg_fork(device, &copy));
+  OK(fg_expect_found(copy, "name", old, sizeof old));
+  /* What was found stays. */
+  CHECK(fg_expect_found(copy, "name", new, sizeof new) == FG_LOST && strstr(fg_message(copy), "name"));
+  fg_close(copy);
+  OK(fg_expect_synced(device, NULL));
+  CHECK(fg_expect_found(device, "name", NULL, 0) == FG_LOST);
+  CHECK(fg_expect_write(device, NULL, new, 1) == FG_WRONG_ARGUMENT);
+  CHECK(fg_expect_write(device, "name", NULL, 1) == FG_WRONG_ARGUMENT);
+  fg_close(device);
+}
+
 static void nand_pins(void) {
   uint8_t id[2], page[8];
   int32_t ready = 1;
@@ -223,6 +241,7 @@ static void behind_a_driver(void) {
 int main(void) {
   opening();
   spi_pins();
+  expectations();
   nand_pins();
   cfi_pins();
   behind_a_driver();

@@ -143,6 +143,7 @@ fn main() -> ExitCode {
         Command::Card(args) => args.is_mount(),
         // `advise` probes a device, too.
         Command::Probe(_) | Command::Advise(_) => true,
+        Command::Powercut(args) => args.forks(),
         // The state is saved.
         Command::Serve(_) => true,
         _ => false,

@@ -1,17 +1,20 @@
 //! `floatgate powercut`.
 
+mod program;
 mod show;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Instant;
 
 use clap::ValueEnum;
 use floatgate_config::{Library, Override};
 use floatgate_lab::powercut::{
-    self, CutKind, FlashId, Mode, Options, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
+    self, CutKind, FlashId, Mode, Options, ParseIdError, RunId, SecondCut, SetupFlash, Stage, WorkloadError,
 };
 use floatgate_lab::report::{Origin, ResultKind};
+use floatgate_program::powercut::RunId as ProgramRunId;
 use floatgate_sim::machine::FilesystemKind;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -31,6 +34,9 @@ A filesystem is made on the setup's chip, through controller, driver and ECC, an
 written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
 mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that \
 run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
+
+A program in C, such as a key-value store or a boot loader, is a shared object: `powercut SETUP --lib PROGRAM.so` cuts its power, and prints the \
+shortest history of steps that fails (docs/powercut.md).
 
 A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing says how many \
 cuts it were a second. Other, shorter workloads come with --steps 60.")]
@@ -85,9 +91,21 @@ pub(crate) struct Args {
     #[arg(long, alias = "size", value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
     partition: Option<u64>,
 
-    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too
+    /// Cut the power of a program in C instead: a shared object with the functions floatgate_test_* of floatgate.h
+    #[arg(long, value_name = "PROGRAM.so", conflicts_with = "fs")]
+    lib: Option<PathBuf>,
+
+    /// Cut each run of a program again this many times: in its recovery and in the steps after it
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "lib", value_parser = clap::value_parser!(u32).range(0..floatgate_program::powercut::CUTS_MAX as i64))]
+    recovery_cuts: u32,
+
+    /// Time that a call of a program may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "lib", value_parser = time_limit)]
+    time_limit: f64,
+
+    /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too, and --lib
     #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast"])]
-    replay: Option<RunId>,
+    replay: Option<Run>,
 
     /// Threads; the result is the same with any number [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -99,6 +117,29 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     format: ReportFormat,
+}
+
+/// A run to repeat.
+#[derive(Clone)]
+enum Run {
+    /// Of a filesystem.
+    Filesystem(RunId),
+    /// Of a program.
+    Program(ProgramRunId),
+}
+
+impl FromStr for Run {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        text.parse().map(Self::Program).or_else(|_| text.parse().map(Self::Filesystem))
+    }
+}
+
+/// A time limit in seconds.
+fn time_limit(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "give seconds from 0.01 to 86400".to_owned())
 }
 
 /// Layer that loses power.
@@ -173,6 +214,11 @@ impl Args {
         self.setup.as_ref().map_or_else(|| kind.of_nothing(), |setup| kind.of(setup)).with(&self.set)
     }
 
+    /// True when child processes run, for which this one must have a single thread.
+    pub(crate) const fn forks(&self) -> bool {
+        self.lib.is_some()
+    }
+
     /// The flash of the setup for a filesystem.
     fn flash(&self, library: &Library, fs: FilesystemKind) -> Result<SetupFlash, Failure> {
         let sets = Override::parse_all(&self.set)?;
@@ -184,13 +230,18 @@ impl Args {
         Ok(flash)
     }
 
-    fn options(&self, flash: &SetupFlash) -> Result<Options, Failure> {
-        self.check_mode()?;
+    /// Ways in which the first cut happens.
+    fn kinds(&self) -> Vec<CutKind> {
         let asked: &[KindArg] =
             if self.kind.is_empty() { &[KindArg::Before, KindArg::During] } else { &self.kind };
         let mut kinds: Vec<CutKind> = asked.iter().flat_map(|kind| kind.kinds()).copied().collect();
         kinds.sort_unstable();
         kinds.dedup();
+        kinds
+    }
+
+    fn options(&self, flash: &SetupFlash) -> Result<Options, Failure> {
+        self.check_mode()?;
         Ok(Options {
             flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
             fs: self.fs.kind(),
@@ -199,7 +250,7 @@ impl Args {
             faults: self.faults,
             mode: self.mode(),
             second: self.second(),
-            kinds,
+            kinds: self.kinds(),
         })
     }
 
@@ -275,8 +326,18 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if let Some(id) = &args.replay {
-        return replay(args, id);
+    if let Some(lib) = &args.lib {
+        return program::run(args, lib);
+    }
+    match &args.replay {
+        Some(Run::Filesystem(id)) => return replay(args, id),
+        Some(Run::Program(_)) => {
+            return Err(Failure::new(
+                "this run was of a program",
+                "name the setup and the program, with --lib, before --replay",
+            ));
+        }
+        None => {}
     }
     let library = Library::built_in();
     let flash = args.flash(&library, args.fs.kind())?;
@@ -293,7 +354,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     bar.finish_and_clear();
     let report = report.map_err(|error| no_workload(&error))?;
     if args.timing {
-        output::tell(&show::timing(&report, started.elapsed()));
+        output::tell(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
         format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))

@@ -167,14 +167,10 @@ fn failed(args: &Args, failure: &Failure) -> String {
     format!("FAILED at step {step}\n  {what}\n  floatgate powercut {}--replay {id}\n", args.of_chip(id))
 }
 
-/// Duration of a campaign and its rate.
-pub(super) fn timing(report: &Report, took: Duration) -> String {
+/// Duration of cuts and their rate.
+pub(super) fn rate(cuts: u64, took: Duration) -> String {
     let seconds = took.as_secs_f64();
-    format!(
-        "{} in {seconds:.2} s, {:.0} a second",
-        common::grouped_count(report.cuts, "cut"),
-        report.cuts as f64 / seconds
-    )
+    format!("{} in {seconds:.2} s, {:.0} a second", common::grouped_count(cuts, "cut"), cuts as f64 / seconds)
 }
 
 /// Result of a run that was repeated.

@@ -376,6 +376,11 @@ const LINES: &[(&str, &str)] = &[
     ("image info", "image info images/dump.bin --json"),
     ("image ls", "image ls images/rootfs.ubi --recursive --json"),
     ("image ls --history", "image ls images/dump.bin --history --json"),
+    ("powercut --lib", "powercut w25q128jv --lib ./bad.so --steps 9 --mode exhaustive --json"),
+    (
+        "powercut --lib --replay",
+        "powercut w25q128jv --lib ./bad.so --replay lib:chip4096_be91cfc8:0:0-4:3.before --json",
+    ),
     ("image stat", "image stat images/rootfs.ubi /bin/busybox --json"),
     ("image stat", "image stat images/rootfs.ubi /dev/console --json"),
     ("image extract", "image extract images/dump.bin images/extracted.tar --json"),
@@ -386,6 +391,7 @@ fn output_and_documentation_have_the_same_keys() {
     let docs = documented();
     let folder = scratch("empty");
     dump_files(&folder);
+    crate::c_program::key_value_stores(&folder);
     crate::images::write(&scratch("empty/images"));
     // A step with too many wrong bits, and a bad block.
     let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();

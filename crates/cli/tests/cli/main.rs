@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 mod advise;
 mod breakdown;
+#[cfg(target_os = "linux")]
+mod c_program;
 mod compare;
 mod completions;
 mod determinism;

@@ -4,11 +4,11 @@ use std::fmt;
 
 use floatgate_device::power::PowerCut as ChipCut;
 use floatgate_device::wire::Device;
-use floatgate_mtd::{Cut, CutKind, Instant, Mtd, Nanos, Partition, PowerCut, Stage};
+use floatgate_mtd::{Cut, Instant, Mtd, Nanos, Partition, PowerCut};
 
 use super::flash::Flash;
 use floatgate_config::{Config, Library};
-use floatgate_mtd::random::Random;
+use floatgate_program::powercut::share;
 use floatgate_sim::rig::{self, RigOptions};
 
 /// A device whose power goes away at a flash operation that is ordered. Copies are cheap: there is one for each step of a workload
@@ -83,7 +83,8 @@ impl Powered for Box<dyn Device> {
     }
 
     fn order(&mut self, cut: Option<Cut>) {
-        let cut = cut.map(|cut| ChipCut::During { operation: cut.operation, share: share(cut) });
+        let cut =
+            cut.map(|cut| ChipCut::During { operation: cut.operation, share: share(cut.kind, cut.seed) });
         self.power_mut().order(cut);
     }
 
@@ -101,19 +102,6 @@ impl Powered for Box<dyn Device> {
 /// Time without power: a host that boots again takes longer than any chip needs to be ready.
 const OFF: Nanos = Nanos::from_ms(100);
 
-/// Share of an operation that is over when power goes: a third of it each is early, middle and late.
-fn share(cut: Cut) -> f64 {
-    let third = match cut.kind {
-        CutKind::Before => return 0.0,
-        CutKind::During(Stage::Early) => 0.0,
-        CutKind::During(Stage::Middle) => 1.0,
-        CutKind::During(Stage::Late) => 2.0,
-    };
-    // 53 random bits as a fraction of one.
-    let random = (Random::new(cut.seed).bits() >> 11) as f64 / (1u64 << 53) as f64;
-    (third + random) / 3.0
-}
-
 /// The chip of a setup, fresh from power-on, behind its controller and driver: the first `size_bytes` of it. A seed decides what
 /// varies from chip to chip, and which blocks are bad.
 ///
@@ -124,12 +112,12 @@ pub(super) fn wired(
     config: &Config,
     size_bytes: u64,
     (seed, bad_blocks): (u64, u32),
-) -> Result<Box<dyn Powered>, String> {
+) -> Result<Box<dyn Device>, String> {
     let options = RigOptions { seed, stores: true, bad_blocks, marks_on_demand: true };
     let mut device = rig::wire(library, config, options).map_err(|error| error.to_string())?.device;
     device.power_mut().count_operations();
     if size_bytes < device.geometry().size_bytes {
         device = Box::new(Partition::new(device, 0, size_bytes).map_err(|error| error.to_string())?);
     }
-    Ok(Box::new(device))
+    Ok(device)
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use floatgate_device::spec::ChipKind;
+use floatgate_device::wire::Device;
 use floatgate_media::crc;
 use floatgate_media::ubi;
 use floatgate_media::ubifs::MIN_LEB_BYTES;
@@ -179,6 +180,14 @@ impl SetupFlash {
     /// # Errors
     /// Reason why it cannot be wired, in words; faults where there are none.
     pub fn chip(&self, library: &Library, seed: u64, faults: bool) -> Result<Box<dyn Powered>, String> {
+        Ok(Box::new(self.device(library, seed, faults)?))
+    }
+
+    /// As [`SetupFlash::chip`], with all that the driver and the chip offer.
+    ///
+    /// # Errors
+    /// As [`SetupFlash::chip`].
+    pub fn device(&self, library: &Library, seed: u64, faults: bool) -> Result<Box<dyn Device>, String> {
         if faults && self.geometry.kind == FlashKind::Nor {
             return Err(NOR_HAS_NO_FAULTS.to_owned());
         }

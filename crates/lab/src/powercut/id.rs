@@ -5,18 +5,9 @@ use std::str::FromStr;
 
 use floatgate_mtd::power_cut::{CutKind, Stage};
 use floatgate_mtd::{FlashKind, Geometry, Pairing};
+pub use floatgate_program::powercut::CutAt;
+pub(super) use floatgate_program::powercut::kind_name;
 use floatgate_sim::machine::FilesystemKind;
-
-/// A loss of power.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CutAt {
-    /// The flash operation, counted from 1: from the first step of the workload on, or from the last return of power.
-    pub operation: u64,
-    /// Before it, or how far in it.
-    pub kind: CutKind,
-    /// Number of the torn state among those that the cut can leave.
-    pub tear: u32,
-}
 
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -67,18 +58,6 @@ pub struct RunId {
 #[error("{0:?} is not the id of a run: copy it whole, as `floatgate powercut` prints it")]
 pub struct ParseIdError(String);
 
-const KINDS: [(CutKind, &str); 4] = [
-    (CutKind::Before, "before"),
-    (CutKind::During(Stage::Early), "early"),
-    (CutKind::During(Stage::Middle), "middle"),
-    (CutKind::During(Stage::Late), "late"),
-];
-
-/// The name of a kind.
-pub(super) fn kind_name(kind: CutKind) -> &'static str {
-    KINDS.into_iter().find(|(other, _)| *other == kind).map_or("", |(_, name)| name)
-}
-
 /// The place of a kind among all.
 pub(super) const fn kind_index(kind: CutKind) -> usize {
     match kind {
@@ -89,13 +68,6 @@ pub(super) const fn kind_index(kind: CutKind) -> usize {
     }
 }
 
-impl fmt::Display for CutAt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.operation, kind_name(self.kind))?;
-        if self.tear == 0 { Ok(()) } else { write!(f, ".{}", self.tear) }
-    }
-}
-
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = if self.faults { "f" } else { "" };
@@ -103,7 +75,7 @@ impl fmt::Display for RunId {
             FilesystemKind::Ubifs => "",
             FilesystemKind::Jffs2 => "j",
         };
-        write!(f, "{}:{}.{}{faults}{fs}:", flash_text(&self.flash), self.seed, self.steps)?;
+        write!(f, "{}:{}.{}{faults}{fs}:", self.flash, self.seed, self.steps)?;
         match &self.end {
             End::Unmount(step) => write!(f, "unmount.{step}"),
             End::Cuts(cuts) => {
@@ -147,16 +119,14 @@ fn parse_end(text: &str) -> Option<End> {
     if let Some(step) = text.strip_prefix("unmount.") {
         return Some(End::Unmount(step.parse().ok()?));
     }
-    let cuts: Option<Vec<CutAt>> = text.split('-').map(parse_cut).collect();
+    let cuts: Option<Vec<CutAt>> = text.split('-').map(|cut| cut.parse().ok()).collect();
     Some(End::Cuts(cuts?))
 }
 
-fn parse_cut(text: &str) -> Option<CutAt> {
-    let mut parts = text.split('.');
-    let (operation, kind) = (parts.next()?.parse().ok()?, parts.next()?);
-    let kind = KINDS.into_iter().find(|(_, name)| *name == kind)?.0;
-    let tear = parts.next().map_or(Some(0), |tear| tear.parse().ok())?;
-    Some(CutAt { operation, kind, tear })
+impl fmt::Display for FlashId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&flash_text(self))
+    }
 }
 
 /// `nand128x131072_2048.2048.512_64.34_4.512.3`: blocks and their size; write, buffer and sub-page; OOB and what is free of it;

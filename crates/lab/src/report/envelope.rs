@@ -106,6 +106,14 @@ pub enum ResultKind {
     Powercut,
     /// Result of `floatgate powercut --replay`.
     PowercutReplay,
+    /// Result of `floatgate powercut --lib`.
+    PowercutProgram,
+    /// Result of `floatgate powercut --lib --replay`.
+    PowercutProgramReplay,
+    /// Result of `floatgate conformance`.
+    Conformance,
+    /// Result of `floatgate check-capture`.
+    CheckCapture,
     /// Result of `floatgate list parts`.
     Parts,
     /// Result of `floatgate list NAME`.

@@ -8,7 +8,7 @@ use floatgate_device::raw_nand::{NandWire, RawNand};
 use floatgate_device::spi::Width;
 use floatgate_device::violation::ViolationLog;
 use floatgate_mtd::{Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
-use floatgate_sim::rig::{self, Pins, Rig, RigError, RigOptions};
+use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
 use std::ffi::CStr;
 use std::sync::LazyLock;
 
@@ -34,6 +34,7 @@ pub(crate) enum Status {
     Refused,
     Unsupported,
     Internal,
+    Lost,
 }
 
 impl Status {
@@ -54,6 +55,7 @@ impl Status {
             11 => c"refused by the chip",
             12 => c"not supported",
             13 => c"internal error",
+            14 => c"not what was synchronised",
             _ => c"unknown status",
         }
     }
@@ -134,7 +136,7 @@ impl Level {
 #[derive(Clone)]
 pub(crate) enum Device {
     Pins { pins: Box<Pins>, selected: bool },
-    Mtd { rig: Rig, now: Instant },
+    Mtd { device: Box<dyn rig::Device>, now: Instant },
 }
 
 /// The wires of any kind, for what all of them have.
@@ -193,13 +195,20 @@ impl Device {
         let config: Config = LIBRARY.resolve(&setup, &sets?)?;
         let options = RigOptions { seed, ..RigOptions::default() };
         match level {
-            Level::Pins => Ok(Self::Pins { pins: Box::new(rig::pins(&config, options)?), selected: false }),
-            Level::Mtd => {
-                let mut rig = rig::wire(&LIBRARY, &config, options)?;
-                let now = rig.now();
-                Ok(Self::Mtd { rig, now })
-            }
+            Level::Pins => Ok(Self::at_pins(rig::pins(&config, options)?)),
+            Level::Mtd => Ok(Self::behind(rig::wire(&LIBRARY, &config, options)?.device)),
         }
+    }
+
+    /// A chip at its pins.
+    pub(crate) fn at_pins(pins: Pins) -> Self {
+        Self::Pins { pins: Box::new(pins), selected: false }
+    }
+
+    /// A device behind its driver.
+    pub(crate) fn behind(mut device: Box<dyn rig::Device>) -> Self {
+        let now = device.host().now();
+        Self::Mtd { device, now }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -305,9 +314,9 @@ impl Device {
         }
     }
 
-    fn mtd(&mut self) -> Result<(&mut Rig, &mut Instant), Failure> {
+    fn mtd(&mut self) -> Result<(&mut dyn rig::Device, &mut Instant), Failure> {
         match self {
-            Self::Mtd { rig, now } => Ok((rig, now)),
+            Self::Mtd { device, now } => Ok((device.as_mut(), now)),
             Self::Pins { .. } => Err(Failure::wrong_kind()),
         }
     }
@@ -317,14 +326,15 @@ impl Device {
         &mut self,
         operation: impl FnOnce(&mut dyn rig::Device, Instant) -> Result<Done, floatgate_mtd::Error>,
     ) -> Result<Done, Failure> {
-        let (rig, now) = self.mtd()?;
-        let outcome = operation(rig.device.as_mut(), *now);
+        let (device, now) = self.mtd()?;
+        let outcome = operation(device, *now);
         *now = outcome.as_ref().map_or_else(|error| error.at, |done| done.at).max(*now);
         Ok(outcome?)
     }
 
     pub(crate) fn geometry(&mut self) -> Result<&Geometry, Failure> {
-        Ok(self.mtd()?.0.device.geometry())
+        let (device, _) = self.mtd()?;
+        Ok(Mtd::geometry(&*device))
     }
 
     pub(crate) fn read(&mut self, address: u64, out: &mut [u8]) -> Result<Done, Failure> {
@@ -348,8 +358,8 @@ impl Device {
     }
 
     pub(crate) fn is_bad(&mut self, address: u64) -> Result<bool, Failure> {
-        let (rig, now) = self.mtd()?;
-        let (bad, at) = rig.device.is_bad(*now, address)?;
+        let (device, now) = self.mtd()?;
+        let (bad, at) = device.is_bad(*now, address)?;
         *now = at;
         Ok(bad)
     }
@@ -358,10 +368,10 @@ impl Device {
         self.run(|device, now| device.mark_bad(now, address)).map(drop)
     }
 
-    fn power_mut(&mut self) -> &mut Power {
+    pub(crate) fn power_mut(&mut self) -> &mut Power {
         match self {
             Self::Pins { pins, .. } => each_wire!(&mut **pins, wire => wire.power_mut()),
-            Self::Mtd { rig, .. } => rig.device.power_mut(),
+            Self::Mtd { device, .. } => device.power_mut(),
         }
     }
 
@@ -384,18 +394,18 @@ impl Device {
                 *selected = false;
                 each_wire!(&mut **pins, wire => wire.power_on());
             }
-            Self::Mtd { rig, now } => {
-                rig.device.restart().map_err(|why| Failure::new(Status::Refused, why))?;
-                *now = rig.now().max(*now) + POWER_UP;
+            Self::Mtd { device, now } => {
+                device.restart().map_err(|why| Failure::new(Status::Refused, why))?;
+                *now = device.host().now().max(*now) + POWER_UP;
             }
         }
         Ok(())
     }
 
     /// The chip as no driver sees it.
-    fn with_oracle<T>(&mut self, work: impl FnOnce(&mut dyn Oracle) -> T) -> Result<T, Failure> {
+    pub(crate) fn with_oracle<T>(&mut self, work: impl FnOnce(&mut dyn Oracle) -> T) -> Result<T, Failure> {
         Ok(match self {
-            Self::Mtd { rig, .. } => work(rig.device.oracle()),
+            Self::Mtd { device, .. } => work(device.oracle()),
             Self::Pins { pins, .. } => match &mut **pins {
                 Pins::SpiNor(wire) => work(wire.chip_mut()),
                 Pins::SpiNand(wire) => work(wire.chip_mut()),

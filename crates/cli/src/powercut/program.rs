@@ -1,0 +1,273 @@
+//! `floatgate powercut SETUP --lib PROGRAM.so`: power cuts of a program in C.
+
+use super::{Args, Filesystem, ModeArg, Run, progress_bar};
+use crate::common::{self, Failure, Outcome};
+use crate::output;
+use crate::table::Table;
+use floatgate_config::Library;
+use floatgate_lab::powercut::{CutKind, SetupFlash};
+use floatgate_lab::report::ResultKind;
+use floatgate_program::powercut::{
+    self, Error, FailureKind, FoundFailure, History, Mode, Options, Place, Report, RunId,
+};
+use serde::Serialize;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Result in JSON.
+#[derive(Serialize)]
+struct Json {
+    program: String,
+    steps: u32,
+    operations: u64,
+    runs: u64,
+    cuts: u64,
+    failed_runs: u64,
+    failures: Vec<FailureJson>,
+}
+
+/// A failure in JSON.
+#[derive(Serialize)]
+struct FailureJson {
+    kind: FailureKind,
+    at: String,
+    why: String,
+    steps: Vec<u32>,
+    cuts: usize,
+    steps_before: usize,
+    runs: u64,
+    repeats: bool,
+    id: String,
+}
+
+/// Result of a run that was repeated, in JSON.
+#[derive(Serialize)]
+struct ReplayJson {
+    id: String,
+    kind: Option<FailureKind>,
+    at: Option<String>,
+    why: Option<String>,
+}
+
+/// Cuts the power of a program.
+pub(super) fn run(args: &Args, program: &Path) -> Outcome {
+    check_options(args)?;
+    let library = Library::built_in();
+    let flash = args.flash(&library, Filesystem::Jffs2.kind())?;
+    let id = match &args.replay {
+        None => None,
+        Some(Run::Program(id)) if id.flash == flash.id().to_string() => Some(id),
+        Some(_) => {
+            return Err(Failure::new(
+                "this run was on the chip of another setup, or of a filesystem",
+                "repeat the setup, --set, --partition and --lib of the command that printed the id",
+            ));
+        }
+    };
+    let seed = id.map_or(args.seed, |id| id.seed);
+    let device = flash
+        .device(&library, seed, args.faults)
+        .map_err(|why| Failure::new(why, "choose another setup, or leave out --faults"))?;
+    let options = Options {
+        program,
+        flash: device,
+        seed,
+        steps: args.steps,
+        mode: mode(args)?,
+        kinds: kinds(args),
+        recovery_cuts: args.recovery_cuts,
+        limit: Duration::from_secs_f64(args.time_limit),
+        processes: processes(args),
+    };
+    match id {
+        Some(id) => replay(args, &options, id),
+        None => explore(args, &options, &flash),
+    }
+}
+
+fn check_options(args: &Args) -> Result<(), Failure> {
+    let unused = [("--fast", args.fast), ("--second", args.second.is_some())];
+    match unused.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::new(
+            format!("{option} does not go with --lib"),
+            "leave it out; --recovery-cuts N cuts the recovery of a program",
+        )),
+    }
+}
+
+fn mode(args: &Args) -> Result<Mode, Failure> {
+    args.check_mode()?;
+    Ok(match args.mode {
+        ModeArg::Linear => Mode::Linear(args.cuts()),
+        ModeArg::Log => Mode::Log,
+        ModeArg::Exhaustive => Mode::Exhaustive,
+        ModeArg::Random => Mode::Random(args.cuts()),
+        ModeArg::Unmount => {
+            return Err(Failure::new("--mode unmount does not go with --lib", "choose another mode"));
+        }
+    })
+}
+
+fn kinds(args: &Args) -> Vec<CutKind> {
+    if args.kind.is_empty() { CutKind::ALL.to_vec() } else { args.kinds() }
+}
+
+fn processes(args: &Args) -> usize {
+    args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), usize::from)
+}
+
+fn explore(args: &Args, options: &Options<'_>, flash: &SetupFlash) -> Outcome {
+    let bar = progress_bar(args);
+    #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
+    let started = Instant::now();
+    let report = powercut::explore(options, &|runs| bar.inc(runs)).map_err(failure);
+    bar.finish_and_clear();
+    let report = report?;
+    if args.timing {
+        output::tell(&super::show::rate(report.cuts, started.elapsed()));
+    }
+    let id = |history: &History| {
+        RunId { flash: flash.id().to_string(), seed: options.seed, history: history.clone() }.to_string()
+    };
+    let failures = report.failures.iter().map(|found| FailureJson::of(found, id(&found.history))).collect();
+    let json = Json {
+        program: options.program.display().to_string(),
+        steps: options.steps,
+        operations: report.operations,
+        runs: report.runs,
+        cuts: report.cuts,
+        failed_runs: report.failed_runs,
+        failures,
+    };
+    let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed);
+    args.format.print(&origin, &json, "failures", || text(args, &json, &report, &flash.title()))?;
+    Ok(if report.failed_runs == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl FailureJson {
+    fn of(found: &FoundFailure, id: String) -> Self {
+        Self {
+            kind: found.failure.kind,
+            at: place(found.failure.place),
+            why: found.failure.why.clone(),
+            steps: found.history.steps.clone(),
+            cuts: found.history.cuts.len(),
+            steps_before: found.steps_before,
+            runs: found.runs,
+            repeats: found.repeats,
+            id,
+        }
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    let help = match &error {
+        Error::NotLoaded(_) => {
+            "build it with `cc -shared -fPIC`, with the functions floatgate_test_* of floatgate.h (docs/powercut.md)"
+        }
+        Error::Workload(_) => {
+            "mend this first, or choose another chip, a larger --partition or fewer --steps"
+        }
+        Error::NoOperations => {
+            "write to the device in floatgate_test_step, or give the workload more --steps"
+        }
+        Error::NotDeterministic => {
+            "let each step follow from its number alone: no clock, no random device, no address of memory"
+        }
+        Error::Process(_) => "end other processes, or ask for fewer with --threads",
+    };
+    let message = match &error {
+        Error::Workload(failed) => format!("{error}: {}: {}", place(failed.place), failed.why),
+        error => error.to_string(),
+    };
+    Failure::new(message, help)
+}
+
+fn place(place: Place) -> String {
+    let after = |cuts| match cuts {
+        0 => String::new(),
+        cuts => format!(" after {}", common::count(cuts, "power cut")),
+    };
+    match place {
+        Place::Load => "loading".to_owned(),
+        Place::Prepare => "floatgate_test_prepare".to_owned(),
+        Place::Recover(cuts) => format!("floatgate_test_recover{}", after(cuts)),
+        Place::Check(cuts) => format!("floatgate_test_check{}", after(cuts)),
+        Place::Step(step) => format!("floatgate_test_step {step}"),
+    }
+}
+
+const fn describe(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Lost => "a synchronised value is lost",
+        FailureKind::Check => "the check of the program failed",
+        FailureKind::Recovery => "recovery failed",
+        FailureKind::Step => "a step failed after the recovery",
+        FailureKind::Crash => "the program crashed",
+        FailureKind::Hang => "the program hung",
+        FailureKind::Exit => "the program ended itself",
+    }
+}
+
+fn text(args: &Args, json: &Json, report: &Report, title: &str) -> String {
+    let runs = common::grouped_count(report.runs, "run");
+    let conclusion = match report.failed_runs {
+        0 => format!(
+            "{}: nothing was lost in {runs} with {}",
+            json.program,
+            common::grouped_count(report.cuts, "power cut")
+        ),
+        failed => format!("{}: {} of {runs} failed", json.program, common::grouped(failed)),
+    };
+    let mut text = format!(
+        "{conclusion}\n{title}: a workload of {}, {}\n",
+        common::count(json.steps as usize, "step"),
+        common::grouped_count(report.operations, "flash operation")
+    );
+    if json.failures.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(["failure", "runs", "steps", "cuts"]).numbers(1..);
+    for failure in &json.failures {
+        let numbers = [failure.runs, failure.steps.len() as u64, failure.cuts as u64].map(common::grouped);
+        table.row(std::iter::once(describe(failure.kind).to_owned()).chain(numbers));
+    }
+    text += &format!("\nthe shortest history of each kind of failure:\n{table}\n");
+    for (failure, found) in json.failures.iter().zip(&report.failures) {
+        let flaky = if failure.repeats { "" } else { "; the same run passed when it was repeated" };
+        text += &format!(
+            "\n{}: {}: {}{flaky}\n  steps {}\n  floatgate powercut {}--lib {} --replay {}\n",
+            describe(failure.kind),
+            failure.at,
+            failure.why,
+            found.history.steps_text(),
+            args.of_chip("chip"),
+            json.program,
+            failure.id
+        );
+    }
+    text
+}
+
+fn replay(args: &Args, options: &Options<'_>, id: &RunId) -> Outcome {
+    let failed = powercut::replay(options, &id.history).map_err(|error| match error {
+        Error::NoOperations => Failure::new(
+            "the last step has fewer flash operations than the cut of this id needs",
+            "the program has changed since: run the exploration again",
+        ),
+        error => failure(error),
+    })?;
+    let json = ReplayJson {
+        id: id.to_string(),
+        kind: failed.as_ref().map(|failed| failed.kind),
+        at: failed.as_ref().map(|failed| place(failed.place)),
+        why: failed.as_ref().map(|failed| failed.why.clone()),
+    };
+    args.format.print(&args.origin(ResultKind::PowercutProgramReplay), &json, "", || match &failed {
+        None => format!("{id}: nothing was lost"),
+        Some(failed) => format!("{id}: {}\n{}: {}", describe(failed.kind), place(failed.place), failed.why),
+    })?;
+    Ok(if failed.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

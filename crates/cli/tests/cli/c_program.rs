@@ -1,0 +1,111 @@
+//! `powercut --lib`: power cuts of programs in C, which `cc` compiles here.
+
+use crate::support::{Run, fresh, run_in};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn capi() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../capi")
+}
+
+/// Compiles a C file into `NAME.so` of a folder.
+fn compile(folder: &Path, name: &str, source: &Path, flags: &[&str]) {
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-shared", "-fPIC", "-I"]);
+    cc.arg(capi().join("include")).args(flags).arg("-o").arg(folder.join(format!("{name}.so"))).arg(source);
+    assert!(cc.status().unwrap().success(), "{name}");
+}
+
+/// Compiles the example of a key-value store, as it is and with its fault, into `good.so` and `bad.so`.
+pub(crate) fn key_value_stores(folder: &Path) {
+    let source = capi().join("examples/key_value.c");
+    compile(folder, "good", &source, &[]);
+    compile(folder, "bad", &source, &["-DFORGET_SYNC"]);
+}
+
+fn cuts(folder: &Path, arguments: &str) -> Run {
+    let line = format!("powercut w25q128jv --mode exhaustive {arguments}");
+    run_in(folder, line.split_whitespace())
+}
+
+#[test]
+fn a_forgotten_sync_is_found_shortened_and_repeats() {
+    let folder = fresh("c-program");
+    key_value_stores(&folder);
+    let good = cuts(&folder, "--steps 20 --recovery-cuts 2 --lib ./good.so");
+    assert_eq!((good.code, good.err.as_str()), (Some(0), ""), "{}", good.out);
+    assert!(good.out.starts_with("./good.so: nothing was lost in "), "{}", good.out);
+
+    let bad = cuts(&folder, "--steps 20 --lib ./bad.so --json");
+    assert_eq!(bad.code, Some(1), "{}", bad.err);
+    let json: Value = serde_json::from_str(&bad.out).unwrap();
+    let failure = &json["failures"][0];
+    assert_eq!((&failure["kind"], &failure["steps"]), (&"lost".into(), &serde_json::json!([0, 1, 2, 3, 4])));
+    let replay = format!("--replay {}", failure["id"].as_str().unwrap());
+    assert_eq!(cuts(&folder, &format!("--lib ./bad.so {replay}")).code, Some(1));
+    assert_eq!(cuts(&folder, &format!("--lib ./good.so {replay}")).code, Some(0));
+}
+
+const HOSTILE: &str = r#"
+#include <floatgate.h>
+#include <stdlib.h>
+static int boots;
+const char *floatgate_test_recover(fg_device *device) {
+  uint8_t bytes[2];
+  if (boots++) return "static variables are not fresh";
+  fg_mtd_read(device, 0, bytes, sizeof bytes, NULL);
+  if (bytes[0] != 0xFF && bytes[1] == 0xFF) HOSTILE;
+  return NULL;
+}
+const char *floatgate_test_step(fg_device *device, uint32_t number) {
+  const uint8_t zero = 0;
+  if (number < 2) fg_mtd_write(device, number, &zero, 1);
+  return NULL;
+}
+"#;
+
+#[test]
+fn crashes_and_hangs_are_failures_of_the_program() {
+    let folder = fresh("c-program-hostile");
+    let source = folder.join("hostile.c");
+    std::fs::write(&source, HOSTILE).unwrap();
+    for (name, does, kind, why) in [
+        ("crash", "-DHOSTILE=abort()", "crash", "SIGABRT"),
+        ("hang", "-DHOSTILE=for(;;)", "hang", "no end after 0.1 s"),
+        ("exit", "-DHOSTILE=exit(3)", "exit", "the program ended itself with status 3"),
+        ("text", "-DHOSTILE=return\"torn\"", "recovery", "torn"),
+    ] {
+        compile(&folder, name, &source, &[does]);
+        let run = cuts(&folder, &format!("--steps 3 --kind late --time-limit 0.1 --lib ./{name}.so --json"));
+        assert_eq!(run.code, Some(1), "{name}: {}", run.err);
+        let failure = serde_json::from_str::<Value>(&run.out).unwrap()["failures"][0].clone();
+        assert_eq!(failure["kind"], kind, "{failure}");
+        assert_eq!(
+            (&failure["why"], &failure["at"]),
+            (&why.into(), &"floatgate_test_recover after 1 power cut".into())
+        );
+    }
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    let folder = fresh("c-program-none");
+    std::fs::write(folder.join("text.so"), "text").unwrap();
+    std::fs::write(folder.join("empty.c"), "int nothing;").unwrap();
+    compile(&folder, "empty", &folder.join("empty.c"), &[]);
+    for (arguments, why) in [
+        ("--lib ./absent.so", "./absent.so: No such file"),
+        ("--lib ./text.so", "./text.so: the loader: "),
+        ("--lib ./empty.so", "no function `floatgate_test_recover`"),
+        ("--lib ./empty.so --fast", "--fast does not go with --lib"),
+        ("--lib ./empty.so --replay lib:chip1_00000000:0:0:1.late", "another setup"),
+        ("--replay lib:chip1_00000000:0:0:1.late", "this run was of a program"),
+        ("--lib ./empty.so --time-limit nan", "give seconds"),
+        ("--recovery-cuts 2", "--lib"),
+    ] {
+        let run = cuts(&folder, arguments);
+        assert_eq!(run.code, Some(2), "{arguments}: {}", run.out);
+        assert!(run.err.contains(why), "{arguments}: {}", run.err);
+    }
+}

@@ -1,0 +1,558 @@
+//! The functions of `floatgate.h`, which is their reference: each checks what crosses the border and hands the call on.
+//!
+//! Pointers, texts and numbers of C to the methods of [`Device`] and [`Ledger`] and back. A panic ends here, as [`Status::Internal`].
+
+#![allow(unsafe_code, reason = "pointers of C")]
+#![allow(clippy::missing_safety_doc, reason = "the header says what a caller has to keep")]
+
+use crate::device::{Device, Failure, Level, Status, Transfer};
+use crate::ledger::Ledger;
+use std::ffi::{CStr, CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::slice;
+
+/// Version of the interface, as FG_ABI_VERSION of the header.
+const ABI_VERSION: u32 = 1;
+
+/// A device of C: `fg_device`.
+pub struct Handle {
+    pub(crate) device: Device,
+    pub(crate) ledger: Ledger,
+    message: CString,
+    /// Called when power is lost, instead of the return to a program that has no power any more. It ends the process.
+    pub(crate) power_lost: Option<Rc<dyn Fn(*mut Handle)>>,
+}
+
+impl Handle {
+    pub(crate) fn new(device: Device) -> Self {
+        Self { device, ledger: Ledger::default(), message: CString::default(), power_lost: None }
+    }
+}
+
+/// `fg_geometry` of the header.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Geometry {
+    pub(crate) size_bytes: u64,
+    pub(crate) erase_bytes: u32,
+    pub(crate) write_bytes: u32,
+    oob_bytes: u32,
+    oob_free_bytes: u32,
+}
+
+type Outcome = Result<(), Failure>;
+
+/// A text as C holds it. A zero within would end it there.
+fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+/// Calls `work` on a device, and keeps the message of a failure.
+fn call(handle: *mut Handle, work: impl FnOnce(&mut Device) -> Outcome) -> i32 {
+    call_handle(handle, |handle| work(&mut handle.device))
+}
+
+/// As [`call`], with all that belongs to the device.
+fn call_handle(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> Outcome) -> i32 {
+    // SAFETY: the header asks for NULL or a device that is open, used by one thread at a time.
+    let Some(handle) = (unsafe { pointer.as_mut() }) else { return Status::WrongArgument as i32 };
+    let outcome = catch_unwind(AssertUnwindSafe(|| work(&mut *handle)));
+    if let Some(power_lost) = &handle.power_lost
+        && handle.device.power_lost()
+    {
+        Rc::clone(power_lost)(pointer);
+    }
+    match outcome.unwrap_or_else(|_| Err(Failure::internal())) {
+        Ok(()) => Status::Ok as i32,
+        Err(failure) => {
+            handle.message = c_text(&failure.message);
+            failure.status as i32
+        }
+    }
+}
+
+/// The bytes that C hands over.
+unsafe fn bytes<'a>(pointer: *const u8, length: usize) -> Result<&'a [u8], Failure> {
+    match (pointer.is_null(), length) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Failure::null()),
+        // SAFETY: the header asks for so many bytes there.
+        _ => Ok(unsafe { slice::from_raw_parts(pointer, length) }),
+    }
+}
+
+/// The bytes that C hands over, or NULL.
+unsafe fn optional<'a>(pointer: *const u8, length: usize) -> Result<Option<&'a [u8]>, Failure> {
+    if pointer.is_null() && length == 0 {
+        return Ok(None);
+    }
+    // SAFETY: as in `bytes`.
+    unsafe { bytes(pointer, length) }.map(Some)
+}
+
+/// The buffer that C hands over.
+unsafe fn buffer<'a>(pointer: *mut u8, length: usize) -> Result<&'a mut [u8], Failure> {
+    match (pointer.is_null(), length) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Failure::null()),
+        // SAFETY: the header asks for room for so many bytes there.
+        _ => Ok(unsafe { slice::from_raw_parts_mut(pointer, length) }),
+    }
+}
+
+/// Hands a value over to C.
+unsafe fn give<T>(pointer: *mut T, value: T) -> Outcome {
+    if pointer.is_null() {
+        return Err(Failure::null());
+    }
+    // SAFETY: the header asks for room for the value there.
+    unsafe { pointer.write(value) };
+    Ok(())
+}
+
+/// Hands a text over to C, cut to the room that there is.
+unsafe fn give_text(pointer: *mut c_char, size: usize, text: &str) {
+    if pointer.is_null() || size == 0 {
+        return;
+    }
+    let text = c_text(text);
+    let kept = text.as_bytes().len().min(size - 1);
+    // SAFETY: the header asks for room for `size` bytes there.
+    unsafe {
+        text.as_ptr().copy_to_nonoverlapping(pointer, kept);
+        pointer.add(kept).write(0);
+    }
+}
+
+unsafe fn text<'a>(pointer: *const c_char) -> Result<&'a str, Failure> {
+    if pointer.is_null() {
+        return Err(Failure::null());
+    }
+    // SAFETY: the header asks for a text that ends with a zero.
+    let text = unsafe { CStr::from_ptr(pointer) };
+    text.to_str().map_err(|_| Failure::new(Status::WrongArgument, "a text that is not UTF-8"))
+}
+
+/// A list of texts that ends with NULL.
+unsafe fn texts<'a>(mut list: *const *const c_char) -> Result<Vec<&'a str>, Failure> {
+    let mut all = Vec::new();
+    // SAFETY: the header asks for NULL or a list that ends with NULL.
+    unsafe {
+        while !list.is_null() && !(*list).is_null() {
+            all.push(text(*list)?);
+            list = list.add(1);
+        }
+    }
+    Ok(all)
+}
+
+/// Version of the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn fg_abi_version() -> u32 {
+    ABI_VERSION
+}
+
+/// Words for a status.
+#[unsafe(no_mangle)]
+pub extern "C" fn fg_status_text(status: i32) -> *const c_char {
+    Status::text(status).as_ptr()
+}
+
+/// Message of the last call that failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_message(handle: *const Handle) -> *const c_char {
+    // SAFETY: as in `call`.
+    unsafe { handle.as_ref() }.map_or(c"".as_ptr(), |handle| handle.message.as_ptr())
+}
+
+/// Opens a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_open(
+    target: *const c_char,
+    sets: *const *const c_char,
+    seed: u64,
+    level: i32,
+    handle: *mut *mut Handle,
+    message: *mut c_char,
+    message_size: usize,
+) -> i32 {
+    if handle.is_null() {
+        return Status::WrongArgument as i32;
+    }
+    // SAFETY: checked for NULL; the header asks for room for a pointer there.
+    unsafe { handle.write(std::ptr::null_mut()) };
+    // SAFETY: as the header asks.
+    let open = || unsafe { Device::open(text(target)?, &texts(sets)?, seed, Level::of(level)?) };
+    match catch_unwind(open).unwrap_or_else(|_| Err(Failure::internal())) {
+        Ok(device) => {
+            let new = Box::new(Handle::new(device));
+            // SAFETY: as above.
+            unsafe { handle.write(Box::into_raw(new)) };
+            Status::Ok as i32
+        }
+        Err(failure) => {
+            // SAFETY: as the header asks.
+            unsafe { give_text(message, message_size, &failure.message) };
+            failure.status as i32
+        }
+    }
+}
+
+/// Closes a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_close(handle: *mut Handle) {
+    if !handle.is_null() {
+        // SAFETY: the header asks for a device that is open.
+        let handle = unsafe { Box::from_raw(handle) };
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(handle)));
+    }
+}
+
+/// Makes a copy of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_fork(handle: *const Handle, copy: *mut *mut Handle) -> i32 {
+    call_handle(handle.cast_mut(), |handle| {
+        let mut new = Handle::new(handle.device.clone());
+        new.ledger = handle.ledger.clone();
+        // SAFETY: as the header asks. Without room for the pointer nothing is made.
+        if copy.is_null() {
+            Err(Failure::null())
+        } else {
+            unsafe { give(copy, Box::into_raw(Box::new(new))) }
+        }
+    })
+}
+
+/// Present time of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_now(handle: *mut Handle) -> u64 {
+    let mut now = 0;
+    call(handle, |device| {
+        now = device.now().as_ns();
+        Ok(())
+    });
+    now
+}
+
+/// Lets time pass.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_advance(handle: *mut Handle, ns: u64) -> i32 {
+    call(handle, |device| device.advance(ns))
+}
+
+/// Transfers bytes of a SPI command.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_spi_transfer(
+    handle: *mut Handle,
+    lanes: u32,
+    flags: u32,
+    sent: *const u8,
+    received: *mut u8,
+    length: usize,
+) -> i32 {
+    call(handle, |device| {
+        let data = match (sent.is_null(), received.is_null()) {
+            // SAFETY: as the header asks.
+            (false, true) => Transfer::Write(unsafe { bytes(sent, length)? }),
+            // SAFETY: as the header asks.
+            (_, false) => unsafe {
+                if !sent.is_null() {
+                    // Both may be one buffer.
+                    sent.copy_to(received, length);
+                }
+                let buffer = buffer(received, length)?;
+                if sent.is_null() { Transfer::Read(buffer) } else { Transfer::Exchange(buffer) }
+            },
+            (true, true) => Transfer::Nothing,
+        };
+        device.spi_transfer(lanes, flags, data)
+    })
+}
+
+/// Clocks dummy cycles of a SPI command.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_spi_dummy(handle: *mut Handle, cycles: u32) -> i32 {
+    call(handle, |device| device.spi_dummy(cycles))
+}
+
+/// Drives CS# high.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_spi_deselect(handle: *mut Handle) -> i32 {
+    call(handle, Device::spi_deselect)
+}
+
+/// Sets the clock of a SPI bus.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_spi_clock(handle: *mut Handle, hz: u32) -> i32 {
+    call(handle, |device| device.spi_clock(hz))
+}
+
+/// Drives a CE#.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_select(handle: *mut Handle, target: u32) -> i32 {
+    call(handle, |device| device.nand().map(|wire| wire.select(target as usize)))
+}
+
+/// A command cycle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_command(handle: *mut Handle, opcode: u8) -> i32 {
+    call(handle, |device| device.nand().map(|wire| wire.command(opcode)))
+}
+
+/// Address cycles.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_address(handle: *mut Handle, address: *const u8, length: usize) -> i32 {
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { bytes(address, length)? };
+        device.nand()?.address(bytes);
+        Ok(())
+    })
+}
+
+/// Data cycles to a raw NAND.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_write(handle: *mut Handle, data: *const u8, length: usize) -> i32 {
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { bytes(data, length)? };
+        device.nand()?.write(bytes);
+        Ok(())
+    })
+}
+
+/// Data cycles from a raw NAND.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_read(handle: *mut Handle, data: *mut u8, length: usize) -> i32 {
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { buffer(data, length)? };
+        device.nand()?.read(bytes);
+        Ok(())
+    })
+}
+
+/// State of R/B#.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_ready(handle: *mut Handle, ready: *mut i32) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| unsafe { give(ready, device.nand()?.is_ready().into()) })
+}
+
+/// Waits for R/B#.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_nand_wait(handle: *mut Handle) -> i32 {
+    call(handle, |device| device.nand().map(|wire| wire.wait_ready()))
+}
+
+/// A cycle that writes a word of a parallel NOR.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_cfi_write(handle: *mut Handle, address: u32, word: u16) -> i32 {
+    call(handle, |device| device.cfi().map(|wire| wire.write(address, word)))
+}
+
+/// Cycles that read a parallel NOR.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_cfi_read(handle: *mut Handle, address: u32, data: *mut u8, length: usize) -> i32 {
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let bytes = unsafe { buffer(data, length)? };
+        device.cfi()?.read(address, bytes);
+        Ok(())
+    })
+}
+
+/// Sizes of a device behind its driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_geometry(handle: *mut Handle, geometry: *mut Geometry) -> i32 {
+    call(handle, |device| {
+        let of = device.geometry()?;
+        let value = Geometry {
+            size_bytes: of.size_bytes,
+            erase_bytes: of.erase_bytes,
+            write_bytes: of.write_bytes,
+            oob_bytes: of.oob_bytes,
+            oob_free_bytes: of.oob_free_bytes,
+        };
+        // SAFETY: as the header asks.
+        unsafe { give(geometry, value) }
+    })
+}
+
+/// Reads data behind the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_read(
+    handle: *mut Handle,
+    address: u64,
+    data: *mut u8,
+    length: usize,
+    corrected: *mut u32,
+) -> i32 {
+    call(handle, |device| {
+        // SAFETY: as the header asks.
+        let done = device.read(address, unsafe { buffer(data, length)? })?;
+        // SAFETY: as the header asks.
+        if corrected.is_null() { Ok(()) } else { unsafe { give(corrected, done.bitflips) } }
+    })
+}
+
+/// Programs data behind the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_write(
+    handle: *mut Handle,
+    address: u64,
+    data: *const u8,
+    length: usize,
+) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| device.write(address, unsafe { bytes(data, length)? }))
+}
+
+/// Erases blocks behind the driver.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_erase(handle: *mut Handle, address: u64, length: u64) -> i32 {
+    call(handle, |device| device.erase(address, length))
+}
+
+/// Reads the free OOB bytes of a page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_read_oob(
+    handle: *mut Handle,
+    address: u64,
+    oob: *mut u8,
+    length: usize,
+) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| device.read_oob(address, unsafe { buffer(oob, length)? }))
+}
+
+/// Programs the free OOB bytes of a page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_write_oob(
+    handle: *mut Handle,
+    address: u64,
+    oob: *const u8,
+    length: usize,
+) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| device.write_oob(address, unsafe { bytes(oob, length)? }))
+}
+
+/// Looks whether a block is marked bad.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_is_bad(handle: *mut Handle, address: u64, bad: *mut i32) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| unsafe { give(bad, device.is_bad(address)?.into()) })
+}
+
+/// Marks a block bad.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_mtd_mark_bad(handle: *mut Handle, address: u64) -> i32 {
+    call(handle, |device| device.mark_bad(address))
+}
+
+/// Orders a power cut.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_cut_power(handle: *mut Handle, operation: u64, share: f64) -> i32 {
+    call(handle, |device| device.cut_power(operation, share))
+}
+
+/// Looks whether power is lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_power_lost(handle: *mut Handle, lost: *mut i32) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| unsafe { give(lost, device.power_lost().into()) })
+}
+
+/// Restores power.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_restore_power(handle: *mut Handle) -> i32 {
+    call(handle, Device::restore_power)
+}
+
+/// Makes the programs and erases of a block fail.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_break_block(handle: *mut Handle, address: u64, fails: i32) -> i32 {
+    call(handle, |device| device.break_block(address, fails != 0))
+}
+
+/// Inverts a bit of a page.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_flip_bit(handle: *mut Handle, page: u32, bit: u32) -> i32 {
+    call(handle, |device| device.flip_bit(page, bit))
+}
+
+/// Number of violations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_violation_count(handle: *const Handle) -> u64 {
+    // SAFETY: as in `call`.
+    unsafe { handle.as_ref() }.map_or(0, |handle| handle.device.violations().map_or(0, |log| log.count()))
+}
+
+/// One of the first violations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_violation(
+    handle: *mut Handle,
+    index: u64,
+    at_ns: *mut u64,
+    rule: *mut c_char,
+    rule_size: usize,
+    sent: *mut c_char,
+    sent_size: usize,
+) -> i32 {
+    call(handle, |device| {
+        let log = device.violations().ok_or_else(Failure::wrong_kind)?;
+        let none = || Failure::new(Status::OutOfRange, "no violation has this number");
+        let one = usize::try_from(index).ok().and_then(|index| log.kept().get(index)).ok_or_else(none)?;
+        let hex: Vec<String> = one.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        // SAFETY: as the header asks.
+        unsafe {
+            give_text(rule, rule_size, &one.rule.to_string());
+            give_text(sent, sent_size, &hex.join(" "));
+            if at_ns.is_null() { Ok(()) } else { give(at_ns, one.at.as_ns()) }
+        }
+    })
+}
+
+/// Notes a value that may be found after a power cut.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_expect_write(
+    handle: *mut Handle,
+    name: *const c_char,
+    value: *const u8,
+    length: usize,
+) -> i32 {
+    call_handle(handle, |handle| {
+        // SAFETY: as the header asks.
+        let (name, value) = unsafe { (text(name)?, optional(value, length)?) };
+        handle.ledger.write(name, value);
+        Ok(())
+    })
+}
+
+/// Notes that values are on flash.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_expect_synced(handle: *mut Handle, name: *const c_char) -> i32 {
+    call_handle(handle, |handle| {
+        // SAFETY: as the header asks.
+        let name = if name.is_null() { None } else { Some(unsafe { text(name)? }) };
+        handle.ledger.synced(name);
+        Ok(())
+    })
+}
+
+/// Compares a value that was found with those that may be there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_expect_found(
+    handle: *mut Handle,
+    name: *const c_char,
+    value: *const u8,
+    length: usize,
+) -> i32 {
+    call_handle(handle, |handle| {
+        // SAFETY: as the header asks.
+        let (name, value) = unsafe { (text(name)?, optional(value, length)?) };
+        handle.ledger.found(name, value).map_err(|why| Failure::new(Status::Lost, why))
+    })
+}

@@ -1,0 +1,143 @@
+//! Reference model of what a program has on flash: for each name the value that was synchronised last, and those that were written since.
+//!
+//! After a power cut a name may hold any of them. What is found then is on flash, and has to be there after the next cut, too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Value of a name; `None` where the name is absent.
+type Value = Option<Arc<[u8]>>;
+
+/// Values of one name.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    synced: Value,
+    written: Vec<Value>,
+    /// True when the name was looked for since power returned.
+    looked_at: bool,
+}
+
+/// The values that a program may find.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    entries: BTreeMap<String, Entry>,
+    /// First value since power returned that may not be there, in words.
+    broken: Option<String>,
+}
+
+impl Ledger {
+    /// The name may have this value from now on.
+    pub(crate) fn write(&mut self, name: &str, value: Option<&[u8]>) {
+        self.entries.entry(name.to_owned()).or_default().written.push(value.map(Arc::from));
+    }
+
+    /// The last value of a name, or of all names, is on flash.
+    pub(crate) fn synced(&mut self, name: Option<&str>) {
+        let all = self.entries.iter_mut().filter(|(of, _)| name.is_none_or(|name| name == *of));
+        for (_, entry) in all {
+            if let Some(last) = entry.written.drain(..).next_back() {
+                entry.synced = last;
+            }
+        }
+    }
+
+    /// Compares a value that was found; the reason in words when it may not be there.
+    pub(crate) fn found(&mut self, name: &str, value: Option<&[u8]>) -> Result<(), String> {
+        let entry = self.entries.entry(name.to_owned()).or_default();
+        let is_good = entry.written.iter().chain([&entry.synced]).any(|good| good.as_deref() == value);
+        let why = (!is_good).then(|| format!("{name} has {}; {}", shown(value), entry.expected()));
+        *entry = Entry { synced: value.map(Arc::from), written: Vec::new(), looked_at: true };
+        let Some(why) = why else { return Ok(()) };
+        self.broken.get_or_insert_with(|| why.clone());
+        Err(why)
+    }
+
+    /// Power returned: everything has to be looked for again.
+    pub(crate) fn power_returned(&mut self) {
+        self.broken = None;
+        self.entries.values_mut().for_each(|entry| entry.looked_at = false);
+    }
+
+    /// Reason in words when a value was wrong or a synchronised name was not found.
+    pub(crate) fn verdict(&mut self) -> Result<(), String> {
+        let absent: Vec<String> =
+            self.entries.iter().filter(|(_, entry)| !entry.looked_at).map(|(name, _)| name.clone()).collect();
+        for name in absent {
+            // The reason is kept in `broken`.
+            let _ = self.found(&name, None);
+        }
+        self.broken.take().map_or(Ok(()), Err)
+    }
+}
+
+impl Entry {
+    fn expected(&self) -> String {
+        let written = match self.written.len() {
+            0 => String::new(),
+            1 => ", or the value written after that".to_owned(),
+            n => format!(", or one of {n} values written after that"),
+        };
+        format!("expected {}, which was synchronised{written}", shown(self.synced.as_deref()))
+    }
+}
+
+/// A value in words: a text, of which zeros at the end are no part, or its first bytes.
+fn shown(value: Option<&[u8]>) -> String {
+    const BYTES_MAX: usize = 24;
+    let Some(whole) = value else { return "no value".to_owned() };
+    let length = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let is_text = length > 0 && whole.iter().take(length).all(|byte| (b' '..=b'~').contains(byte));
+    let value = if is_text { whole.get(..length).unwrap_or(whole) } else { whole };
+    let (first, rest) = value.split_at(value.len().min(BYTES_MAX));
+    let more = if rest.is_empty() { String::new() } else { format!(".. ({} bytes)", value.len()) };
+    if is_text {
+        return format!("\"{}\"{more}", String::from_utf8_lossy(first));
+    }
+    let hex: String = first.iter().map(|byte| format!("{byte:02x}")).collect();
+    if value.is_empty() { "an empty value".to_owned() } else { format!("{hex}{more}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_synchronised_value_or_a_later_one() {
+        let mut ledger = Ledger::default();
+        ledger.write("k", Some(b"a"));
+        ledger.synced(None);
+        ledger.write("k", Some(b"b"));
+        ledger.write("other", Some(b"x"));
+        let after_cut = |value: Option<&[u8]>| {
+            let mut ledger = ledger.clone();
+            ledger.power_returned();
+            ledger.found("k", value).and_then(|()| ledger.verdict())
+        };
+        assert_eq!((after_cut(Some(b"a")), after_cut(Some(b"b"))), (Ok(()), Ok(())));
+        assert_eq!(
+            after_cut(Some(b"\x00")).unwrap_err(),
+            "k has 00; expected \"a\", which was synchronised, or the value written after that"
+        );
+        assert!(after_cut(None).unwrap_err().starts_with("k has no value"));
+    }
+
+    #[test]
+    fn a_synchronised_name_that_is_not_reported_is_lost() {
+        let mut ledger = Ledger::default();
+        ledger.write("k", Some(b"a"));
+        ledger.synced(Some("k"));
+        ledger.power_returned();
+        assert!(ledger.verdict().unwrap_err().starts_with("k has no value; expected \"a\""));
+    }
+
+    #[test]
+    fn a_value_that_was_found_stays() {
+        let mut ledger = Ledger::default();
+        ledger.write("k", Some(b"a"));
+        ledger.power_returned();
+        ledger.found("k", Some(b"a")).unwrap();
+        ledger.verdict().unwrap();
+        ledger.power_returned();
+        assert!(ledger.verdict().is_err());
+    }
+}

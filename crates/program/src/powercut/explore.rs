@@ -1,0 +1,369 @@
+//! Which operations are cut, the processes that do it, and what they found.
+
+use super::cut::CutAt;
+use super::id::History;
+use super::run::{self, Failure, FailureKind, Job, Message, Outcome, Place, Subject};
+use super::{CUTS_MAX, STEPS_MAX};
+use crate::process::{self, Child, End};
+use floatgate_mtd::CutKind;
+use floatgate_mtd::random::Random;
+use floatgate_sim::rig;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+/// Selection of the operations that are cut first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// This number of operations at equal distances, each in one way, in rotation.
+    Linear(u64),
+    /// The first, second, fourth, eighth and so on, in every way.
+    Log,
+    /// Every one, in every way.
+    Exhaustive,
+    /// This number of operations at random.
+    Random(u64),
+}
+
+/// Options of an exploration.
+#[derive(Clone, Debug)]
+pub struct Options<'a> {
+    /// The shared object.
+    pub program: &'a Path,
+    /// The erased flash.
+    pub flash: Box<dyn rig::Device>,
+    /// Seed of the cuts.
+    pub seed: u64,
+    /// Number of steps of the workload.
+    pub steps: u32,
+    /// First cuts.
+    pub mode: Mode,
+    /// In which ways the first cut may happen.
+    pub kinds: Vec<CutKind>,
+    /// Further cuts of each run, in recovery and in the steps after it.
+    pub recovery_cuts: u32,
+    /// Time that one call of the program may take.
+    pub limit: Duration,
+    /// Number of processes that work at the same time.
+    pub processes: usize,
+}
+
+/// A failure with the shortest history that was found for it.
+#[derive(Clone, Debug)]
+pub struct FoundFailure {
+    /// The failure of that history.
+    pub failure: Failure,
+    /// The history.
+    pub history: History,
+    /// Number of runs that failed in this way.
+    pub runs: u64,
+    /// Number of steps before the history was shortened.
+    pub steps_before: usize,
+    /// False when the same run did not fail again: the program is not deterministic.
+    pub repeats: bool,
+}
+
+/// Result of an exploration.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Flash operations of the workload.
+    pub operations: u64,
+    /// Number of runs.
+    pub runs: u64,
+    /// Power cuts of all runs; those of failed runs count once.
+    pub cuts: u64,
+    /// Runs that failed.
+    pub failed_runs: u64,
+    /// The failures, one of each kind.
+    pub failures: Vec<FoundFailure>,
+}
+
+/// Reason for which there is no exploration.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The program cannot be loaded.
+    #[error("{0}")]
+    NotLoaded(String),
+    /// The workload fails without a power cut.
+    #[error("the program fails without a power cut")]
+    Workload(Failure),
+    /// The workload writes nothing.
+    #[error("the workload neither programs nor erases the flash")]
+    NoOperations,
+    /// The same workload ended in another way than before.
+    #[error("the program is not deterministic: it did not come to the end of the same workload again")]
+    NotDeterministic,
+    /// The system refuses a process or a pipe.
+    #[error("no child process: {0}")]
+    Process(#[from] io::Error),
+}
+
+impl Options<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject { program: self.program, flash: self.flash.clone(), limit: self.limit, is_loud: false }
+    }
+}
+
+/// Cuts the power of a program, and tells `progress` of each run that is done. The caller must have one thread.
+///
+/// # Errors
+/// The program cannot be loaded, or fails without a power cut.
+pub fn explore(options: &Options<'_>, progress: &dyn Fn(u64)) -> Result<Report, Error> {
+    let steps: Vec<u32> = (0..options.steps.min(STEPS_MAX as u32)).collect();
+    let operations = rehearse(&options.subject(), &steps)?;
+    let jobs = jobs(options, &operations);
+    let outcomes = run_all(options, &steps, &jobs, progress)?;
+    let mut report = Report { operations: operations.iter().sum(), ..Report::default() };
+    let mut first: BTreeMap<FailureKind, (usize, u64)> = BTreeMap::new();
+    for (number, outcome) in outcomes {
+        report.runs += 1;
+        match outcome {
+            Outcome::Good(cuts) => report.cuts += cuts,
+            Outcome::NotReached => return Err(Error::NotDeterministic),
+            Outcome::Failed(failure) => {
+                report.cuts += 1;
+                report.failed_runs += 1;
+                first.entry(failure.kind).or_insert((number, 0)).1 += 1;
+            }
+        }
+    }
+    for (kind, (number, runs)) in first {
+        let Some(job) = jobs.get(number) else { continue };
+        let steps = steps.iter().take(job.step + 1).copied().collect();
+        report.failures.push(shortest(
+            &options.subject(),
+            kind,
+            History { steps, cuts: job.cuts.clone() },
+            runs,
+        )?);
+    }
+    Ok(report)
+}
+
+/// Repeats one run, with the program's own output; its failure, or none.
+///
+/// # Errors
+/// As [`explore`]; the last step has fewer operations than the first cut needs.
+pub fn replay(options: &Options<'_>, history: &History) -> Result<Option<Failure>, Error> {
+    let subject = Subject { is_loud: true, ..options.subject() };
+    match try_history(&subject, history)? {
+        Outcome::Good(_) => Ok(None),
+        Outcome::Failed(failure) => Ok(Some(failure)),
+        Outcome::NotReached => Err(Error::NoOperations),
+    }
+}
+
+/// Runs the workload without a cut; the operations of each step.
+fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
+    let child = process::fork(|pipe| run::work(subject.clone(), steps, &[], pipe))?;
+    let (mut place, mut operations, mut outcome, mut not_loaded) = (Place::Load, Vec::new(), None, None);
+    let end = child.watch(subject.limit, |line| match serde_json::from_slice(line) {
+        Ok(Message::At(at)) => place = at,
+        Ok(Message::Operations(count)) => operations.push(count),
+        Ok(Message::End(end)) => outcome = Some(end),
+        Ok(Message::NotLoaded(why)) => not_loaded = Some(why),
+        _ => {}
+    });
+    match (not_loaded, outcome) {
+        (Some(why), _) => Err(Error::NotLoaded(why)),
+        (None, Some(Outcome::Good(_))) if operations.iter().all(|count| *count == 0) => {
+            Err(Error::NoOperations)
+        }
+        (None, Some(Outcome::Good(_))) => Ok(operations),
+        (None, Some(Outcome::Failed(failure))) => Err(Error::Workload(failure)),
+        _ => Err(Error::Workload(run::ended(end, place, subject.limit))),
+    }
+}
+
+/// The runs of an exploration, in the order of their steps.
+fn jobs(options: &Options<'_>, operations: &[u64]) -> Vec<Job> {
+    let total: u64 = operations.iter().sum();
+    let kinds = &options.kinds;
+    let every_kind = |operation| kinds.iter().map(move |&kind| CutAt { operation, kind, tear: 0 });
+    let mut first: Vec<CutAt> = match options.mode {
+        Mode::Exhaustive => (1..=total).flat_map(every_kind).collect(),
+        Mode::Log => (0..u64::BITS)
+            .map(|power| 1 << power)
+            .take_while(|at| *at <= total)
+            .flat_map(every_kind)
+            .collect(),
+        Mode::Linear(count) => {
+            let count = count.min(total);
+            let at = |number: u64| 1 + (2 * number + 1) * total / (2 * count);
+            let kind = |number: u64| kinds.get(number as usize % kinds.len().max(1)).copied();
+            (0..count)
+                .filter_map(|number| Some(CutAt { operation: at(number), kind: kind(number)?, tear: 0 }))
+                .collect()
+        }
+        Mode::Random(count) => {
+            let cut = |number| CutAt::random(&mut Random::numbered(options.seed, number), total, kinds);
+            (0..count).filter_map(cut).collect()
+        }
+    };
+    first.sort_by_key(|cut| cut.operation);
+    first.into_iter().enumerate().filter_map(|(number, cut)| job(options, operations, number, cut)).collect()
+}
+
+/// A run: its first cut, counted from the first step, is one of an operation of some step.
+fn job(options: &Options<'_>, operations: &[u64], number: usize, mut cut: CutAt) -> Option<Job> {
+    let mut step = 0;
+    while cut.operation > *operations.get(step)? {
+        cut.operation -= operations.get(step)?;
+        step += 1;
+    }
+    let mut random = Random::numbered(options.seed.wrapping_add(1), number as u64);
+    let count = (options.recovery_cuts as usize).min(CUTS_MAX - 1);
+    let further = (0..count).filter_map(|_| {
+        // Most recoveries take few operations, some hundreds.
+        let most = 1 << random.below(8);
+        CutAt::random(&mut random, most, &CutKind::ALL)
+    });
+    Some(Job { number, step, cuts: [cut].into_iter().chain(further).collect() })
+}
+
+/// Does all runs, in several processes.
+fn run_all(
+    options: &Options<'_>,
+    steps: &[u32],
+    jobs: &[Job],
+    progress: &dyn Fn(u64),
+) -> Result<BTreeMap<usize, Outcome>, Error> {
+    /// A run has more calls than one.
+    const CALLS: u32 = 100;
+    let count = options.processes.clamp(1, jobs.len().max(1));
+    let share = |first: usize| jobs.iter().skip(first).step_by(count).cloned().collect::<Vec<Job>>();
+    let start = |first: usize| process::fork(|pipe| run::work(options.subject(), steps, &share(first), pipe));
+    let mut children = (0..count).map(start).collect::<io::Result<Vec<Child>>>()?;
+    let mut outcomes = BTreeMap::new();
+    while !children.is_empty() {
+        let ready = process::wait_for_any(&children, options.limit * CALLS)?;
+        if !ready.contains(&true) {
+            return Err(Error::NotDeterministic);
+        }
+        for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
+            match children[at].lines.read()? {
+                None => drop(children.remove(at).wait()?),
+                Some(lines) => {
+                    for line in lines {
+                        if let Ok(Message::Run(number, outcome)) = serde_json::from_slice(&line) {
+                            outcomes.insert(number, outcome);
+                            progress(1);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if outcomes.len() == jobs.len() { Ok(outcomes) } else { Err(Error::NotDeterministic) }
+}
+
+/// Does one run.
+fn try_history(subject: &Subject<'_>, history: &History) -> Result<Outcome, Error> {
+    let step = history.steps.len().saturating_sub(1);
+    let job = Job { number: 0, step, cuts: history.cuts.clone() };
+    let child = process::fork(|pipe| run::work(subject.clone(), &history.steps, &[job], pipe))?;
+    let mut found = Err(Error::NotDeterministic);
+    let end = child.watch(subject.limit * 100, |line| match serde_json::from_slice(line) {
+        Ok(Message::Run(_, outcome)) => found = Ok(outcome),
+        // The workload itself fails without those steps.
+        Ok(Message::End(_)) => found = Ok(Outcome::NotReached),
+        Ok(Message::NotLoaded(why)) => found = Err(Error::NotLoaded(why)),
+        _ => {}
+    })?;
+    if end == End::Exited(0) { found } else { Ok(Outcome::NotReached) }
+}
+
+/// Runs for the shortening of a failure at most.
+const SHORTENING_RUNS: u32 = 1000;
+
+/// Shortens the history of a failure: cuts and steps go for as long as a failure of the same kind stays.
+fn shortest(
+    subject: &Subject<'_>,
+    kind: FailureKind,
+    history: History,
+    runs: u64,
+) -> Result<FoundFailure, Error> {
+    let steps_before = history.steps.len();
+    let mut search = Search { subject, kind, runs_left: SHORTENING_RUNS };
+    let Some(failure) = search.fails(&history)? else {
+        let why = "it failed once, and not again in the same run".to_owned();
+        let failure = Failure { kind, place: Place::Step(history.steps.last().copied().unwrap_or(0)), why };
+        return Ok(FoundFailure { failure, history, runs, steps_before, repeats: false });
+    };
+    let mut best = (history, failure);
+    search.drop_cuts(&mut best)?;
+    search.drop_steps(&mut best)?;
+    let (history, failure) = best;
+    Ok(FoundFailure { failure, history, runs, steps_before, repeats: true })
+}
+
+struct Search<'a> {
+    subject: &'a Subject<'a>,
+    kind: FailureKind,
+    runs_left: u32,
+}
+
+impl Search<'_> {
+    /// The failure of a history, if it is of the same kind.
+    fn fails(&mut self, history: &History) -> Result<Option<Failure>, Error> {
+        if self.runs_left == 0 {
+            return Ok(None);
+        }
+        self.runs_left -= 1;
+        Ok(match try_history(self.subject, history)? {
+            Outcome::Failed(failure) if failure.kind == self.kind => Some(failure),
+            _ => None,
+        })
+    }
+
+    /// Drops further cuts, all of them or the last one.
+    fn drop_cuts(&mut self, best: &mut (History, Failure)) -> Result<(), Error> {
+        let cuts = best.0.cuts.clone();
+        for count in 1..cuts.len() {
+            let history = History { cuts: cuts.iter().take(count).copied().collect(), ..best.0.clone() };
+            if let Some(failure) = self.fails(&history)? {
+                *best = (history, failure);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops steps before the last one: half of them, a quarter, and so on down to single ones, until none can go.
+    fn drop_steps(&mut self, best: &mut (History, Failure)) -> Result<(), Error> {
+        let mut size = best.0.steps.len() / 2;
+        while size > 0 {
+            let before = best.0.steps.len();
+            let mut at = 0;
+            while at + 1 < best.0.steps.len() {
+                let end = (at + size).min(best.0.steps.len() - 1);
+                let mut steps = best.0.steps.clone();
+                steps.drain(at..end);
+                match self.fails_somewhere(&History { steps, cuts: best.0.cuts.clone() })? {
+                    Some(shorter) => *best = shorter,
+                    None => at += size,
+                }
+            }
+            if size > 1 || best.0.steps.len() == before {
+                size /= 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks for the failure at the same operation of the last step, then at its first ones: they are others without the steps before.
+    fn fails_somewhere(&mut self, history: &History) -> Result<Option<(History, Failure)>, Error> {
+        const OPERATIONS: u64 = 4;
+        let Some((first, further)) = history.cuts.split_first() else { return Ok(None) };
+        let others = (1..=OPERATIONS).filter(|operation| *operation != first.operation);
+        for operation in [first.operation].into_iter().chain(others) {
+            let cuts = [CutAt { operation, ..*first }].iter().chain(further).copied().collect();
+            let history = History { cuts, ..history.clone() };
+            if let Some(failure) = self.fails(&history)? {
+                return Ok(Some((history, failure)));
+            }
+        }
+        Ok(None)
+    }
+}
