@@ -67,6 +67,12 @@ const TRACE: &str = "time_us,kind,sector,sectors,latency_us
 7000.000,flush,0,0,
 ";
 
+const BOOT_LOG: &str = "[    1.201] nand: device found, Manufacturer ID: 0xc2, Chip ID: 0xda
+[    1.207] nand: Macronix MX30LF2G18AC
+[    1.211] nand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64
+[    1.402] spi-nor spi0.0: w25q128 (16384 Kbytes)
+";
+
 const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -99,6 +105,7 @@ impl Folder<'_> {
         self.text("designs.toml", "designs for `sweep`", DESIGNS)?;
         self.text("my-measurements.toml", "measurements for `papers`", MEASUREMENTS)?;
         self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
+        self.text("boot.log", "the log of a boot, for `identify`", BOOT_LOG)?;
         self.text("trace.csv", "requests to a card", TRACE)?;
         self.text("before.csv", "requests that came before those", TRACE)?;
         self.text("MLO", "a boot loader for a NAND", "boot loader")?;
@@ -118,6 +125,11 @@ impl Folder<'_> {
         self.file("rootfs.ubi", "an image with UBIFS in one volume", || images::clean(&["rootfs"]))?;
         self.file("two-volumes.ubi", "an image with two volumes", || images::clean(&["rootfs", "data"]))?;
         self.file("dump.bin", "a dump of a board in use: the last file is in the journal", images::in_use)?;
+        self.file(
+            "router.bin",
+            "a dump of a whole flash: boot loader, environment twice, UBI",
+            images::router,
+        )?;
         self.file(
             "flash.nand",
             "a dump with OOB: an empty UBI on pages of 4096 + 224 bytes",

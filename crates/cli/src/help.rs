@@ -8,7 +8,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Speed", &["compare", "speed", "trace", "fs", "record", "run", "sweep"]),
     ("Life and faults", &["life", "powercut"]),
     ("Images and dumps", &["image", "ecc", "otp"]),
-    ("Devices at hand", &["probe", "advise", "fit", "serve"]),
+    ("Devices at hand", &["identify", "probe", "advise", "fit", "serve"]),
     ("Reference", &["list", "papers", "report", "examples", "man", "completions"]),
 ];
 

@@ -15,6 +15,7 @@ mod fit;
 mod forms;
 mod fs;
 mod help;
+mod identify;
 mod image;
 mod list;
 mod man;
@@ -83,6 +84,8 @@ enum Command {
     Card(card::Args),
     /// Measure a card, drive or file that nobody knows, and conclude: erase block, page, open allocation units, caches, real size
     Probe(probe::Args),
+    /// Identify a chip or card by its id, a parameter page, a register or the log of a boot
+    Identify(identify::Args),
     /// Advise on a card, block device or flash chip: partition, filesystem and its options, ECC, expected speed and life, each with its numbers
     Advise(advise::Args),
     /// Fit the costs of host and controller to figures measured on your board, and write its setup
@@ -158,6 +161,7 @@ fn main() -> ExitCode {
         Command::Otp(args) => otp::run(&args),
         Command::Card(args) => card::run(&args),
         Command::Probe(args) => probe::run(&args),
+        Command::Identify(args) => identify::run(&args),
         Command::Advise(args) => advise::run(&args),
         Command::Fit(args) => fit::run(&args),
         Command::Papers(args) => papers::run(&args),

@@ -243,6 +243,20 @@ pub enum LebsOnly {
 }
 
 impl ImageError {
+    /// True when a file was read, and no image was found in it.
+    pub(crate) const fn is_of_contents(&self) -> bool {
+        matches!(
+            self,
+            Self::Nothing
+                | Self::TooShort(_)
+                | Self::Blank(_)
+                | Self::Impossible { .. }
+                | Self::OtherFormat(_)
+                | Self::OtherFormats(_)
+                | Self::Swapped { .. }
+        )
+    }
+
     /// True when a larger filesystem might help: it is full, or too small to be written to at all.
     pub(crate) fn wants_room(&self) -> bool {
         match self {

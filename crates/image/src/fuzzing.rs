@@ -204,6 +204,14 @@ pub fn image(bytes: &[u8]) {
     }
 }
 
+/// Makes the map of a dump with these contents.
+pub fn map(bytes: &[u8]) {
+    let Ok(file) = file_of(bytes) else { return };
+    let Ok(image) = Image::over_any(file, crate::FlashSizes::default()) else { return };
+    let Ok(map) = crate::map::map(&image) else { return };
+    assert!(map.top().map(|part| part.len).sum::<u64>() == map.size, "a byte is in no part, or in two");
+}
+
 /// Lists old nodes, and extracts what there was at some of their moments.
 fn go_back(image: &Image, selection: &Selection) {
     let Ok(revisions) = history(image, selection) else { return };

@@ -7,6 +7,7 @@ use commands::strip_command;
 use crate::build::BuildError;
 use crate::ecc::{CodeError, EccError};
 use crate::edit::EditError;
+use crate::env::EnvError;
 use crate::error::{ImageError, LebsOnly};
 use crate::extract::target::ExtractError;
 use crate::format::magic::OtherFormat;
@@ -33,6 +34,25 @@ impl Help for UbinizeError {
             }
             Self::Read { .. } => advice! { "paths of images count from the folder of the ini file" },
             Self::Store(_) => advice! { "name a place with room with ", Output },
+        }
+    }
+}
+
+impl Help for EnvError {
+    fn names_file(&self) -> bool {
+        matches!(self, Self::Image(error) if error.names_file())
+    }
+
+    fn help(&self) -> Advice {
+        match self {
+            Self::Image(error) => error.help(),
+            Self::None => {
+                advice! { shell("floatgate image map"), " lists what is in the dump; an environment that was never saved is erased, and U-Boot uses its default one" }
+            }
+            Self::Several(_) => advice! { "choose one with ", Offset },
+            Self::Odd => advice! { "change it on the board: ", shell("setenv"), " and ", shell("saveenv") },
+            Self::Name(_) | Self::Zero(_) => advice! { "U-Boot cannot read such a variable" },
+            Self::Full { .. } => advice! { "remove variables, or shorten their values" },
         }
     }
 }

@@ -12,7 +12,7 @@ pub use super::format::ubifs::info::{AuthenticationInfo, UbifsInfo, compression_
 use super::pages::PageShape;
 use super::{CorrectedRegion, RegionOutcome};
 use crate::ImageError;
-use crate::help::commands::strip_command;
+use crate::help::commands::{check_command, strip_command};
 use crate::image::Image;
 use crate::oob::Corrected;
 use crate::selection::{Chosen, Selection};
@@ -110,8 +110,17 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
             if is_one { String::new() } else { format!("byte {offset} ({offset:#x}), {len} bytes: ") };
         writeln!(f, "  {place}{}", outcome_text(outcome))?;
     }
-    writeln!(f, "  to take the OOB out without correcting anything:")?;
-    writeln!(f, "    {}", strip_command(&ecc.pages))?;
+    if ecc.regions.iter().any(|region| region.interleaves) {
+        // Without its layout the ECC bytes would stay among the data.
+        writeln!(
+            f,
+            "  other bytes are between the data; to show the layout, which `floatgate ecc decode` needs:"
+        )?;
+        writeln!(f, "    {}", check_command(&ecc.pages))?;
+    } else {
+        writeln!(f, "  to take the OOB out without correcting anything:")?;
+        writeln!(f, "    {}", strip_command(&ecc.pages))?;
+    }
     // Of a dump with bad blocks what follows one would be written a block behind its place.
     if ecc.bad_blocks.is_empty() {
         writeln!(f, "  to write it as it is, ECC bytes included, onto erased flash:")?;

@@ -9,6 +9,8 @@
 //! - [`diff`](mod@diff): how two images differ; [`dump`](mod@dump): one node or header, field by field.
 //! - [`history`](mod@history): old versions of files, and removed ones.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
+//! - [`map`](mod@map): a map of everything in a flash dump.
+//! - [`env`](mod@env): the environment of U-Boot, read and changed.
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
 //! - [`ecc`]: dumps of raw NAND: data to pages with OOB and back, corrected and reported.
@@ -52,6 +54,7 @@ pub mod diff;
 pub mod dump;
 pub mod ecc;
 pub mod edit;
+pub mod env;
 mod error;
 pub mod extract;
 mod file_row;
@@ -63,6 +66,7 @@ mod image;
 pub mod info;
 mod inventory;
 pub mod list;
+pub mod map;
 #[cfg(feature = "mount")]
 pub mod mount;
 mod oob;

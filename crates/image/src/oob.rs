@@ -38,6 +38,9 @@ pub struct CorrectedRegion {
     /// Protection of its pages.
     #[serde(flatten)]
     pub outcome: RegionOutcome,
+    /// Other bytes are before or between the data of a page.
+    #[serde(skip)]
+    pub(super) interleaves: bool,
     /// Its pages.
     #[serde(skip)]
     numbers: Range<u64>,
@@ -233,12 +236,13 @@ pub(super) fn correct(
         let (offset, len) = of_pages(numbers.clone());
         let marked = report.bad_blocks.as_ref().filter(|_| !report.too_many_bad());
         bad_blocks.extend(marked.iter().flat_map(|marked| &marked.bad));
+        let interleaves = ecc.scheme().is_some_and(ecc::Scheme::interleaves);
         let outcome = match ecc {
             RegionEcc::Code(_) => RegionOutcome::Code(Box::new(report)),
             RegionEcc::None => RegionOutcome::None,
             RegionEcc::Unknown => RegionOutcome::Unknown,
         };
-        corrected.push(CorrectedRegion { offset, len, outcome, numbers });
+        corrected.push(CorrectedRegion { offset, len, outcome, interleaves, numbers });
     }
     Ok((out, Corrected { offset: start, pages, regions: corrected, bad_blocks }, regions))
 }

@@ -32,6 +32,13 @@ pub fn is_stream(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
+/// What comes out of a pipe, in a temporary file.
+fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
+    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+    std::io::copy(stream, &mut file).map_err(ImageError::File)?;
+    Ok(file)
+}
+
 /// Knowledge of a file: codes of a dump with OOB, and sizes that were stated.
 type Known<'k> = (Option<&'k Protection>, FlashSizes);
 
@@ -85,9 +92,54 @@ impl Image {
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
     ) -> Result<Self, ImageError> {
-        let mut file = tempfile::tempfile().map_err(ImageError::File)?;
-        std::io::copy(stream, &mut file).map_err(ImageError::File)?;
-        Self::over_known(file, Access::Read, (None, sizes.into()))
+        Self::over_known(spooled(stream)?, Access::Read, (None, sizes.into()))
+    }
+
+    /// Opens a file for reading whatever is in it: where nothing is found it has no images, but its bytes.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is empty.
+    pub fn open_any(path: &Path, sizes: impl Into<FlashSizes>) -> Result<Self, ImageError> {
+        let mut stream =
+            if is_stream(path) { Some(read_pipe(path).map_err(ImageError::File)?) } else { None };
+        let file = match &mut stream {
+            Some(stream) => spooled(stream)?,
+            None => open_file(path, false).map_err(ImageError::File)?,
+        };
+        Self::over_any(file, sizes.into())
+    }
+
+    /// As [`open_any`](Self::open_any), of what comes out of a pipe.
+    ///
+    /// # Errors
+    /// As [`open_any`](Self::open_any); the temporary file has no room.
+    pub fn any_from_stream(
+        stream: &mut dyn std::io::Read,
+        sizes: impl Into<FlashSizes>,
+    ) -> Result<Self, ImageError> {
+        Self::over_any(spooled(stream)?, sizes.into())
+    }
+
+    /// As [`open_any`](Self::open_any), of a file that is open.
+    pub(crate) fn over_any(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
+        let copy = file.try_clone().map_err(ImageError::File)?;
+        match Self::over_known(copy, Access::Read, (None, sizes)) {
+            Err(ImageError::NothingInPages(pages)) => {
+                Self::corrected(&Arc::new(file), 0, pages, Access::Read, (None, sizes))
+            }
+            Err(error) if error.is_of_contents() => Ok(Self {
+                found: Vec::new(),
+                bytes: Bytes::File(Arc::new(file)),
+                splices: Splices::default(),
+                corrected: None,
+                protection: None,
+                lebs: None,
+                sizes,
+                access: Access::Read,
+                room: None,
+            }),
+            opened => opened,
+        }
     }
 
     /// Opens a file to change what is in it, in memory: the changes are in what comes with the image.
@@ -131,8 +183,7 @@ impl Image {
         let found = detect_sized(&mut store, &sizes)?;
         let with_oob = found.iter().find_map(|found| Some((found, found.pages?)));
         if let Some((found, pages)) = with_oob {
-            let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
-            return Self::corrected(&file, found.offset % block, pages, access, known);
+            return Self::in_found_pages(&file, found.offset, pages, access, known);
         }
         let has_plain_pebs = found.iter().any(|found| found.format().has_plain_blocks(found.len));
         if let Some((pages, has_blocks)) = sizes.stated_pages().filter(|_| !has_plain_pebs) {
@@ -155,6 +206,38 @@ impl Image {
         Ok(Self { room, ..self })
     }
 
+    /// Opens a dump in which an image begins at `offset`, in pages whose sizes follow from the distances of its nodes. A controller that puts other bytes
+    /// before or between the data makes these look shifted, or smaller than they are: pages as the image wants them are tried first, and taken if a
+    /// code explains them.
+    fn in_found_pages(
+        file: &Arc<File>,
+        offset: u64,
+        pages: PageShape,
+        access: Access,
+        known: Known<'_>,
+    ) -> Result<Self, ImageError> {
+        let block = u64::from(pages.stride()) * u64::from(pages.pages_per_block);
+        let start = offset % block;
+        let explained = |start, pages| {
+            let image = Self::corrected(file, start, pages, access, known).ok()?;
+            let corrected = image.corrected.as_ref()?;
+            let is_explained = image.found.iter().all(|found| corrected.has_code(found));
+            (is_explained && !image.found.is_empty()).then_some(image)
+        };
+        let shift = start % u64::from(pages.stride());
+        if (1..=u64::from(pages.oob_bytes)).contains(&shift)
+            && let Some(image) = explained(start - shift, pages)
+        {
+            return Ok(image);
+        }
+        let image = Self::corrected(file, start, pages, access, known)?.require_found(pages)?;
+        let wanted = image.found.iter().filter_map(Found::min_io_bytes).max().unwrap_or(0);
+        match pages.joined(wanted).and_then(|joined| explained(start, joined)) {
+            Some(joined) => Ok(joined),
+            None => Ok(image),
+        }
+    }
+
     /// Opens a dump whose pages, of stated sizes, begin with the file. Where the size of its blocks was not stated, that of the PEBs is taken.
     fn in_stated_pages(
         file: &Arc<File>,
@@ -162,15 +245,19 @@ impl Image {
         access: Access,
         known: Known<'_>,
     ) -> Result<Self, ImageError> {
-        let image = Self::corrected(file, 0, pages, access, known)?;
+        let image = Self::corrected(file, 0, pages, access, known)?.require_found(pages)?;
         let peb_bytes = image.found.iter().filter(|found| found.has_volumes()).find_map(Found::block_bytes);
         match peb_bytes.filter(|bytes| bytes.is_multiple_of(pages.page_bytes)) {
             Some(bytes) if !has_blocks && bytes != pages.block_bytes() => {
                 let pages = PageShape { pages_per_block: bytes / pages.page_bytes, ..pages };
-                Self::corrected(file, 0, pages, access, known)
+                Self::corrected(file, 0, pages, access, known)?.require_found(pages)
             }
             _ => Ok(image),
         }
+    }
+
+    fn require_found(self, pages: PageShape) -> Result<Self, ImageError> {
+        if self.found.is_empty() { Err(ImageError::NothingInPages(pages)) } else { Ok(self) }
     }
 
     /// Corrects a dump from its first whole block on.
@@ -188,9 +275,6 @@ impl Image {
         let mut store = store_of(&data)?;
         let detect = |store: &mut dyn Store| detect_in_pages(store, Some(pages), &sizes);
         let found = detect(&mut store)?;
-        if found.is_empty() {
-            return Err(ImageError::NothingInPages(pages));
-        }
         // No repair of a dump with OOB puts bytes back that are missing.
         let shifted = |error| match error {
             ImageError::Shifted(why) => ImageError::NotRepairable(why),

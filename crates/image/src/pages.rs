@@ -20,6 +20,18 @@ impl PageShape {
         self.page_bytes + self.oob_bytes
     }
 
+    /// The same bytes as larger pages with `page_bytes` of data, where these are several of the small ones.
+    pub(crate) fn joined(&self, page_bytes: u32) -> Option<Self> {
+        let pages = page_bytes.checked_div(self.page_bytes).filter(|pages| *pages > 1)?;
+        let is_whole =
+            page_bytes.is_multiple_of(self.page_bytes) && self.pages_per_block.is_multiple_of(pages);
+        is_whole.then(|| Self {
+            page_bytes,
+            oob_bytes: self.oob_bytes.saturating_mul(pages),
+            pages_per_block: self.pages_per_block / pages,
+        })
+    }
+
     /// Bytes of the data of a block.
     #[must_use]
     pub const fn block_bytes(&self) -> u32 {

@@ -8,6 +8,7 @@
 //! - [`card`]: SD cards and eMMC, and how fast they are.
 //! - [`trace`]: one operation, recorded.
 //! - [`catalogue`]: the built-in setups and parts as rows.
+//! - [`identify`](mod@identify): which chip it is, from an id, a parameter page, a register or a log.
 //! - [`part_sizes`]: pages and blocks of a part, for images and dumps of it.
 //! - [`certainty`]: the least certain value behind an answer.
 //! - [`otp`]: one-time-programmable areas, with a state that outlives the command.
@@ -50,6 +51,7 @@ pub mod endurance;
 pub mod fit;
 pub mod fs_compare;
 pub mod fs_speed;
+pub mod identify;
 mod interval;
 pub mod keystore;
 pub mod life;

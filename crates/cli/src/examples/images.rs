@@ -2,6 +2,7 @@
 
 use crate::common::Failure;
 use crate::output::bug;
+use floatgate_media::crc;
 use floatgate_media::ubifs::ROOT_INODE;
 use floatgate_mtd::{FlashKind, Geometry, RamFlash};
 use floatgate_stack::fs::{DeviceNumber, NewFile, NewKind, SetXattr, Timestamp};
@@ -45,6 +46,23 @@ pub(super) fn empty_dump() -> Result<Vec<u8>, Failure> {
     let data = contents(formatted(Geometry::plain(FlashKind::SlcNand, 16 << 19, 1 << 19, PAGE))?);
     let pages = data.chunks(PAGE as usize);
     Ok(pages.flat_map(|page| page.iter().copied().chain(iter::repeat_n(0xFF, OOB))).collect())
+}
+
+/// A flash of a router: a boot loader, a redundant environment with partitions, an UBI device.
+pub(super) fn router() -> Result<Vec<u8>, Failure> {
+    const BLOCK: usize = 128 << 10;
+    let mut flash = b"U-Boot 2023.01 (Jan 09 2023 - 16:07:33 +0000)\0".repeat(2000);
+    for flag in [3, 2] {
+        flash.resize(flash.len().next_multiple_of(BLOCK), 0xFF);
+        let mut variables =
+            b"bootcmd=ubi part ubi; bootm\0bootdelay=3\0mtdparts=nand0:128k(u-boot)ro,128k(env),128k(env2),-(ubi)\0\0".to_vec();
+        variables.resize(0x4000 - 5, 0);
+        let sum = !crc::ubi(&variables);
+        flash.extend(sum.to_le_bytes().into_iter().chain([flag]).chain(variables));
+    }
+    flash.resize(flash.len().next_multiple_of(BLOCK), 0xFF);
+    flash.extend(clean(&["rootfs"])?);
+    Ok(flash)
 }
 
 /// A dump of pages of 2048 + 64 bytes with bits that BCH-4 corrects.

@@ -6,9 +6,11 @@ use crate::output::{self, ReportFormat};
 use floatgate_host::output::{Output, OutputError};
 use floatgate_image::Access;
 use floatgate_image::extract::{
-    DirectoryTarget, ExtractError, ExtractLimits, Extracted, Extractions, Loss, TarTarget,
+    DirectoryTarget, ExtractError, ExtractLimits, Extracted, ExtractedPart, Extractions, Loss, TarTarget,
+    extract_all,
 };
 use floatgate_image::history::At;
+use floatgate_image::map::map;
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::advice::Help as _;
 use indicatif::ProgressBar;
@@ -24,6 +26,7 @@ use std::process::ExitCode;
   floatgate image extract two-volumes.ubi data/ --volume data
   floatgate image extract dump.bin before/ --at 20
   floatgate image extract dump.bin yesterday.tar --at '2026-05-17 08:30'
+  floatgate image extract --all router.bin parts/
 
 Without --volume all volumes of a device that has several are extracted: each filesystem into a directory with the volume's name, other \
 volumes as files NAME.img. \
@@ -42,6 +45,10 @@ pub(crate) struct Args {
     /// JFFS2 (all else as it is), or a time in UTC, as YYYY-MM-DD HH:MM:SS or @SECONDS since 1970. A date alone is the end of that day
     #[arg(long, value_name = "MOMENT", value_parser = super::history::moment)]
     at: Option<At>,
+
+    /// Every part of a flash dump, as `floatgate image map` lists them: each as a file, UBI, UBIFS and JFFS2 as folders, too
+    #[arg(long, conflicts_with_all = ["at", "volume", "offset"])]
+    all: bool,
 
     /// Do not set owners: the files belong to the user who extracts them
     #[arg(long)]
@@ -82,6 +89,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
             )
         })?;
     }
+    if args.all {
+        return args.extract_all(to_stdout);
+    }
     let image = args.image.open(Access::Read)?;
     let selection = args.image.selection();
     let extraction = match args.at {
@@ -95,13 +105,41 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 impl Args {
+    /// Extracts every part of a dump.
+    fn extract_all(&self, to_stdout: bool) -> Outcome {
+        if to_stdout || self.is_tar() {
+            return Err(Failure::new("--all writes files and folders", "name a new or an empty folder"));
+        }
+        let path = &self.image.image;
+        let image =
+            super::map::open(path, self.image.sizes()).map_err(|error| options::failure(path, &error))?;
+        let map = map(&image).map_err(|error| options::failure(path, &error))?;
+        let all = extract_all(&image, &map, &self.target, &self.limits(), !self.no_owner);
+        let all = all.map_err(|error| self.failed(&error, ""))?;
+        self.format.print(&self.image.origin(ResultKind::ImageExtractAll), &all, "parts", || {
+            let files = count(all.parts.len(), "file");
+            let folders = all.parts.iter().filter(|part| part.folder.is_some()).count();
+            format!("wrote {}: {files}, {}", self.target.display(), count(folders, "folder"))
+        })?;
+        if !self.format.is_for_programs() {
+            let problem = |part: &ExtractedPart| Some(format!("{}: {}", part.file, part.problem.as_ref()?));
+            tell_notes(&all.parts.iter().filter_map(problem).collect::<Vec<_>>());
+            tell_losses("not restored bit for bit", &all.losses);
+        }
+        let is_whole = all.losses.is_empty() && all.parts.iter().all(|part| part.problem.is_none());
+        Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    const fn limits(&self) -> ExtractLimits {
+        ExtractLimits { bytes: self.max_bytes, entries: self.max_entries, depth: self.max_depth }
+    }
+
     fn is_tar(&self) -> bool {
         self.target.extension().is_some_and(|extension| extension == "tar")
     }
 
     fn extract(&self, extraction: Extractions, to_stdout: bool) -> Result<Extracted, Failure> {
-        let limits =
-            ExtractLimits { bytes: self.max_bytes, entries: self.max_entries, depth: self.max_depth };
+        let limits = self.limits();
         let bar = ProgressBar::new_spinner();
         bar.set_style(
             indicatif::ProgressStyle::with_template("{spinner} {binary_bytes} extracted")

@@ -6,10 +6,12 @@ mod check;
 mod diff;
 mod dump;
 mod edit;
+mod env;
 mod extract;
 mod history;
 mod info;
 mod ls;
+mod map;
 #[cfg(feature = "mount")]
 mod mount;
 #[cfg(not(feature = "mount"))]
@@ -26,6 +28,7 @@ use crate::common::Outcome;
 #[command(after_help = "Examples:
   floatgate image info dump.bin
   floatgate image info dump.bin --json
+  floatgate image map router.bin
   floatgate image ls dump.bin /etc
   floatgate image cat dump.bin /etc/fstab
   floatgate image extract dump.bin rootfs/
@@ -45,6 +48,10 @@ pub(crate) struct Args {
 enum Command {
     /// Show what is in a file: geometry, volumes, wear, and the parameters that make such an image
     Info(info::Args),
+    /// List everything in a flash dump: filesystems, boot loader, environment, partition tables, unknown data
+    Map(map::Args),
+    /// Print or change the environment of U-Boot in a dump
+    Env(env::Args),
     /// List the files in a directory of an image
     Ls(ls::Args),
     /// Print the contents of a file
@@ -96,6 +103,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     match &args.command {
         Command::Info(args) => info::run(args),
+        Command::Map(args) => map::run(args),
+        Command::Env(args) => env::run(args),
         Command::Ls(args) => ls::run(args),
         Command::Cat(args) => cat::run(args),
         Command::Stat(args) => stat::run(args),

@@ -91,7 +91,7 @@ impl ImageArgs {
     }
 
     /// Sizes of the flash that were stated.
-    const fn sizes(&self) -> FlashSizes {
+    pub(super) const fn sizes(&self) -> FlashSizes {
         FlashSizes { peb_bytes: self.peb_size, pages: self.pages.sizes() }
     }
 
@@ -106,14 +106,7 @@ impl ImageArgs {
 
     /// Path of the image, where it must be a file that can be read again or written.
     pub(super) fn file(&self) -> Result<&Path, Failure> {
-        if self.image.as_os_str() == "-" || is_stream(&self.image) {
-            let help = "name a file; ./- is one with that name";
-            return Err(Failure::new(
-                "what comes from stdin or a pipe is only read: it is neither changed, repaired nor mounted",
-                help,
-            ));
-        }
-        Ok(&self.image)
+        file(&self.image)
     }
 
     pub(super) fn open(&self, access: Access) -> Result<Image, Failure> {
@@ -146,6 +139,18 @@ impl ImageArgs {
     pub(super) fn failed(&self, error: impl Into<ImageError>) -> Failure {
         failure(&self.image, &error.into())
     }
+}
+
+/// A path that must be a file that can be read again or written.
+pub(super) fn file(path: &Path) -> Result<&Path, Failure> {
+    if path.as_os_str() == "-" || is_stream(path) {
+        let help = "name a file; ./- is one with that name";
+        return Err(Failure::new(
+            "what comes from stdin or a pipe is only read: it is neither changed, repaired nor mounted",
+            help,
+        ));
+    }
+    Ok(path)
 }
 
 /// Opens an image for reading; - is stdin.

@@ -101,6 +101,11 @@ impl Scheme {
         self.file.as_deref()
     }
 
+    /// True when other bytes are before or between the data of a page.
+    pub fn interleaves(&self) -> bool {
+        self.map.interleaves()
+    }
+
     /// Steps of a page.
     pub fn steps(&self) -> u32 {
         self.map.steps() as u32

@@ -3,6 +3,7 @@
 //! Anything that cannot be restored bit for bit is listed, never dropped in silence. Names come from the image and are hostile: a
 //! [`Target`] gets them one by one, so that nothing can be written outside of it.
 
+mod all;
 pub(crate) mod contents;
 mod directory;
 mod extractions;
@@ -11,6 +12,7 @@ mod tar;
 pub(crate) mod target;
 pub(crate) mod walk;
 
+pub use all::{AllExtracted, ExtractedPart, extract_all};
 pub use contents::Contents;
 pub use directory::DirectoryTarget;
 pub use extractions::Extractions;

@@ -62,6 +62,15 @@ impl Found {
         }
     }
 
+    /// Smallest write of the flash as far as the image tells, bytes.
+    pub(crate) const fn min_io_bytes(&self) -> Option<u32> {
+        match &self.content {
+            Content::Ubi(shape) => Some(shape.min_io_bytes),
+            Content::Ubifs(shape) => Some(shape.min_io_bytes),
+            Content::Jffs2(_) => None,
+        }
+    }
+
     /// Refuses a size of PEBs or eraseblocks that was stated and is another one.
     pub(crate) fn require_block_bytes(&self, stated: Option<u32>) -> Result<(), ImageError> {
         match (stated, self.block_bytes()) {

@@ -14,11 +14,20 @@ pub(crate) fn cuts_out(own: Part, over: Option<u32>) -> Advice {
     }
 }
 
-/// The command that writes the data of a dump without its OOB.
+/// The command that writes the data of a dump without its OOB, as they were read.
 pub(crate) fn strip_command(pages: &PageShape) -> CommandLine {
+    let decode = sized(Command::EccDecode, pages).with(CommandOption::Code).with("none");
+    decode.with(CommandOption::Output).with("DATA")
+}
+
+/// The command that shows the codes and layouts of a dump.
+pub(crate) fn check_command(pages: &PageShape) -> CommandLine {
+    sized(Command::EccCheck, pages)
+}
+
+fn sized(command: Command, pages: &PageShape) -> CommandLine {
     let PageShape { page_bytes, oob_bytes, pages_per_block } = pages;
-    let decode = Command::EccDecode.with("DUMP").with(CommandOption::PageSize).with(page_bytes);
-    let decode = decode.with(CommandOption::OobSize).with(oob_bytes);
-    let decode = decode.with(CommandOption::BlockPages).with(pages_per_block);
-    decode.with(CommandOption::Code).with("none").with(CommandOption::Output).with("DATA")
+    let command = command.with("DUMP").with(CommandOption::PageSize).with(page_bytes);
+    let command = command.with(CommandOption::OobSize).with(oob_bytes);
+    command.with(CommandOption::BlockPages).with(pages_per_block)
 }

@@ -8,6 +8,7 @@ mod found;
 mod history;
 mod hostile;
 mod jffs2;
+mod map;
 mod nested;
 mod oob;
 mod oob_pages;

@@ -195,3 +195,24 @@ fn damaged_blocks_belong_to_the_region_around() {
     let at = worn * 64 * PAGE;
     assert!(data(&opened)[at..at + PAGE] == dump[worn * BLOCK..][..PAGE]);
 }
+
+/// Controllers that put their bytes before and between the data: pages begin with the file, and are those of the chip.
+#[test]
+fn interleaved_layouts_are_opened_with_the_pages_of_the_chip() {
+    let plain = image();
+    for name in ["gpmi", "gpmi-no-swap", "mtk-snfi"] {
+        let geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(64)).unwrap();
+        let layout = ecc::Layout::named(name).unwrap();
+        let code = layout.codes().iter().find(|code| code.strength() >= 4).copied().unwrap();
+        let scheme = Scheme::new(geometry, code, layout).unwrap();
+        let mut dump = Vec::new();
+        ecc::encode(&scheme, ecc::Form::WithOob, &mut &plain[..], &mut dump, &mut |_| {}).unwrap();
+        let opened = open(&dump);
+        let pages = opened.corrected.as_ref().unwrap().pages;
+        assert_eq!((pages.page_bytes, pages.oob_bytes), (PAGE as u32, OOB as u32), "{name}");
+        assert_eq!(opened.file_byte(opened.found[0].offset), 0, "{name}");
+        assert!(data(&opened) == plain, "{name}: other data");
+        let shown = info(&opened).unwrap().to_string();
+        assert!(!shown.contains("--code none"), "{name}: {shown}");
+    }
+}

@@ -80,6 +80,12 @@ pub enum ResultKind {
     EccLayouts,
     /// Result of `floatgate image info`.
     ImageInfo,
+    /// Result of `floatgate image map`.
+    ImageMap,
+    /// Result of `floatgate image env`.
+    ImageEnv,
+    /// Result of `floatgate identify`.
+    Identify,
     /// Result of `floatgate image ls`.
     ImageLs,
     /// Result of `floatgate image ls --history`.
@@ -88,6 +94,8 @@ pub enum ResultKind {
     ImageStat,
     /// Result of `floatgate image extract`.
     ImageExtract,
+    /// Result of `floatgate image extract --all`.
+    ImageExtractAll,
     /// Result of `floatgate image put` and the other changes of an image.
     ImageEdit,
     /// Result of `floatgate image check`.

@@ -107,6 +107,12 @@ impl PageMap {
         Ok(())
     }
 
+    /// True when the data of a page do not stand at its beginning in one piece: other bytes are before or between them.
+    pub(in crate::ecc) fn interleaves(&self) -> bool {
+        let mut end = 0;
+        self.data.iter().any(|span| std::mem::replace(&mut end, span.end()) != span.start)
+    }
+
     /// Number of steps.
     pub(in crate::ecc) fn steps(&self) -> usize {
         self.steps.len()

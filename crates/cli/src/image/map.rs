@@ -1,0 +1,131 @@
+//! `floatgate image map`.
+
+use super::options::{self, PageArgs};
+use super::show;
+use crate::common::Outcome;
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_image::map::{self, Facts, FlashMap, Part, Value};
+use floatgate_image::{FlashSizes, Image, ImageError};
+use floatgate_lab::report::ResultKind;
+use floatgate_stack::fs::Timestamp;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image map router.bin
+  floatgate image map router.bin --json
+  floatgate image map dump.bin
+  floatgate image map flash.nand --page-size 4096 --oob-size 224 --block-pages 128
+
+Each format is found by its magic number or structure and verified by its own checksums: the column `check` says good, BAD, CUT OFF, or - where \
+the format has no checksum. Stretches between the parts are erased, zeros, or data with their entropy in bits per byte; compressed and encrypted \
+data have almost 8. Of a dump with OOB offsets count the data bytes only, as on the flash. \
+Exit status 1 when a part is damaged.")]
+pub(crate) struct Args {
+    /// The dump; - reads it from stdin
+    dump: PathBuf,
+
+    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    peb_size: Option<u32>,
+
+    #[command(flatten)]
+    pages: PageArgs,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let sizes = FlashSizes { peb_bytes: args.peb_size, pages: args.pages.sizes() };
+    let map = open(&args.dump, sizes).and_then(|image| map::map(&image));
+    let map = map.map_err(|error| options::failure(&args.dump, &error))?;
+    args.format.print(&ResultKind::ImageMap.of(&args.dump), &map, "parts", || text(&map))?;
+    Ok(if map.damaged() == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Opens a dump whatever is in it; - is stdin.
+pub(super) fn open(path: &Path, sizes: FlashSizes) -> Result<Image, ImageError> {
+    match path.as_os_str() {
+        stdin if stdin == "-" => Image::any_from_stream(&mut std::io::stdin().lock(), sizes),
+        _ => Image::open_any(path, sizes),
+    }
+}
+
+fn text(map: &FlashMap) -> String {
+    let mut text = format!("{map}\n");
+    if let Some(pages) = map.pages {
+        let (page, oob) = (pages.page_bytes, pages.oob_bytes);
+        let _ = writeln!(text, "NAND dump with pages of {page} + {oob} bytes: offsets do not count the OOB");
+    }
+    for note in &map.notes {
+        let _ = writeln!(text, "{note}");
+    }
+    let mut table = Table::new(["offset", "bytes", "what", "check", "details"]).numbers(0..2);
+    for part in &map.parts {
+        let indent = "  ".repeat(part.level as usize);
+        let name = part.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
+        let scattered = part.len == 0;
+        table.row([
+            if scattered { String::new() } else { format!("{:#x}", part.offset) },
+            if scattered { String::new() } else { format!("{:#x}", part.len) },
+            format!("{indent}{}{name}", part.kind.name()),
+            if part.kind.is_gap() { String::new() } else { part.checksum.word().to_owned() },
+            details(part),
+        ]);
+        if part.checksum.is_damage() {
+            table.red(3);
+        }
+    }
+    let _ = write!(text, "\n{table}");
+    if !map.partitions.is_empty() {
+        let _ = write!(text, "\n\nPartitions:\n\n{}", partitions(map));
+    }
+    text
+}
+
+/// The properties of a part in one line.
+fn details(part: &Part) -> String {
+    let Facts(facts) = &part.facts;
+    let shown = facts.iter().map(|(name, value)| {
+        let name = name.replace('_', " ");
+        match value {
+            Value::Text(text) => format!("{name} {text}"),
+            Value::Real(number) => format!("{name} {number:.2}"),
+            Value::Number(seconds) if name == "time" => format!("{name} {}", time(*seconds)),
+            Value::Number(number) => format!("{name} {number}"),
+        }
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn time(seconds: u64) -> String {
+    show::date(Timestamp { seconds: i64::try_from(seconds).unwrap_or(i64::MAX), nanoseconds: 0 })
+}
+
+/// Partitions, each with the parts that begin in it.
+fn partitions(map: &FlashMap) -> Table {
+    let mut table = Table::new(["offset", "bytes", "partition", "listed by", "contents"]).numbers(0..2);
+    for partition in &map.partitions {
+        let end = partition.len.map_or(map.size, |len| partition.offset.saturating_add(len));
+        let begins = |part: &&Part| (partition.offset..end).contains(&part.offset) && !part.kind.is_gap();
+        let mut contents: Vec<&str> = map.top().filter(begins).map(|part| part.kind.name()).collect();
+        contents.dedup();
+        let beyond = end > map.size;
+        if beyond {
+            contents.push("ends behind the dump");
+        }
+        let read_only = if partition.read_only { ", read-only" } else { "" };
+        table.row([
+            format!("{:#x}", partition.offset),
+            partition.len.map_or_else(|| "rest".to_owned(), |len| format!("{len:#x}")),
+            partition.name.clone(),
+            format!("{}{read_only}", partition.source),
+            contents.join(", "),
+        ]);
+    }
+    table
+}

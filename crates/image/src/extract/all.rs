@@ -1,0 +1,158 @@
+//! Taking everything out of a flash dump: each part of its map as a file, and each filesystem that has a reader as a folder, too.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use floatgate_stack::Store;
+use serde::Serialize;
+
+use super::target::{ExtractError, ExtractLimits, Extracted};
+use super::{DirectoryTarget, Extractions};
+use crate::image::Image;
+use crate::map::{FlashMap, Kind, Part};
+use crate::report::Loss;
+use crate::selection::Selection;
+
+/// Bytes that are copied together.
+const CHUNK: usize = 256 << 10;
+
+/// Longest name of a part in the name of its file.
+const NAME_MAX: usize = 48;
+
+/// Report on the extraction of a dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AllExtracted {
+    /// The parts, in the order of the map.
+    pub parts: Vec<ExtractedPart>,
+    /// Files and attributes of all folders that were not restored bit for bit, each with its folder.
+    pub losses: Vec<Loss>,
+}
+
+/// A part that was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExtractedPart {
+    /// First byte on the flash.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Format of the part.
+    pub kind: Kind,
+    /// Name of the file with its bytes.
+    pub file: String,
+    /// Name of the folder with its files, where its format has a reader.
+    pub folder: Option<String>,
+    /// Entries of that folder.
+    pub entries: u64,
+    /// Reason for which there is no folder although its format has a reader.
+    pub problem: Option<String>,
+}
+
+/// Writes all parts of a map into a folder, which is made. Erased stretches and zeros are left out.
+///
+/// # Errors
+/// The folder cannot be written, or there is more than the limits allow.
+pub fn extract_all(
+    image: &Image,
+    map: &FlashMap,
+    folder: &Path,
+    limits: &ExtractLimits,
+    owners: bool,
+) -> Result<AllExtracted, ExtractError> {
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let store = image.store().map_err(|error| failed(folder, io::Error::other(error.to_string())))?;
+    let (mut all, mut left) = (AllExtracted::default(), limits.bytes);
+    for part in map.parts.iter().filter(|part| is_written(part)) {
+        let name = file_name(part);
+        let path = folder.join(format!("{name}.bin"));
+        let limit = |path: &Path| ExtractError::Limit {
+            path: path.display().to_string(),
+            what: "bytes",
+            limit: limits.bytes,
+        };
+        left = left.checked_sub(part.len).ok_or_else(|| limit(&path))?;
+        copy(&*store, part, &path).map_err(|error| failed(&path, error))?;
+        let mut row = ExtractedPart {
+            offset: part.offset,
+            len: part.len,
+            kind: part.kind,
+            file: format!("{name}.bin"),
+            folder: None,
+            entries: 0,
+            problem: None,
+        };
+        let own = ExtractLimits { bytes: left, ..*limits };
+        match files(image, part, &folder.join(&name), &own, owners)? {
+            Some(Ok(extracted)) => {
+                left = left.saturating_sub(extracted.bytes);
+                row.entries = extracted.entries;
+                all.losses.extend(
+                    extracted
+                        .losses
+                        .into_iter()
+                        .map(|loss| Loss { path: format!("{name}{}", loss.path), ..loss }),
+                );
+                row.folder = Some(name);
+            }
+            Some(Err(problem)) => row.problem = Some(problem),
+            None => {}
+        }
+        all.parts.push(row);
+    }
+    Ok(all)
+}
+
+/// True for a part that has bytes of its own worth a file.
+fn is_written(part: &Part) -> bool {
+    part.len > 0 && !matches!(part.kind, Kind::Erased | Kind::Zeros)
+}
+
+/// Name of the file of a part: its offset, its format and its name, which comes from the dump: only letters, digits and `. _ -` of it stay, so that it is no
+/// path and no option.
+fn file_name(part: &Part) -> String {
+    let plain = |text: &str| -> String {
+        let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        text.chars().map(kept).take(NAME_MAX).collect()
+    };
+    let name = part.name.as_ref().map_or_else(String::new, |name| format!("-{}", plain(name)));
+    let level = if part.level == 0 { String::new() } else { format!("-{}", part.level) };
+    format!("{:08x}{level}-{}{name}", part.offset, plain(&part.kind.name().to_lowercase().replace(' ', "-")))
+}
+
+fn failed(path: &Path, error: io::Error) -> ExtractError {
+    ExtractError::Target { path: path.display().to_string(), error }
+}
+
+/// Copies the bytes of a part into a new file.
+fn copy(store: &dyn Store, part: &Part, path: &PathBuf) -> io::Result<()> {
+    let mut out = BufWriter::new(File::create_new(path)?);
+    let mut buffer = vec![0; CHUNK];
+    for at in (0..part.len).step_by(CHUNK) {
+        let len = usize::try_from(part.len - at).map_or(CHUNK, |left| left.min(CHUNK));
+        let piece = &mut buffer[..len];
+        store.read_at(part.offset + at, piece).map_err(|error| io::Error::other(error.to_string()))?;
+        out.write_all(piece)?;
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()
+}
+
+/// Extracts the files of a part into a folder, if its format has a reader.
+fn files(
+    image: &Image,
+    part: &Part,
+    folder: &Path,
+    limits: &ExtractLimits,
+    owners: bool,
+) -> Result<Option<Result<Extracted, String>>, ExtractError> {
+    let Some(found) = image.found.iter().find(|found| found.offset == part.offset) else { return Ok(None) };
+    if !matches!(part.kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2) {
+        return Ok(None);
+    }
+    let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
+    let extractions = match Extractions::open(image, &selection) {
+        Ok(extractions) => extractions,
+        Err(error) => return Ok(Some(Err(error.to_string()))),
+    };
+    let mut target = DirectoryTarget::new(folder, owners).map_err(|error| failed(folder, error))?;
+    extractions.run(&mut target, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+}

@@ -1,0 +1,296 @@
+//! A map of a whole flash dump: each byte belongs to a part that is named.
+//!
+//! - `view`: bounded reads of a stretch of the dump.
+//! - `found`: a part as a probe describes it, with its checksum and facts.
+//! - `probes`: one file for each format; a table lists them.
+//! - `scan`: the places where a probe may find its format, in one pass over the dump.
+//! - `gaps`: the stretches between the parts: erased, zeros or data.
+//! - `partitions`: `mtdparts=` and the partitions that tables and device trees list.
+
+mod found;
+mod gaps;
+mod partitions;
+pub(crate) mod probes;
+mod scan;
+mod view;
+
+use std::cell::Cell;
+use std::fmt;
+
+use floatgate_stack::Store;
+use serde::Serialize;
+
+pub use found::{Checksum, Facts, Kind, Value};
+pub use partitions::Partition;
+pub(crate) use view::View;
+
+use crate::ImageError;
+use crate::format::info::OneImage;
+use crate::image::Image;
+use crate::info::selected_info;
+use crate::pages::PageShape;
+use crate::selection::Selection;
+use crate::words::{self, count};
+use found::{Found, Inner};
+
+/// Depth of parts within parts.
+const MAX_DEPTH: u32 = 4;
+
+/// Largest number of parts that a map lists.
+const MAX_PARTS: usize = 1 << 16;
+
+/// A map of a dump.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlashMap {
+    /// Bytes of the dump, without OOB.
+    pub size: u64,
+    /// Pages of a dump with OOB. Offsets count its data bytes, as those of the flash do.
+    pub pages: Option<PageShape>,
+    /// The parts, by offset. Those within another part follow it and have a higher level.
+    pub parts: Vec<Part>,
+    /// Partitions that tables, environments and device trees list.
+    pub partitions: Vec<Partition>,
+    /// Reasons for which the map may be incomplete, and remarks on several parts together.
+    pub notes: Vec<String>,
+}
+
+/// A part of a dump.
+#[derive(Clone, Debug, Serialize)]
+pub struct Part {
+    /// First byte on the flash.
+    pub offset: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// Number of parts that it is within.
+    pub level: u32,
+    /// Format of the part.
+    pub kind: Kind,
+    /// Name of the part in what holds it.
+    pub name: Option<String>,
+    /// Result of the checksums of the format.
+    pub checksum: Checksum,
+    /// Properties that the format states.
+    pub facts: Facts,
+}
+
+impl Part {
+    /// Byte behind the last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
+impl FlashMap {
+    /// Parts that are not within others.
+    pub fn top(&self) -> impl Iterator<Item = &Part> {
+        self.parts.iter().filter(|part| part.level == 0)
+    }
+
+    /// Number of parts with a wrong checksum, or whose end is missing.
+    #[must_use]
+    pub fn damaged(&self) -> usize {
+        self.parts.iter().filter(|part| part.checksum.is_damage()).count()
+    }
+
+    /// Bytes of all stretches of a kind.
+    #[must_use]
+    pub fn bytes_of(&self, kind: Kind) -> u64 {
+        self.top().filter(|part| part.kind == kind).map(|part| part.len).sum()
+    }
+}
+
+/// The conclusion.
+impl fmt::Display for FlashMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.top().filter(|part| !part.kind.is_gap()).count();
+        write!(f, "{}: {}", size(self.size), count(known as u64, "part"))?;
+        match self.damaged() {
+            0 => {}
+            damaged => write!(f, ", {damaged} damaged")?,
+        }
+        for (kind, what) in
+            [(Kind::Data, "of unknown data"), (Kind::Zeros, "of zeros"), (Kind::Erased, "erased")]
+        {
+            match self.bytes_of(kind) {
+                0 => {}
+                bytes => write!(f, ", {} {what}", size(bytes))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A size for people: exact where it is a whole number of KiB or MiB, else rounded.
+fn size(bytes: u64) -> String {
+    let rounded = |unit: u32, name| format!("{:.1} {name}", bytes as f64 / f64::from(unit));
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 10) && bytes < 1 << 20 || bytes.is_multiple_of(1 << 20) => {
+            words::size(bytes)
+        }
+        0..0x400 => words::size(bytes),
+        0x400..0x10_0000 => rounded(1 << 10, "KiB"),
+        _ => rounded(1 << 20, "MiB"),
+    }
+}
+
+/// Makes the map of an opened dump, which may hold anything.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
+    let store = image.store()?;
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let view = View::new(&*store, &budget);
+    let known = flash_filesystems(image)?;
+    let mut mapper = Mapper { known, parts: Vec::new(), partitions: Vec::new() };
+    mapper.window(&view, 0)?;
+    let Mapper { parts, mut partitions, .. } = mapper;
+    let parts = partitions::with_pairs(parts, &view, &mut partitions);
+    let mut notes = Vec::new();
+    if budget.get() == 0 {
+        notes.push("the map is incomplete: the dump asks for more work than its size explains".to_owned());
+    }
+    if parts.len() >= MAX_PARTS {
+        notes.push(format!("the map is incomplete: it ends after {MAX_PARTS} parts"));
+    }
+    let pages = image.corrected.as_ref().map(|corrected| corrected.pages);
+    let partitions = partitions::without_copies(partitions);
+    Ok(FlashMap { size: view.len(), pages, parts, partitions, notes })
+}
+
+/// The parts that the readers of UBI, UBIFS and JFFS2 have found.
+fn flash_filesystems(image: &Image) -> Result<Vec<(u64, Found)>, ImageError> {
+    let describe = |one: &crate::format::found::Found| {
+        let at = image.file_byte(one.offset);
+        let selection = Selection { offset: Some(at), ..Selection::default() };
+        let info = selected_info(image, &selection)?;
+        let described = info.images.first().map(described);
+        let found = described.unwrap_or_else(|| Found::new(Kind::Ubi, 0));
+        Ok((one.offset, Found { len: one.len, ..found }))
+    };
+    image.found.iter().map(describe).collect()
+}
+
+/// An image of UBI, UBIFS or JFFS2 as a part.
+fn described(one: &OneImage) -> Found {
+    let (mut found, damage) = match (&one.ubi, &one.ubifs, &one.jffs2) {
+        (Some(ubi), ..) => {
+            let mut found = Found::new(Kind::Ubi, one.len)
+                .number("peb_bytes", ubi.peb_bytes)
+                .number("pebs", ubi.pebs)
+                .number("free_pebs", ubi.free_pebs);
+            found.inner = ubi.volumes.iter().map(Inner::volume).collect();
+            let is_damaged = ubi.corrupted_pebs > 0 || ubi.volumes.iter().any(|volume| volume.damaged);
+            (found, is_damaged)
+        }
+        (_, Some(ubifs), _) => {
+            let found = Found::new(Kind::Ubifs, one.len)
+                .number("leb_bytes", ubifs.leb_bytes)
+                .number("lebs", ubifs.lebs)
+                .text("compression", ubifs.compression);
+            (found, false)
+        }
+        (.., Some(jffs2)) => {
+            let found = Found::new(Kind::Jffs2, one.len)
+                .number("erase_bytes", jffs2.shape.erase_bytes)
+                .number("files", jffs2.files)
+                .text("byte_order", if jffs2.shape.big_endian { "big endian" } else { "little endian" });
+            (found, false)
+        }
+        _ => (Found::new(if one.bare { Kind::Ubifs } else { Kind::Ubi }, one.len), true),
+    };
+    found = found.sum_is(!damage && one.damage.is_none());
+    if let Some(why) = one.damage.as_ref().or(one.cut.as_ref()) {
+        found = found.text("damage", why);
+    }
+    found
+}
+
+/// Collects the parts of a dump.
+struct Mapper {
+    /// Parts that were found by other means, by their offsets in the dump.
+    known: Vec<(u64, Found)>,
+    parts: Vec<Part>,
+    partitions: Vec<Partition>,
+}
+
+impl Mapper {
+    /// Maps a stretch in which parts may begin anywhere.
+    fn window(&mut self, view: &View<'_>, level: u32) -> Result<(), ImageError> {
+        let mut cursor = 0;
+        for (at, found) in scan::parts(view, self.known.clone())? {
+            if self.parts.len() >= MAX_PARTS {
+                break;
+            }
+            if at < cursor {
+                continue;
+            }
+            self.gap(&view.slice(cursor, at - cursor), level)?;
+            let len = found.len.min(view.len() - at);
+            self.part(&view.slice(at, len), level, found, None)?;
+            cursor = at + len;
+        }
+        self.gap(&view.from(cursor), level)
+    }
+
+    /// Adds a part with what is within it.
+    fn part(
+        &mut self,
+        view: &View<'_>,
+        level: u32,
+        found: Found,
+        name: Option<String>,
+    ) -> Result<(), ImageError> {
+        let Found { len, kind, mut checksum, facts, inner, mut partitions, .. } = found;
+        if len > view.len() && checksum != Checksum::Bad {
+            checksum = Checksum::Truncated;
+        }
+        for partition in &mut partitions {
+            partition.table_at = view.start();
+        }
+        self.partitions.append(&mut partitions);
+        self.parts.push(Part { offset: view.start(), len: view.len(), level, kind, name, checksum, facts });
+        if level < MAX_DEPTH {
+            inner.into_iter().try_for_each(|inner| self.inner(view, level + 1, inner))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a part that another one lists. What begins there is found by its magic number; the name stays.
+    fn inner(&mut self, view: &View<'_>, level: u32, inner: Inner) -> Result<(), ImageError> {
+        if self.parts.len() >= MAX_PARTS {
+            return Ok(());
+        }
+        let Inner { place, kind, name, checksum, mut facts } = inner;
+        let Some((at, len)) = place else {
+            // A volume of UBI: its LEBs are scattered.
+            self.parts.push(Part { offset: view.start(), len: 0, level, kind, name, checksum, facts });
+            return Ok(());
+        };
+        let own = view.slice(at, len);
+        let known = self.known.iter().find(|(at, _)| *at == own.start()).map(|(_, found)| found.clone());
+        match known.or_else(|| scan::at_start(&own)) {
+            Some(mut found) if found.len <= own.len().next_multiple_of(4096) => {
+                if checksum != Checksum::None && found.checksum != Checksum::Bad {
+                    found.checksum = checksum;
+                }
+                facts.append(&mut found.facts);
+                self.part(&own, level, Found { facts, ..found }, name)
+            }
+            _ => {
+                let found = Found { checksum, ..Found::new(kind, len) };
+                let mut facts_of_gap = gaps::facts(&own)?;
+                facts.append(&mut facts_of_gap);
+                self.part(&own, level, Found { facts, ..found }, name)
+            }
+        }
+    }
+
+    /// Adds the stretches between two parts.
+    fn gap(&mut self, view: &View<'_>, level: u32) -> Result<(), ImageError> {
+        let room = MAX_PARTS.saturating_sub(self.parts.len());
+        self.parts.extend(gaps::split(view, level)?.into_iter().take(room));
+        Ok(())
+    }
+}

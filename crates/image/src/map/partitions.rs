@@ -1,0 +1,236 @@
+//! Partitions of the flash that a dump lists itself, and environments that belong together.
+
+use serde::Serialize;
+
+use super::found::{Checksum, Kind, Value};
+use super::probes::fdt::Node;
+use super::probes::uboot_env::{Header, begins, describe};
+use super::{Part, View};
+
+/// Most partitions of one list.
+const MAX_PARTITIONS: usize = 256;
+
+/// Name of the list of partitions in arguments of the kernel.
+const MTDPARTS: &str = "mtdparts";
+
+/// A partition of the flash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Partition {
+    /// What lists it: `GPT`, `MBR`, `mtdparts`, `device tree`.
+    pub source: &'static str,
+    /// Byte of the flash where the list stands.
+    pub table_at: u64,
+    /// Device that it is on, where the list names one.
+    pub device: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// First byte on the flash.
+    pub offset: u64,
+    /// Length in bytes; `None` for one that takes the rest of the flash.
+    pub len: Option<u64>,
+    /// It is not to be written.
+    pub read_only: bool,
+}
+
+impl Partition {
+    pub(super) fn new(source: &'static str, name: String, offset: u64, len: Option<u64>) -> Self {
+        Self { source, table_at: 0, device: None, name, offset, len, read_only: false }
+    }
+
+    /// True for one that another copy of the list has, too.
+    fn is_same(&self, other: &Self) -> bool {
+        *self == Self { table_at: self.table_at, ..other.clone() }
+    }
+}
+
+/// Leaves each partition once, although a dump has copies of the list.
+pub(super) fn without_copies(all: Vec<Partition>) -> Vec<Partition> {
+    let mut kept: Vec<Partition> = Vec::new();
+    for partition in all {
+        if kept.len() < MAX_PARTITIONS && !kept.iter().any(|other| other.is_same(&partition)) {
+            kept.push(partition);
+        }
+    }
+    kept
+}
+
+/// The partitions of `mtdparts` among the variables of an environment: a variable of its own, or within the arguments of the kernel.
+pub(super) fn of_variables(variables: &[(String, String)]) -> Vec<Partition> {
+    let of_own = variables.iter().find(|(name, _)| name == "mtdparts").map(|(_, value)| value.as_str());
+    let within = || {
+        variables
+            .iter()
+            .find_map(|(_, value)| value.split_whitespace().find(|word| word.starts_with("mtdparts=")))
+    };
+    let Some(text) = of_own.or_else(within) else { return Vec::new() };
+    parse_mtdparts(text.trim_start_matches("mtdparts="))
+}
+
+/// Parses `ID:SIZE[@OFFSET](NAME)[ro],..;ID:..` as Linux's command line parser reads it.
+fn parse_mtdparts(text: &str) -> Vec<Partition> {
+    let text = text.split_whitespace().next().unwrap_or_default();
+    let devices = text.split(';').filter_map(|device| device.rsplit_once(':').or(None).map(|_| device));
+    let mut all = Vec::new();
+    for device in devices {
+        // A name of a device may hold colons: the sizes follow the last one before the first comma or parenthesis.
+        let list_at = device.find(['(', ',']).unwrap_or(device.len());
+        let Some(colon) = device[..list_at].rfind(':') else { continue };
+        let (id, list) = (&device[..colon], &device[colon + 1..]);
+        let mut next = 0_u64;
+        for definition in split_definitions(list).take(MAX_PARTITIONS - all.len().min(MAX_PARTITIONS)) {
+            let Some(mut partition) = parse_definition(definition, next) else { break };
+            next = partition.len.map_or(u64::MAX, |len| partition.offset.saturating_add(len));
+            partition.device = Some(id.to_owned());
+            all.push(partition);
+        }
+    }
+    all
+}
+
+/// Splits a list at commas outside of parentheses.
+fn split_definitions(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_u32;
+    list.split(move |c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+}
+
+fn parse_definition(text: &str, next: u64) -> Option<Partition> {
+    let end = text.find(['(', 'r', 'l']).unwrap_or(text.len());
+    let (sizes, rest) = text.split_at(end);
+    let (size, offset) = sizes.split_once('@').map_or((sizes, None), |(size, offset)| (size, Some(offset)));
+    let len = if size == "-" { None } else { Some(parse_size(size)?) };
+    let offset = offset.map_or(Some(next), parse_size)?;
+    let name = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+    let (name, flags) = name.unwrap_or(("", rest));
+    let name = if name.is_empty() { format!("Partition_{offset:03x}") } else { name.to_owned() };
+    Some(Partition { read_only: flags.contains("ro"), ..Partition::new(MTDPARTS, name, offset, len) })
+}
+
+/// A number in decimal or hexadecimal, with `k`, `m` or `g`.
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.chars().last()? {
+        'k' | 'K' => (&text[..text.len() - 1], 10),
+        'm' | 'M' => (&text[..text.len() - 1], 20),
+        'g' | 'G' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()?,
+        None => digits.parse().ok()?,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// The partitions of a device tree: those below a node that is compatible with `fixed-partitions`.
+pub(super) fn of_tree(nodes: &[Node]) -> Vec<Partition> {
+    let mut all = Vec::new();
+    for parent in nodes.iter().filter(|node| node.text("compatible").as_deref() == Some("fixed-partitions")) {
+        let cells = |name| parent.number(name).unwrap_or(1).clamp(1, 2) as usize;
+        let (address, size) = (cells("#address-cells"), cells("#size-cells"));
+        let path: Vec<&str> = parent.path.iter().map(String::as_str).collect();
+        let device = path.iter().rev().find(|name| **name != "partitions").map(|name| (*name).to_owned());
+        for node in nodes.iter().filter(|node| node.is_below(&path)).take(MAX_PARTITIONS) {
+            let Some(reg) = node.property("reg") else { continue };
+            let number = |from: usize, cells: usize| {
+                let bytes = reg.value.get(4 * from..4 * (from + cells))?;
+                Some(bytes.iter().fold(0_u64, |number, &byte| number << 8 | u64::from(byte)))
+            };
+            let Some((offset, len)) = number(0, address).zip(number(address, size)) else { continue };
+            let name = node.text("label").or_else(|| node.path.last().cloned()).unwrap_or_default();
+            all.push(Partition {
+                device: device.clone(),
+                read_only: node.property("read-only").is_some(),
+                ..Partition::new("device tree", name, offset, Some(len))
+            });
+        }
+    }
+    all
+}
+
+/// Environments that belong together: the one that U-Boot uses is marked, and a second one whose CRC is wrong is added.
+pub(super) fn with_pairs(
+    mut parts: Vec<Part>,
+    view: &View<'_>,
+    partitions: &mut Vec<Partition>,
+) -> Vec<Part> {
+    add_damaged(&mut parts, view);
+    let is_env = |part: &Part| part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some();
+    let pairs: Vec<usize> = (0..parts.len()).filter(|&at| parts.get(at).is_some_and(is_env)).collect();
+    for pair in pairs.chunks(2) {
+        let &[first, second] = pair else { continue };
+        let (Some(one), Some(two)) = (parts.get(first), parts.get(second)) else { continue };
+        if one.len != two.len {
+            continue;
+        }
+        let is_first = match (one.checksum, two.checksum) {
+            (Checksum::Good, Checksum::Bad) => true,
+            (Checksum::Bad, Checksum::Good) => false,
+            _ => is_newer(flag(one).unwrap_or(0), flag(two).unwrap_or(0)),
+        };
+        let unused = if is_first { two.offset } else { one.offset };
+        partitions.retain(|partition| partition.source != MTDPARTS || partition.table_at != unused);
+        for (at, is_used) in [(first, is_first), (second, !is_first)] {
+            let word = if is_used { "active" } else { "redundant" };
+            if let Some(part) = parts.get_mut(at) {
+                part.facts.0.push(("copy", Value::Text(word.to_owned())));
+            }
+        }
+    }
+    parts
+}
+
+fn flag(part: &Part) -> Option<u64> {
+    part.facts.0.iter().find_map(|(name, value)| match value {
+        Value::Number(number) if *name == "flag" => Some(*number),
+        _ => None,
+    })
+}
+
+/// True when U-Boot prefers the first of two copies by their flags, which count modulo 256.
+pub(crate) const fn is_newer(one: u64, two: u64) -> bool {
+    match (one, two) {
+        (0xFF, 0) => false,
+        (0, 0xFF) => true,
+        (one, two) => one >= two,
+    }
+}
+
+/// Adds the second copy of a redundant environment where its CRC is wrong. It stands in data before or behind the good one.
+fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>) {
+    let envs: Vec<(u64, u64)> = parts
+        .iter()
+        .filter(|part| part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some())
+        .map(|part| (part.offset, part.len))
+        .collect();
+    // Of two good ones nothing is missing.
+    let &[(offset, len)] = envs.as_slice() else { return };
+    let data = parts.iter().enumerate().filter(|(_, part)| part.level == 0 && part.kind == Kind::Data);
+    let place = data.clone().find_map(|(index, part)| {
+        let steps = (part.offset.next_multiple_of(4096)..part.end()).step_by(4096).take(4096);
+        let fits = |at: &u64| at.abs_diff(offset) >= len && at + len <= part.end();
+        let is_env = |at: &u64| view.bytes(*at, 128).is_some_and(|head| begins(&head[1..]) || begins(&head));
+        steps.filter(fits).find(is_env).map(|at| (index, at))
+    });
+    let Some((index, at)) = place else { return };
+    let Some(bytes) = usize::try_from(len).ok().and_then(|len| view.bytes(at, len)) else { return };
+    let found = describe(&bytes, Header::Redundant);
+    let Some(around) = parts.get(index).cloned() else { return };
+    let env = Part {
+        offset: at,
+        len,
+        checksum: Checksum::Bad,
+        kind: found.kind,
+        facts: found.facts,
+        ..around.clone()
+    };
+    let before = Part { len: at - around.offset, ..around.clone() };
+    let behind = Part { offset: env.end(), len: around.end() - env.end(), ..around };
+    let new = [before, env, behind].into_iter().filter(|part| part.len > 0);
+    parts.splice(index..=index, new);
+}

@@ -1,0 +1,90 @@
+//! The formats that a map knows, one file each.
+//!
+//! A probe gets the rest of the dump from a place on where its magic number stands, verifies what it can, and says how long the part is.
+
+mod android;
+mod broadcom;
+mod cramfs;
+mod disk;
+mod erofs;
+mod ext;
+mod f2fs;
+pub(crate) mod fdt;
+mod littlefs;
+mod mediatek;
+mod redboot;
+mod romfs;
+mod sparse;
+mod spiffs;
+mod squashfs;
+mod trx;
+pub(crate) mod uboot_env;
+mod uimage;
+mod yaffs;
+
+use super::found::Found;
+use super::view::View;
+
+/// Recognition of the beginning of a format.
+pub(crate) enum Begins {
+    /// One of these numbers stands at byte `at` of the part, which begins at a multiple of `step`.
+    Magic {
+        /// Byte of the part.
+        at: usize,
+        /// The numbers.
+        magics: &'static [&'static [u8]],
+        /// The part begins at multiples of this.
+        step: u64,
+    },
+    /// A test of the first bytes, for formats without a magic number that is long enough to be searched for.
+    Head {
+        /// The part begins at multiples of this.
+        step: usize,
+        /// The test.
+        test: fn(&[u8]) -> bool,
+    },
+}
+
+/// A format: where it may begin, and what it is.
+pub(crate) struct Probe {
+    pub(crate) begins: Begins,
+    pub(crate) probe: fn(&View<'_>) -> Option<Found>,
+}
+
+/// All formats. Where two may begin at one place the first is tried first.
+pub(crate) const PROBES: &[&Probe] = &[
+    &squashfs::PROBE,
+    &uimage::PROBE,
+    &fdt::PROBE,
+    &trx::PROBE,
+    &sparse::PROBE,
+    &android::PROBE,
+    &erofs::PROBE,
+    &cramfs::PROBE,
+    &romfs::PROBE,
+    &littlefs::PROBE,
+    &f2fs::PROBE,
+    &ext::PROBE,
+    &disk::GPT,
+    &disk::FAT,
+    &disk::EXFAT,
+    &disk::MBR,
+    &broadcom::TAG,
+    &broadcom::CFE,
+    &mediatek::NMBM,
+    &mediatek::BMT,
+    &redboot::PROBE,
+    &uboot_env::PROBE,
+    &spiffs::PROBE,
+    &yaffs::PROBE,
+];
+
+/// Length with the padding up to a multiple of 4 KiB or 1 KiB, if that is blank: tools pad filesystems so.
+fn padded(view: &View<'_>, len: u64) -> u64 {
+    let is_blank = |end: &u64| {
+        let padding = usize::try_from(end.saturating_sub(len)).ok().and_then(|bytes| view.bytes(len, bytes));
+        padding.is_some_and(|bytes| [0, 0xFF].iter().any(|blank| bytes.iter().all(|byte| byte == blank)))
+    };
+    let ends = [4096, 1024].map(|step| len.checked_next_multiple_of(step).unwrap_or(len));
+    ends.into_iter().find(is_blank).unwrap_or(len)
+}

@@ -1,0 +1,59 @@
+//! SPIFFS: each block ends its lookup table with a magic number that counts the blocks that follow.
+
+use super::{Begins, Probe};
+use crate::map::found::{Found, Kind};
+use crate::map::view::{Numbers, View};
+
+pub(super) const PROBE: Probe = Probe { begins: Begins::Head { step: 4096, test: begins }, probe };
+
+/// Lower half of the magic number, which is combined with the bytes of a page and the number of blocks that follow.
+const MAGIC: u16 = 0x0529;
+
+/// Sizes of a page and a block: those of ESP-IDF and Arduino first.
+const SHAPES: [(u64, u64); 5] = [(256, 4096), (256, 8192), (256, 65536), (512, 8192), (512, 65536)];
+
+/// Fewest blocks whose numbers are believed.
+const MIN_BLOCKS: u16 = 4;
+
+/// Place of the magic number in a block: before the erase counter, which ends the pages of the lookup table.
+const fn magic_at(page: u64, block: u64) -> u64 {
+    let entries = block / page * 2;
+    entries.next_multiple_of(page) - 4
+}
+
+fn blocks(bytes: &[u8], page: u64, block: u64) -> u16 {
+    let at = magic_at(page, block) as usize;
+    match bytes.get(at..at + 2) {
+        Some(magic) => magic.le16(0) ^ MAGIC ^ page as u16,
+        None => 0,
+    }
+}
+
+fn begins(head: &[u8]) -> bool {
+    // Ids of objects: free, or small numbers with a flag.
+    let first = head.le16(0);
+    (first == 0xFFFF || first & 0x7FFF < 0x2000)
+        && SHAPES.iter().any(|&(page, block)| (MIN_BLOCKS..0x4000).contains(&blocks(head, page, block)))
+}
+
+fn probe(view: &View<'_>) -> Option<Found> {
+    SHAPES.iter().find_map(|&(page, block)| {
+        let head = view.bytes(0, page as usize * 4)?;
+        let count = blocks(&head, page, block);
+        if !(MIN_BLOCKS..0x4000).contains(&count) || u64::from(count) * block > view.len() {
+            return None;
+        }
+        let is_counted = |index: u16| {
+            let magic = view.array::<2>(u64::from(index) * block + magic_at(page, block));
+            magic.is_some_and(|magic| u16::from_le_bytes(magic) == MAGIC ^ page as u16 ^ (count - index))
+        };
+        let counted = (0..count).filter(|&index| is_counted(index)).count();
+        // A block that was just erased has no number.
+        (counted >= usize::from(MIN_BLOCKS) && counted + 2 >= usize::from(count)).then(|| {
+            Found::new(Kind::Spiffs, u64::from(count) * block)
+                .number("page_bytes", page)
+                .number("block_bytes", block)
+                .number("blocks", count)
+        })
+    })
+}

@@ -1,0 +1,106 @@
+//! The places where a probe may find its format.
+
+use memchr::memmem::Finder;
+
+use super::found::{Checksum, Found};
+use super::probes::{Begins, PROBES, Probe};
+use super::view::View;
+use crate::ImageError;
+
+/// Bytes that are looked at together.
+const CHUNK: usize = 1 << 20;
+
+/// Bytes of the beginning of a part that tell its format.
+pub(super) const HEAD: usize = 4096;
+
+/// A probe with its magic numbers, ready to be searched for.
+struct Search {
+    probe: &'static Probe,
+    at: u64,
+    step: u64,
+    finders: Vec<Finder<'static>>,
+}
+
+/// The parts of a stretch, by offset; none begins within the one before. `known` are parts that were found by other means, also by offset.
+pub(super) fn parts(view: &View<'_>, known: Vec<(u64, Found)>) -> Result<Vec<(u64, Found)>, ImageError> {
+    let searches = searches();
+    let mut known = known.into_iter().peekable();
+    let (mut parts, mut cursor) = (Vec::new(), 0);
+    let mut buffer = vec![0; CHUNK + HEAD];
+    for start in (0..view.len()).step_by(CHUNK) {
+        // Within a part nothing is searched for.
+        if cursor >= start + CHUNK as u64 {
+            continue;
+        }
+        let left = usize::try_from(view.len() - start).unwrap_or(usize::MAX);
+        let chunk = &mut buffer[..left.min(CHUNK + HEAD)];
+        view.store().read_at(view.start() + start, chunk).map_err(ImageError::Store)?;
+        for (at, probe) in candidates(&searches, chunk, start, cursor) {
+            while let Some((place, found)) = known.next_if(|(place, _)| *place <= at) {
+                cursor = cursor.max(place + found.len);
+                parts.push((place, found));
+            }
+            if at < cursor {
+                continue;
+            }
+            let Some(found) = (probe.probe)(&view.from(at)).filter(|found| found.len > 0) else { continue };
+            let end = at.saturating_add(found.len);
+            // What no checksum vouches for hides no other image.
+            if found.checksum == Checksum::Good || known.peek().is_none_or(|(place, _)| *place >= end) {
+                while known.next_if(|(place, _)| *place < end).is_some() {}
+                cursor = end;
+                parts.push((at, found));
+            }
+        }
+    }
+    parts.extend(known);
+    Ok(parts)
+}
+
+/// The format that begins with a stretch.
+pub(super) fn at_start(view: &View<'_>) -> Option<Found> {
+    let mut head = vec![0; HEAD.min(usize::try_from(view.len()).unwrap_or(HEAD))];
+    view.read(0, &mut head)?;
+    let begins = |probe: &&&Probe| match &probe.begins {
+        Begins::Magic { at, magics, .. } => {
+            magics.iter().any(|magic| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)))
+        }
+        Begins::Head { test, .. } => test(&head),
+    };
+    PROBES.iter().filter(begins).find_map(|probe| (probe.probe)(view)).filter(|found| found.len > 0)
+}
+
+fn searches() -> Vec<Search> {
+    let search = |probe: &&'static Probe| match &probe.begins {
+        Begins::Magic { at, magics, step } => {
+            let finders = magics.iter().map(|magic| Finder::new(magic)).collect();
+            Some(Search { probe, at: *at as u64, step: *step, finders })
+        }
+        Begins::Head { .. } => None,
+    };
+    PROBES.iter().filter_map(search).collect()
+}
+
+/// Places of a chunk, from `cursor` on, that look like the beginning of a format. Of two at one place the first in the table comes first.
+fn candidates(searches: &[Search], chunk: &[u8], start: u64, cursor: u64) -> Vec<(u64, &'static Probe)> {
+    let mut all = Vec::new();
+    for Search { probe, at, step, finders } in searches {
+        for hit in finders.iter().flat_map(|finder| finder.find_iter(chunk)).filter(|hit| *hit < CHUNK) {
+            let place = (start + hit as u64).checked_sub(*at);
+            let place = place.filter(|place| *place >= cursor && place.is_multiple_of(*step));
+            all.extend(place.map(|place| (place, *probe)));
+        }
+    }
+    for probe in PROBES {
+        let Begins::Head { step, test } = probe.begins else { continue };
+        for at in (0..chunk.len().min(CHUNK)).step_by(step) {
+            let head = &chunk[at..];
+            let place = start + at as u64;
+            if place >= cursor && test(head.get(..HEAD).unwrap_or(head)) {
+                all.push((place, *probe));
+            }
+        }
+    }
+    all.sort_by_key(|(place, _)| *place);
+    all
+}

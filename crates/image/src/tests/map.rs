@@ -1,0 +1,286 @@
+//! Maps of dumps: formats as other people's tools make them, damaged in every way.
+
+use std::io::Write as _;
+
+use crate::FlashSizes;
+use crate::env::{self, SetVariable};
+use crate::extract::{ExtractLimits, extract_all};
+use crate::image::Image;
+use crate::map::{Checksum, FlashMap, Kind, Part, Value, map};
+
+/// A file of a tool, its format, and the number of parts within it.
+type Sample = (Kind, &'static [u8], usize);
+
+const SAMPLES: [Sample; 14] = [
+    (Kind::Squashfs, include_bytes!("data/a.squashfs"), 0),
+    (Kind::Erofs, include_bytes!("data/a.erofs"), 0),
+    (Kind::Cramfs, include_bytes!("data/a.cramfs"), 0),
+    (Kind::Romfs, include_bytes!("data/a.romfs"), 0),
+    (Kind::UImage, include_bytes!("data/a.uimage"), 1),
+    (Kind::Fit, include_bytes!("data/a.fit"), 2),
+    (Kind::Fit, include_bytes!("data/ext.fit"), 2),
+    (Kind::DeviceTree, include_bytes!("data/a.dtb"), 0),
+    (Kind::UbootEnv, include_bytes!("data/single.env"), 0),
+    (Kind::UbootEnv, include_bytes!("data/redundant.env"), 0),
+    (Kind::Littlefs, include_bytes!("data/a.littlefs"), 0),
+    (Kind::Ext, include_bytes!("data/a.ext4"), 0),
+    (Kind::F2fs, include_bytes!("data/a.f2fs"), 0),
+    (Kind::Fat, include_bytes!("data/a.fat"), 0),
+];
+
+/// Of these the test has the beginning only.
+const CUT: [Kind; 3] = [Kind::Ext, Kind::F2fs, Kind::Fat];
+
+/// Formats with a checksum over what the tests change.
+const SUMMED: [Kind; 5] = [Kind::Cramfs, Kind::UImage, Kind::Fit, Kind::UbootEnv, Kind::Littlefs];
+
+const BLOCK: usize = 64 << 10;
+
+pub(super) fn map_of(bytes: &[u8]) -> FlashMap {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(bytes).unwrap();
+    map(&Image::over_any(file, FlashSizes::default()).unwrap()).unwrap()
+}
+
+/// Bytes at the beginning of a block of a flash that is erased else.
+fn flash(parts: &[&[u8]]) -> Vec<u8> {
+    let mut flash = Vec::new();
+    for part in parts {
+        flash.extend_from_slice(part);
+        flash.resize(flash.len().next_multiple_of(BLOCK), 0xFF);
+    }
+    flash
+}
+
+/// Each byte belongs to one part of the lowest level.
+fn assert_complete(map: &FlashMap) {
+    let mut at = 0;
+    for part in map.top() {
+        assert_eq!(part.offset, at, "{map:#?}");
+        at = part.end();
+    }
+    assert_eq!(at, map.size);
+}
+
+fn text(part: &Part, name: &str) -> Option<String> {
+    part.facts.0.iter().find(|fact| fact.0 == name).map(|fact| match &fact.1 {
+        Value::Text(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+    })
+}
+
+#[test]
+fn what_tools_make_is_found_with_its_checksum() {
+    for (kind, bytes, inner) in SAMPLES {
+        let is_cut = CUT.contains(&kind);
+        let flash = if is_cut { bytes.to_vec() } else { flash(&[&[0x5A; 100], bytes, &[0; 5000]]) };
+        let map = map_of(&flash);
+        assert_complete(&map);
+        let at = if is_cut { 0 } else { BLOCK as u64 };
+        let part = map.top().find(|part| part.offset == at).unwrap();
+        let sum = match kind {
+            Kind::Squashfs | Kind::DeviceTree => Checksum::None,
+            Kind::Ext | Kind::F2fs | Kind::Fat => Checksum::Truncated,
+            _ => Checksum::Good,
+        };
+        assert_eq!((part.kind, part.checksum), (kind, sum), "{map:#?}");
+        assert_eq!(map.parts.iter().filter(|part| part.level == 1).count(), inner, "{map:#?}");
+    }
+}
+
+#[test]
+fn a_whole_flash_has_a_name_for_each_byte() {
+    let all: Vec<&[u8]> =
+        SAMPLES.iter().filter(|sample| !CUT.contains(&sample.0)).map(|sample| sample.1).collect();
+    let map = map_of(&flash(&all));
+    assert_complete(&map);
+    let kinds: Vec<Kind> = map.top().map(|part| part.kind).filter(|kind| !kind.is_gap()).collect();
+    let expected: Vec<Kind> =
+        SAMPLES.iter().map(|sample| sample.0).filter(|kind| !CUT.contains(kind)).collect();
+    assert_eq!(kinds, expected);
+    assert_eq!(map.damaged(), 0);
+    let sources: Vec<&str> = map.partitions.iter().map(|partition| partition.source).collect();
+    for source in ["mtdparts", "device tree"] {
+        assert!(sources.contains(&source), "{sources:?}");
+    }
+    let kernel = map.partitions.iter().find(|partition| partition.name == "kernel").unwrap();
+    assert_eq!((kernel.offset, kernel.len), (384 << 10, Some(4 << 20)));
+}
+
+#[test]
+fn a_wrong_byte_is_seen_where_a_checksum_covers_it() {
+    for (kind, bytes, _) in SAMPLES.into_iter().filter(|sample| SUMMED.contains(&sample.0)) {
+        let mut damaged = 0;
+        for at in (0..bytes.len()).step_by(bytes.len() / 50 + 1) {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 0x10;
+            let map = map_of(&flash(&[&bytes]));
+            assert_complete(&map);
+            let is_good = map
+                .top()
+                .any(|part| part.kind == kind && part.offset == 0 && part.checksum == Checksum::Good);
+            damaged += usize::from(!is_good);
+        }
+        assert!(damaged > 1, "{kind:?}: {damaged}");
+    }
+}
+
+#[test]
+fn truncated_and_changed_dumps_make_a_map() {
+    let all: Vec<u8> = SAMPLES.iter().flat_map(|sample| sample.1.iter().copied()).collect();
+    for len in (1..all.len()).step_by(997) {
+        assert_complete(&map_of(&all[..len]));
+    }
+    let mut seed = 1_u32;
+    for _ in 0..40 {
+        let mut bytes = all.clone();
+        for _ in 0..200 {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = seed as usize % bytes.len();
+            bytes[at] = (seed >> 24) as u8;
+        }
+        assert_complete(&map_of(&bytes));
+    }
+}
+
+#[test]
+fn the_environment_that_uboot_uses_is_named() {
+    let first = include_bytes!("data/redundant.env").to_vec();
+    let mut second = first.clone();
+    second[4] = 2;
+    let sum = !floatgate_media::crc::ubi(&second[5..]);
+    second[..4].copy_from_slice(&sum.to_le_bytes());
+    let copies = |first: &[u8], second: &[u8]| {
+        let map = map_of(&flash(&[&[1; 9], first, second]));
+        let envs: Vec<&Part> = map.top().filter(|part| part.kind == Kind::UbootEnv).collect();
+        envs.iter().map(|env| (text(env, "copy").unwrap(), env.checksum)).collect::<Vec<_>>()
+    };
+    let named = |name: &str, sum| (name.to_owned(), sum);
+    assert_eq!(
+        copies(&first, &second),
+        [named("redundant", Checksum::Good), named("active", Checksum::Good)]
+    );
+    second[100] ^= 1;
+    assert_eq!(copies(&first, &second), [named("active", Checksum::Good), named("redundant", Checksum::Bad)]);
+}
+
+#[test]
+fn work_and_memory_are_bounded() {
+    // Each sector begins what may be an environment, each word a device tree or a sparse image.
+    let bytes: Vec<u8> = b"\0\0\0\0a=b\0".iter().copied().cycle().take(512 << 10).collect();
+    assert_complete(&map_of(&bytes));
+    let trees: Vec<u8> = [0xD0, 0x0D, 0xFE, 0xED].into_iter().cycle().take(256 << 10).collect();
+    assert_complete(&map_of(&trees));
+}
+
+fn set(name: &str, value: Option<&str>) -> SetVariable {
+    SetVariable { name: name.to_owned(), value: value.map(str::to_owned) }
+}
+
+#[test]
+fn a_changed_environment_is_the_one_that_uboot_uses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flash.bin");
+    let redundant = include_bytes!("data/redundant.env");
+    let single = include_bytes!("data/single.env");
+    for parts in [vec![&[1; 9][..], redundant, redundant], vec![single]] {
+        let before = flash(&parts);
+        std::fs::write(&path, &before).unwrap();
+        let changes = [set("bootdelay", Some("9")), set("bootcmd", None), set("new", Some("a=b"))];
+        let changed = env::change(&path, FlashSizes::default(), None, &changes, None).unwrap();
+        let read = env::read(&Image::open_any(&path, None).unwrap(), None).unwrap();
+        assert_eq!(
+            (read.get("bootdelay"), read.get("bootcmd"), read.get("new")),
+            (Some("9"), None, Some("a=b"))
+        );
+        assert_eq!(read.variables, changed.variables);
+        assert_eq!(read.copies, changed.copies);
+        assert!(read.copies.iter().all(|copy| copy.checksum == Checksum::Good));
+        // The copy that was in use is as it was, but for the flag of NOR.
+        let after = std::fs::read(&path).unwrap();
+        let old = read.copies.iter().find(|copy| !copy.active);
+        for at in old.into_iter().flat_map(|copy| copy.offset as usize + 5..(copy.offset + copy.len) as usize)
+        {
+            assert_eq!(before[at], after[at]);
+        }
+    }
+}
+
+#[test]
+fn an_environment_that_cannot_be_changed_stays_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("env");
+    let single = include_bytes!("data/single.env");
+    std::fs::write(&path, single).unwrap();
+    let long = "x".repeat(single.len());
+    for change in [set("a", Some(&long)), set("a b", Some("1")), set("", Some("1")), set("a", Some("b\0"))] {
+        env::change(&path, FlashSizes::default(), None, &[change], None).unwrap_err();
+        assert_eq!(std::fs::read(&path).unwrap(), single);
+    }
+}
+
+#[test]
+fn all_parts_are_extracted_into_one_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flash.bin"), folder.path().join("out"));
+    let fit = include_bytes!("data/a.fit");
+    // A name of an image that leads out of the folder.
+    let hostile: Vec<u8> = fit.to_vec();
+    let at = memchr::memmem::find(&hostile, b"kernel\0").unwrap();
+    let mut hostile = hostile;
+    hostile[at..at + 6].copy_from_slice(b"../../");
+    std::fs::write(&path, flash(&[&[7; 9000], include_bytes!("data/a.squashfs"), &hostile])).unwrap();
+    let image = Image::open_any(&path, None).unwrap();
+    let map = map(&image).unwrap();
+    let all = extract_all(&image, &map, &out, &ExtractLimits::default(), false).unwrap();
+    assert!(all.parts.len() >= 5, "{all:#?}");
+    let files = std::fs::read_dir(&out).unwrap().count();
+    assert_eq!(files, all.parts.len());
+    for part in &all.parts {
+        assert_eq!(std::fs::metadata(out.join(&part.file)).unwrap().len(), part.len);
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    // A folder with files stays as it is.
+    extract_all(&image, &map, &out, &ExtractLimits::default(), false).unwrap_err();
+    let small = ExtractLimits { bytes: 100, ..ExtractLimits::default() };
+    extract_all(&image, &map, &folder.path().join("small"), &small, false).unwrap_err();
+}
+
+#[test]
+fn small_filesystems_become_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, out) = (folder.path().join("flash.bin"), folder.path().join("out"));
+    let parts: [&[u8]; 2] = [include_bytes!("data/a.cramfs"), include_bytes!("data/a.romfs")];
+    std::fs::write(&path, flash(&parts)).unwrap();
+    let image = Image::open_any(&path, None).unwrap();
+    let all = extract_all(&image, &map(&image).unwrap(), &out, &ExtractLimits::default(), false).unwrap();
+    assert_eq!(all.losses, []);
+    let folders: Vec<&String> = all.parts.iter().filter_map(|part| part.folder.as_ref()).collect();
+    assert_eq!(folders.len(), 2, "{all:#?}");
+    for name in folders {
+        let tree = out.join(name);
+        assert_eq!(std::fs::read(tree.join("etc/hostname")).unwrap(), b"board\n");
+        assert_eq!(std::fs::read_link(tree.join("etc/name")).unwrap(), std::path::Path::new("hostname"));
+    }
+}
+
+#[test]
+fn damaged_small_filesystems_end() {
+    let parts: [&[u8]; 2] = [include_bytes!("data/a.cramfs"), include_bytes!("data/a.romfs")];
+    let folder = tempfile::tempdir().unwrap();
+    let limits = ExtractLimits { bytes: 1 << 20, entries: 1000, depth: 16 };
+    for bytes in parts {
+        let used = bytes.iter().rposition(|&byte| byte != 0).unwrap();
+        for at in (0..used).step_by(used / 60 + 1) {
+            let mut bytes = bytes.to_vec();
+            bytes[at] ^= 0x41;
+            let file = folder.path().join("dump");
+            std::fs::write(&file, &bytes).unwrap();
+            let image = Image::open_any(&file, None).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            let _ = extract_all(&image, &map(&image).unwrap(), &out.path().join("out"), &limits, false);
+            assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 1);
+        }
+    }
+}

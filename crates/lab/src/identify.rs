@@ -1,0 +1,516 @@
+//! Which chip it is: from an id, a parameter page, registers of a card, or the log of a boot.
+//!
+//! Each [`Device`] is what one id, page or line of a log says, with the parts of the catalogue and of Linux's tables that fit it. Several parts are twins:
+//! chips that share an id, of which only one can be meant.
+
+use floatgate_config::{ChipKind, Kind, Library, Part};
+use floatgate_device::spec::ChipSpec;
+use floatgate_media::sd::{CardType, Cid, Csd, ExtCsd, parse_hex};
+use floatgate_media::{cfi, jedec, nand_id, onfi, sfdp};
+use serde::Serialize;
+
+/// Longest line of a log that is looked at, bytes.
+const LINE_MAX: usize = 1024;
+
+/// Most devices of a log.
+const MAX_DEVICES: usize = 64;
+
+/// What an input says of the devices that it names.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Identified {
+    /// The devices, in the order of the input.
+    pub devices: Vec<Device>,
+}
+
+/// A device as an id, a page or a line describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Device {
+    /// What describes it: `id`, `ONFI`, `JEDEC`, `SFDP`, `CFI`, `CID`, `CSD`, `EXT_CSD`, or the line of the log.
+    pub source: String,
+    /// Bytes of its id in hexadecimal.
+    pub id: Option<String>,
+    /// Name that the source states.
+    pub name: Option<String>,
+    /// Maker that the source states, or that the first byte of the id means.
+    pub maker: Option<String>,
+    /// Size that the source states, bytes.
+    pub size_bytes: Option<u64>,
+    /// Sizes of a NAND that the source states.
+    pub nand: Option<NandSizes>,
+    /// Further properties.
+    pub notes: Vec<String>,
+    /// Parts that fit. More than one: they are twins.
+    pub parts: Vec<Candidate>,
+}
+
+/// Sizes of a NAND, and the ECC that it wants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct NandSizes {
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// OOB bytes of a page.
+    pub oob_bytes: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Bits to correct in a step, where that is known.
+    pub ecc_bits: Option<u32>,
+    /// Bytes of a step.
+    pub ecc_step_bytes: Option<u32>,
+    /// The chip corrects by itself.
+    pub on_die_ecc: bool,
+}
+
+/// A part that fits.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Name in the catalogue.
+    pub part: String,
+    /// Name as printed on the chip.
+    pub name: String,
+    /// Its maker.
+    pub maker: String,
+    /// Kind of chip.
+    #[serde(rename = "part_kind")]
+    pub kind: &'static str,
+    /// Bytes of its id in hexadecimal.
+    pub id: String,
+    /// Size in bytes, where it is known.
+    pub size_bytes: Option<u64>,
+    /// Sizes of a NAND.
+    pub nand: Option<NandSizes>,
+    /// Version of the Linux whose tables list it.
+    pub kernel: Option<&'static str>,
+    /// What the source says and the part contradicts.
+    pub contradictions: Vec<String>,
+}
+
+/// Identifies the chips of an input: the bytes of a page or a register, a log, or an id.
+#[must_use]
+pub fn identify(input: &[u8]) -> Identified {
+    let catalogue = Catalogue::new();
+    let text = std::str::from_utf8(input).ok();
+    let mut devices: Vec<Device> = match (of_page(input), text) {
+        (Some(device), _) => vec![device],
+        (None, Some(text)) => of_register(text)
+            .or_else(|| of_page(&hex(text)?))
+            .or_else(|| hex(text).filter(|id| (2..=8).contains(&id.len())).map(|id| of_id(&id)))
+            .map_or_else(|| catalogue.of_log(text), |device| vec![device]),
+        (None, None) => catalogue.of_log(&String::from_utf8_lossy(input)),
+    };
+    for device in &mut devices {
+        catalogue.find_parts(device);
+    }
+    Identified { devices }
+}
+
+/// Bytes in hexadecimal, however they are separated.
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let plain = text.trim().to_lowercase().replace("0x", "");
+    let digits: String = plain.chars().filter(|c| !"-:, \n\t[]h".contains(*c)).collect();
+    let is_hex =
+        digits.len().is_multiple_of(2) && !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_hexdigit());
+    is_hex.then(|| {
+        let pairs = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2));
+        pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+    })
+}
+
+fn hex_text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+}
+
+fn of_id(id: &[u8]) -> Device {
+    let raw = nand_id::NandId::new(id).ok();
+    let maker = raw.and_then(|raw| raw.manufacturer_name()).map(str::to_owned);
+    Device { source: "id".to_owned(), id: Some(hex_text(id)), maker, ..Device::default() }
+}
+
+/// A parameter page, an SFDP area, a CFI table or an EXT_CSD register, by its signature.
+fn of_page(bytes: &[u8]) -> Option<Device> {
+    if let Ok(page) = onfi::parse(bytes) {
+        let nand = NandSizes {
+            page_bytes: page.page_bytes,
+            oob_bytes: page.spare_bytes.into(),
+            pages_per_block: page.pages_per_block,
+            // FFh: the extended page has it.
+            ecc_bits: Some(page.ecc_bits.into()).filter(|bits| *bits != 0xFF),
+            ecc_step_bytes: (page.ecc_bits != 0xFF).then_some(512),
+            on_die_ecc: false,
+        };
+        return Some(Device {
+            source: "ONFI".to_owned(),
+            name: Some(page.model.as_str().to_owned()),
+            maker: Some(page.manufacturer.as_str().to_owned()),
+            size_bytes: page.chip_bytes(),
+            nand: Some(nand),
+            ..Device::default()
+        });
+    }
+    if let Ok(page) = jedec::parse(bytes) {
+        return Some(Device {
+            source: "JEDEC".to_owned(),
+            name: Some(page.model.as_str().to_owned()),
+            maker: Some(page.manufacturer.as_str().to_owned()),
+            size_bytes: page.chip_bytes(),
+            ..Device::default()
+        });
+    }
+    if let Ok(area) = sfdp::parse(bytes) {
+        return Some(Device {
+            source: "SFDP".to_owned(),
+            size_bytes: area.bfpt.body.capacity_bytes(),
+            notes: vec!["SFDP states no name: the id tells which chip it is".to_owned()],
+            ..Device::default()
+        });
+    }
+    let table = [cfi::BusView::X8, cfi::BusView::X16, cfi::BusView::X16AsX8]
+        .into_iter()
+        .find_map(|view| cfi::parse(bytes, view).ok());
+    if let Some(table) = table {
+        let notes = vec!["CFI states no name: the id tells which chip it is".to_owned()];
+        return Some(Device {
+            source: "CFI".to_owned(),
+            size_bytes: table.identification.chip_bytes(),
+            notes,
+            ..Device::default()
+        });
+    }
+    // An EXT_CSD has no signature: its structure and revision are small numbers.
+    let register = bytes.first_chunk::<{ ExtCsd::BYTES }>().filter(|_| bytes.len() == ExtCsd::BYTES)?;
+    let parsed = ExtCsd::parse(register);
+    ((1..=10).contains(&parsed.revision) && parsed.sectors > 0).then(|| of_ext_csd(&parsed))
+}
+
+fn of_ext_csd(register: &ExtCsd) -> Device {
+    let revision = match register.revision {
+        5 => "eMMC 4.41",
+        6 => "eMMC 4.5",
+        7 => "eMMC 5.0",
+        8 => "eMMC 5.1",
+        _ => "eMMC",
+    };
+    let mut notes = vec![revision.to_owned()];
+    let cache = register.cache_kbit / 8;
+    notes.push(if cache == 0 { "no cache".to_owned() } else { format!("cache of {cache} KiB") });
+    let life = |name: &str, tenths: u8| match tenths {
+        1..=10 => Some(format!("life used of {name}: {} to {} %", 10 * (tenths - 1), 10 * tenths)),
+        11 => Some(format!("life used of {name}: more than all of it")),
+        _ => None,
+    };
+    notes.extend(life("SLC", register.life_a).into_iter().chain(life("MLC or TLC", register.life_b)));
+    Device {
+        source: "EXT_CSD".to_owned(),
+        size_bytes: Some(u64::from(register.sectors) * 512),
+        notes,
+        ..Device::default()
+    }
+}
+
+/// A register of a card in hexadecimal, as sysfs shows it.
+fn of_register(text: &str) -> Option<Device> {
+    if let Ok(bytes) = parse_hex::<{ ExtCsd::BYTES }>(text) {
+        return Some(of_ext_csd(&ExtCsd::parse(&bytes)));
+    }
+    let bytes = parse_hex::<{ Cid::BYTES }>(text).ok()?;
+    let is_text = |range: std::ops::Range<usize>| {
+        bytes.get(range).is_some_and(|text| text.iter().all(|byte| (b' '..=b'~').contains(byte)))
+    };
+    // An SD card has two letters of its maker before the name, an MMC a number.
+    let kind = if is_text(1..8) { CardType::Sd } else { CardType::Mmc };
+    if is_text(3..8) {
+        let cid = Cid::parse(&bytes, kind);
+        let notes =
+            vec![format!("made in {}-{:02}, serial number {:#010x}", cid.year, cid.month, cid.serial)];
+        return Some(Device {
+            source: if kind == CardType::Sd { "CID of an SD card" } else { "CID of an eMMC" }.to_owned(),
+            id: Some(format!("{:02x}", cid.manufacturer_id)),
+            name: Some(cid.name.as_str().to_owned()),
+            maker: Some(cid.oem.as_str().trim().to_owned()).filter(|oem| !oem.is_empty()),
+            notes,
+            ..Device::default()
+        });
+    }
+    // The structure of an SD card's CSD is 0 or 1, that of an MMC 1 to 3 with a version beside it.
+    let kind = if matches!(bytes[0], 0 | 0x40 | 0x80) { CardType::Sd } else { CardType::Mmc };
+    let csd = Csd::parse(&bytes, kind).ok()?;
+    Some(Device { source: "CSD".to_owned(), size_bytes: csd.capacity_bytes, ..Device::default() })
+}
+
+/// Parts to look among.
+struct Catalogue {
+    library: Library,
+    parts: Vec<Known>,
+}
+
+/// A part with its id.
+struct Known {
+    key: String,
+    kind: ChipKind,
+    id: Vec<u8>,
+    kernel: Option<&'static str>,
+}
+
+impl Catalogue {
+    fn new() -> Self {
+        let library = Library::built_in();
+        let own = library.names(Kind::Part).filter_map(|key| {
+            let loaded = library.load(Kind::Part, key).ok()?;
+            let kind = loaded.chip().ok()?.kind();
+            let id: Vec<u16> = loaded.table.extract("id").unwrap_or_default();
+            let id = id.into_iter().filter_map(|byte| u8::try_from(byte).ok()).collect();
+            Some(Known { key: key.to_owned(), kind, id, kernel: None })
+        });
+        let mut parts: Vec<Known> = own.collect();
+        for chip in floatgate_config::kernel_chips() {
+            let own = library.own_of(&chip).map(str::to_owned);
+            match own.and_then(|own| parts.iter_mut().find(|part| part.key == own)) {
+                Some(part) if part.id == bytes_of(chip.id()) => part.kernel = Some(chip.kernel()),
+                _ => parts.push(Known {
+                    key: chip.key.to_owned(),
+                    kind: chip.kind,
+                    id: bytes_of(chip.id()),
+                    kernel: Some(chip.kernel()),
+                }),
+            }
+        }
+        Self { library, parts }
+    }
+
+    /// Adds the parts that fit a device: by its id, or by its name.
+    fn find_parts(&self, device: &mut Device) {
+        let id = device.id.as_ref().and_then(|id| hex(id)).unwrap_or_default();
+        let name = device.name.as_ref().map(|name| name.to_lowercase());
+        let fits = |part: &&Known| {
+            // A reader may give fewer bytes than the table has, or more.
+            let by_id =
+                id.len() >= 2 && part.id.len() >= 2 && (part.id.starts_with(&id) || id.starts_with(&part.id));
+            by_id || id.len() < 2 && name.as_ref().is_some_and(|name| part.is_named(name))
+        };
+        let candidates = self.parts.iter().filter(fits).map(|part| self.candidate(part, device));
+        let mut candidates: Vec<Candidate> = candidates.collect();
+        candidates.sort_by_key(|part| (part.contradictions.len(), std::cmp::Reverse(part.id.len())));
+        device.parts = candidates;
+    }
+
+    fn candidate(&self, known: &Known, device: &Device) -> Candidate {
+        let loaded = self.library.load(Kind::Part, &known.key).ok();
+        let head: Option<Part> = loaded.as_ref().and_then(|loaded| loaded.head.extract("").ok());
+        let chip = loaded.as_ref().and_then(|loaded| loaded.chip().ok());
+        let facts = chip.as_ref().map(ChipSpec::facts);
+        let nand = facts.as_ref().and_then(|facts| facts.nand.as_ref()).map(|nand| NandSizes {
+            page_bytes: nand.page_bytes,
+            oob_bytes: nand.oob_bytes,
+            pages_per_block: nand.pages_per_block,
+            ecc_bits: Some(nand.ecc.strength),
+            ecc_step_bytes: Some(nand.ecc.step_bytes),
+            on_die_ecc: nand.on_die_ecc,
+        });
+        let mut candidate = Candidate {
+            part: known.key.clone(),
+            name: head.as_ref().map_or_else(|| known.key.to_uppercase(), |head| head.name.clone()),
+            maker: head.map(|head| head.maker).unwrap_or_default(),
+            kind: known.kind.name(),
+            id: hex_text(&known.id),
+            size_bytes: facts.map(|facts| facts.size_bytes).filter(|size| *size > 0),
+            nand,
+            kernel: known.kernel,
+            contradictions: Vec::new(),
+        };
+        candidate.contradictions = contradictions(&candidate, device);
+        candidate
+    }
+
+    /// The devices that the lines of a log name.
+    fn of_log(&self, text: &str) -> Vec<Device> {
+        let lines = text.lines().filter(|line| line.len() <= LINE_MAX);
+        let mut devices: Vec<Device> = Vec::new();
+        for line in lines {
+            if let Some(device) = self.of_line(line) {
+                if devices.len() < MAX_DEVICES && !devices.iter().any(|other| other.is_same(&device)) {
+                    devices.push(device);
+                }
+            } else if let (Some((size, nand)), Some(last)) = (nand_sizes(line), devices.last_mut()) {
+                // `nand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64` follows the line with the id.
+                last.size_bytes = last.size_bytes.or(Some(size));
+                last.nand = last.nand.take().or(Some(nand));
+            }
+        }
+        devices
+    }
+
+    fn of_line(&self, line: &str) -> Option<Device> {
+        let lower = line.to_lowercase();
+        let is_about_flash = ["nand", "nor", "spi", "flash", "jedec", "sf:", "mtd", "m25p80", "mmc"];
+        if !is_about_flash.iter().any(|word| lower.contains(word)) {
+            return None;
+        }
+        let source = line.trim().to_owned();
+        if let Some(id) = id_of_line(&lower) {
+            return Some(Device { source, size_bytes: size_of_line(&lower), ..of_id(&id) });
+        }
+        let words = lower.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+        let part = words
+            .filter(|word| word.len() >= 5)
+            .find(|word| self.parts.iter().any(|part| part.is_named(word)))?;
+        Some(Device {
+            source,
+            name: Some(part.to_uppercase()),
+            size_bytes: size_of_line(&lower),
+            ..Device::default()
+        })
+    }
+}
+
+impl Known {
+    /// True for its name, also without the letters of package and grade that data sheets add.
+    fn is_named(&self, name: &str) -> bool {
+        self.key == name || self.key.len() >= 7 && name.starts_with(&self.key)
+    }
+}
+
+impl Device {
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.id, &self.name) == (&other.id, &other.name)
+    }
+}
+
+/// The bytes of `[0xEF, 0xAA, 0x21]`.
+fn bytes_of(text: &str) -> Vec<u8> {
+    hex(text).unwrap_or_default()
+}
+
+/// An id in a line of Linux or U-Boot: behind `id bytes:`, or of raw NAND in `manufacturer id: 0x.., chip id: 0x..`.
+fn id_of_line(line: &str) -> Option<Vec<u8>> {
+    let behind = |mark: &str| line.split_once(mark).map(|(_, rest)| rest);
+    let byte = |text: &str| {
+        let digits = text.trim().trim_start_matches("0x");
+        let digits = digits.get(..2).filter(|digits| digits.bytes().all(|c| c.is_ascii_hexdigit()))?;
+        u8::from_str_radix(digits, 16).ok()
+    };
+    if let Some((maker, chip)) = behind("manufacturer id:").zip(behind("chip id:")) {
+        return Some(vec![byte(maker)?, byte(chip)?]);
+    }
+    let rest = behind("id bytes:")
+        .or_else(|| behind("jedec id"))
+        .or_else(|| behind("id="))
+        .or_else(|| behind("id:"))?;
+    let rest = rest.trim_start_matches([' ', ':', '=']);
+    let rest = rest.strip_prefix("0x").unwrap_or(rest);
+    let end = rest.find(|c: char| !c.is_ascii_hexdigit() && !" ,-:x".contains(c)).unwrap_or(rest.len());
+    hex(rest[..end].trim_end_matches([' ', ',', '-', ':'])).filter(|id| (2..=8).contains(&id.len()))
+}
+
+/// `N MiB`, `N KiB`, `(N Kbytes)` in a line, bytes.
+fn size_of_line(line: &str) -> Option<u64> {
+    let words: Vec<&str> = line
+        .split(|c: char| c.is_whitespace() || "(),".contains(c))
+        .filter(|word| !word.is_empty())
+        .collect();
+    words.windows(2).find_map(|pair| {
+        let shift = match pair[1] {
+            "kib" | "kbytes" => 10,
+            "mib" | "mbytes" => 20,
+            "gib" => 30,
+            _ => return None,
+        };
+        pair[0].parse::<u64>().ok()?.checked_mul(1 << shift)
+    })
+}
+
+/// Sizes in a line of Linux: `256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64`.
+fn nand_sizes(line: &str) -> Option<(u64, NandSizes)> {
+    let line = line.to_lowercase();
+    let behind = |mark: &str| -> Option<u32> {
+        let rest = line.split_once(mark)?.1.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse().ok()
+    };
+    let block_kib = behind("erase size:").or_else(|| behind("block size:"))?;
+    let (page_bytes, oob_bytes) = behind("page size:").zip(behind("oob size:"))?;
+    let pages_per_block = block_kib.checked_mul(1024)?.checked_div(page_bytes)?;
+    let nand = NandSizes { page_bytes, oob_bytes, pages_per_block, ..NandSizes::default() };
+    Some((size_of_line(&line)?, nand))
+}
+
+/// Sizes that a source states and a part does not have.
+fn contradictions(part: &Candidate, device: &Device) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut compare = |what: &str, stated: Option<u64>, own: Option<u64>| {
+        if let Some((stated, own)) = stated.zip(own).filter(|(stated, own)| stated != own) {
+            all.push(format!("{what}: {stated}, and the part has {own}"));
+        }
+    };
+    compare("bytes", device.size_bytes, part.size_bytes);
+    if let Some((stated, own)) = device.nand.as_ref().zip(part.nand.as_ref()) {
+        compare("bytes of a page", Some(stated.page_bytes.into()), Some(own.page_bytes.into()));
+        compare("OOB bytes of a page", Some(stated.oob_bytes.into()), Some(own.oob_bytes.into()));
+        compare("pages of a block", Some(stated.pages_per_block.into()), Some(own.pages_per_block.into()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(input: &str) -> Vec<Vec<String>> {
+        let devices = identify(input.as_bytes()).devices;
+        devices.iter().map(|device| device.parts.iter().map(|part| part.part.clone()).collect()).collect()
+    }
+
+    #[test]
+    fn an_id_is_found_however_it_is_written() {
+        for text in ["ef4018", "EF 40 18", "0xef,0x40,0x18", "ef-40-18", "EFh 40h 18h"] {
+            let found = names(text);
+            assert_eq!(found.len(), 1, "{text}");
+            assert!(found[0].contains(&"w25q128jv".to_owned()), "{text}: {found:?}");
+        }
+        assert!(names("ffff")[0].is_empty());
+    }
+
+    #[test]
+    fn lines_of_boot_logs_name_chips() {
+        let log = "[    1.2] nand: device found, Manufacturer ID: 0xc2, Chip ID: 0xda\n\
+                   [    1.2] nand: Macronix MX30LF2G18AC\n\
+                   [    1.2] nand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64\n\
+                   [    1.3] usb 1-1: new device\n\
+                   [    1.4] spi-nor spi0.0: unrecognized JEDEC id bytes: ef 40 18\n\
+                   SF: Detected w25q128 with page size 256 Bytes, erase size 64 KiB, total 16 MiB\n";
+        let identified = identify(log.as_bytes());
+        let found = names(log);
+        assert!(found.iter().flatten().any(|part| part == "mx30lf2g18ac"), "{identified:#?}");
+        assert!(found.iter().flatten().any(|part| part == "w25q128jv"), "{identified:#?}");
+        assert_eq!(identified.devices[0].id.as_deref(), Some("c2 da"));
+    }
+
+    #[test]
+    fn a_size_that_the_part_does_not_have_is_a_contradiction() {
+        let identified = identify(b"spi-nor spi0.0: w25q128jv (8192 Kbytes)");
+        let part = &identified.devices[0].parts[0];
+        assert_eq!(part.contradictions.len(), 1, "{identified:#?}");
+    }
+
+    #[test]
+    fn registers_of_cards_are_read() {
+        // The CID of a SanDisk SU04G, as sysfs shows it.
+        let identified = identify(b"035344535530344780a3c5d1e600d7a3\n");
+        assert_eq!(identified.devices[0].name.as_deref(), Some("SU04G"));
+    }
+
+    #[test]
+    fn nothing_breaks_on_any_bytes() {
+        let mut seed = 7_u32;
+        for len in 0..600_usize {
+            let bytes: Vec<u8> = (0..len)
+                .map(|_| {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (seed >> 24) as u8
+                })
+                .collect();
+            let _ = of_page(&bytes);
+            let _ = of_register(&String::from_utf8_lossy(&bytes));
+            let _ = id_of_line(&String::from_utf8_lossy(&bytes).to_lowercase());
+            let _ = nand_sizes(&String::from_utf8_lossy(&bytes));
+        }
+    }
+}
