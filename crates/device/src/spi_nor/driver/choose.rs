@@ -76,7 +76,8 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
     if let Some(phy_hz) = bus.phy_hz().filter(|&hz| read.max_hz > 0 && hz > read.max_hz) {
         return Err(ProbeError::PhyTooFast(PhyTooFast { mode: read.mode, limit: read.max_hz, phy_hz }));
     }
-    let programs = ops(spec, way, Direction::Out, [&spec.programs, &spec.programs_4b]);
+    let programs_3b: Vec<Variant> = spec.programs.iter().filter(|v| knows(v, options)).copied().collect();
+    let programs = ops(spec, way, Direction::Out, [&programs_3b, &spec.programs_4b]);
     let programs = usable(bus, &programs, limit, spec.geometry.page_bytes);
     let same_state = |op: &&SpiOp| op.mode.is_stateful() == read.mode.is_stateful();
     let program = *programs.iter().find(same_state).ok_or(ProbeError::NoCommand("page program"))?;
@@ -87,6 +88,12 @@ pub(super) fn choose(bus: &impl SpiMem, spec: &SpiNorSpec, options: &Options) ->
         way = AddressWay::Three;
     }
     Ok(Choice { read, program, erase_opcode, erase_bytes, addressing: way, offered })
+}
+
+/// True for a page program that the driver knows. Linux sends data on more lanes than one only where the table of four-byte commands has it
+/// (`spi_nor_parse_4bait`), or in an octal mode.
+const fn knows(program: &Variant, options: &Options) -> bool {
+    options.wide_programs || program.mode.data.lanes == 1 || program.mode.is_stateful()
 }
 
 /// All forms of a command, in the way that addresses will be sent.

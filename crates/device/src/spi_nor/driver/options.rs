@@ -24,6 +24,9 @@ pub struct Options {
     /// Look at the fail bits of Macronix's security register after each program and erase. Linux 6.12 does not, and it
     /// costs one more operation. Micron's flag status register is always looked at.
     pub check_security_register: bool,
+    /// Program pages on all data lanes that the chip takes. Linux uses more than one only with commands of four address bytes; firmware
+    /// always does.
+    pub wide_programs: bool,
     /// Suspend an erase under way when a read asks for the chip, where the chip can.
     pub suspend_for_read: bool,
     /// Address of the PHY calibration pattern. 0: in the last erase block.
@@ -50,6 +53,7 @@ impl Default for Options {
             poll_initial_us: Nanos::ZERO,
             poll_interval_us: Nanos::ZERO,
             check_security_register: false,
+            wide_programs: false,
             suspend_for_read: false,
             pattern_addr: 0,
             write_pattern: true,

@@ -131,6 +131,7 @@ impl<S: SpiMem> SpiNorDriver<S> {
         reset(&mut bus, &mut host);
         let id = read_id(&mut bus, &mut host)?;
         let spec = identify(&mut bus, &mut host, catalogue, &id)?;
+        let options = Options { wide_programs: options.wide_programs || profile.firmware, ..options };
         let choice = choose(&bus, &spec, &options)?;
         let asked = options;
         let options = options.on(&profile);
