@@ -57,10 +57,10 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 
     /// End after the first client
-    #[arg(long, requires = "serprog")]
+    #[arg(long, conflicts_with = "module")]
     once: bool,
 
-    /// Cut the power in the middle of this program or erase, counted from 1. A client of --serprog is disconnected, and the next one finds power restored; --module ends
+    /// Cut the power in the middle of this program or erase, counted from 1. A programmer's client is disconnected, and the next one finds power restored; the kernel's chip is gone
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cut_power: Option<u64>,
 

@@ -117,7 +117,7 @@ impl Report {
             text += "power was cut as ordered\n";
         }
         if !self.chosen.is_empty() {
-            text += &self.table().to_string();
+            text += &format!("{}\n", self.table());
         }
         text + &violations_text(self.violation_count, &self.violations)
     }
