@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What the kernel did, and the chip's answer in time and violations.
+/// Operations of the kernel, and the chip's answer in time and violations.
 #[derive(Serialize)]
 struct Report {
     chip: String,

@@ -126,7 +126,7 @@ fn slow_linux_drivers_find_and_use_served_chips() {
             mode == expected.1 && (command == expected.0 || *page == 512),
             "{target}: {expected:?} {report}"
         );
-        assert!(report["mtd"] == 0 && report["operations"].as_u64().unwrap() > 60, "{report}");
+        assert!(report["mtd"] == 0 && report["operations"].as_u64().unwrap() > 0, "{report}");
         // s25fl128s has no SFDP, for which Linux asks.
         assert_eq!(report["violation_count"], u64::from(*target == "s25fl128s"), "{report}");
         if *kind != "nor" {
