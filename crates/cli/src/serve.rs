@@ -38,7 +38,7 @@ With --module a SPI NOR, SPI NAND or raw NAND becomes an MTD device of the runni
 hosts/linux-module. The controller of the setup says which lanes, rates, lengths and clocks there are, and the report which operations the kernel chose. A DEVICE that is a Unix \
 socket (SOCK_SEQPACKET) is a program that plays the kernel.
 
-The file of --state is read at the start, where it exists. Of a NOR it is an image of the chip, or a file that --state wrote, which holds its registers and its OTP area behind \
+The file of --state is read at the start, where it exists. Of a NOR it is an image of the chip, or a file that serve wrote, which holds its registers and its OTP area behind \
 the image; of a NAND it is a dump of all pages with OOB. It is replaced as a whole whenever a client leaves, so a server that is killed leaves the contents of then.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -57,10 +57,10 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 
     /// End after the first client
-    #[arg(long, requires = "serprog")]
+    #[arg(long, conflicts_with = "module")]
     once: bool,
 
-    /// Cut the power in the middle of this program or erase, counted from 1. A client of --serprog is disconnected, and the next one finds power restored; --module ends
+    /// Cut the power in the middle of this program or erase, counted from 1. A programmer's client is disconnected, and the next one finds power restored; the kernel's chip is gone
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     cut_power: Option<u64>,
 

@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// What the kernel did, and the chip's answer in time and violations.
+/// Operations of the kernel, and the chip's answer in time and violations.
 #[derive(Serialize)]
 struct Report {
     chip: String,
@@ -117,7 +117,7 @@ impl Report {
             text += "power was cut as ordered\n";
         }
         if !self.chosen.is_empty() {
-            text += &self.table().to_string();
+            text += &format!("{}\n", self.table());
         }
         text + &violations_text(self.violation_count, &self.violations)
     }

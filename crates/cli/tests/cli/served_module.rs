@@ -111,7 +111,7 @@ fn what_is_no_module_is_refused() {
         (&["w25q64jv", "--module=/dev/zero"], "request"),
         (&["s29gl128p", "--module=file"], "parallel NOR"),
         (&["w25n01gv", "--module=/dev/null", "--stuck", "0.0=1"], "--flip ADDRESS.BIT"),
-        (&["w25q64jv", "--module=/dev/null", "--once"], "--serprog"),
+        (&["w25q64jv", "--module=/dev/null", "--once"], "cannot be used with"),
         (&["w25q64jv", "--module=file", "--serprog", "0"], "cannot be used with"),
     ] {
         let run = finish(floatgate().arg("serve").args(args).current_dir(&folder));
