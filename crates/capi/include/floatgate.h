@@ -193,6 +193,25 @@ const char *floatgate_test_step(fg_device *device, uint32_t number);
  * reported is lost. May be left out. */
 const char *floatgate_test_check(fg_device *device);
 
+/* ---- A driver for `floatgate conformance PART --driver DRIVER.so` ---- */
+
+/* The driver is a shared object that defines these functions. The chip is at its pins (FG_PINS), as a board has it after power-on. Each function
+ * returns NULL, or a text that says what is wrong; NULL means that the operation is done and the chip is ready.
+ */
+
+/* Finds the chip, sets it up, and tells its sizes; oob_bytes and oob_free_bytes do not matter. On NOR write_bytes is 1. */
+const char *floatgate_driver_probe(fg_device *chip, fg_geometry *geometry);
+/* Reads at any address. */
+const char *floatgate_driver_read(fg_device *chip, uint64_t address, uint8_t *bytes, size_t length);
+/* Programs erased bytes: a page of a NAND, 16 bytes of a NOR. */
+const char *floatgate_driver_program(fg_device *chip, uint64_t address, const uint8_t *bytes, size_t length);
+/* Erases one eraseblock. */
+const char *floatgate_driver_erase(fg_device *chip, uint64_t address);
+/* *bad is 1 when the eraseblock at this address is marked bad, else 0. Needed for NAND. */
+const char *floatgate_driver_is_bad(fg_device *chip, uint64_t address, int32_t *bad);
+/* Leaves the chip as a boot ROM expects it after a warm reset. May be left out. */
+const char *floatgate_driver_release(fg_device *chip);
+
 #ifdef __cplusplus
 }
 #endif

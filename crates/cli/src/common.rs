@@ -230,6 +230,12 @@ pub(crate) fn count(n: usize, what: &str) -> String {
     words::count(n as u64, what)
 }
 
+/// A time limit in seconds.
+pub(crate) fn time_limit(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| "give seconds from 0.01 to 86400".to_owned())
+}
+
 /// A number with grouped digits and its noun: "1 page", "34 133 pages".
 pub(crate) fn grouped_count(n: u64, what: &str) -> String {
     format!("{} {}", grouped(n), words::noun(n, what))

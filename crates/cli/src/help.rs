@@ -6,7 +6,7 @@ use clap::Command;
 /// Commands by purpose, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Speed", &["compare", "speed", "trace", "fs", "record", "run", "sweep"]),
-    ("Life and faults", &["life", "powercut"]),
+    ("Life and faults", &["life", "powercut", "conformance"]),
     ("Images and dumps", &["image", "ecc", "otp"]),
     ("Devices at hand", &["identify", "probe", "advise", "fit", "serve"]),
     ("Reference", &["list", "papers", "report", "examples", "man", "completions"]),

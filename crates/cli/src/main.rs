@@ -9,6 +9,7 @@ mod advise;
 mod card;
 mod common;
 mod completions;
+mod conformance;
 mod ecc;
 mod examples;
 mod fit;
@@ -98,6 +99,8 @@ enum Command {
     Image(image::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
+    /// Check a driver in C on simulated chips, and print a score card of what it does right
+    Conformance(conformance::Args),
     /// Measure many designs of a setup: grids and samples, constraints, the Pareto front, which parameter matters
     Sweep(sweep::Args),
     /// Serve a simulated chip to flashrom or to Linux's own drivers: the time that the real chip would take, and each rule that was broken
@@ -147,6 +150,8 @@ fn main() -> ExitCode {
         // `advise` probes a device, too.
         Command::Probe(_) | Command::Advise(_) => true,
         Command::Powercut(args) => args.forks(),
+        // Child processes run, for which this one must have a single thread.
+        Command::Conformance(_) => true,
         // The state is saved.
         Command::Serve(_) => true,
         _ => false,
@@ -168,6 +173,7 @@ fn main() -> ExitCode {
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
         Command::Powercut(args) => powercut::run(&args),
+        Command::Conformance(args) => conformance::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Serve(args) => serve::run(&args),
         Command::Report(args) => report::run(&args),

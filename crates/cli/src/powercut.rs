@@ -49,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// The filesystem
-    #[arg(long, value_enum, default_value_t = Filesystem::Ubifs)]
+    /// The filesystem: ubifs, jffs2, or the path of a program that is one (./PROGRAM, docs/filesystems.md)
+    #[arg(long, default_value = "ubifs", value_parser = filesystem)]
     fs: Filesystem,
 
     /// Which flash operations are cut
@@ -96,11 +96,11 @@ pub(crate) struct Args {
     lib: Option<PathBuf>,
 
     /// Cut each run of a program again this many times: in its recovery and in the steps after it
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "lib", value_parser = clap::value_parser!(u32).range(0..floatgate_program::powercut::CUTS_MAX as i64))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..floatgate_program::powercut::CUTS_MAX as i64))]
     recovery_cuts: u32,
 
     /// Time that a call of a program may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, requires = "lib", value_parser = time_limit)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = crate::common::time_limit)]
     time_limit: f64,
 
     /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too, and --lib
@@ -136,27 +136,21 @@ impl FromStr for Run {
     }
 }
 
-/// A time limit in seconds.
-fn time_limit(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    seconds.ok_or_else(|| "give seconds from 0.01 to 86400".to_owned())
-}
-
 /// Layer that loses power.
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy)]
 enum Filesystem {
-    /// UBIFS on UBI
-    Ubifs,
-    /// JFFS2
-    Jffs2,
+    /// One of ours.
+    Kind(FilesystemKind),
+    /// A program at this path.
+    Program(&'static str),
 }
 
-impl Filesystem {
-    const fn kind(self) -> FilesystemKind {
-        match self {
-            Self::Ubifs => FilesystemKind::Ubifs,
-            Self::Jffs2 => FilesystemKind::Jffs2,
-        }
+fn filesystem(text: &str) -> Result<Filesystem, String> {
+    match text {
+        "ubifs" => Ok(Filesystem::Kind(FilesystemKind::Ubifs)),
+        "jffs2" => Ok(Filesystem::Kind(FilesystemKind::Jffs2)),
+        path if path.contains('/') => Ok(Filesystem::Program(String::leak(path.to_owned()))),
+        _ => Err("give ubifs, jffs2 or the path of a program, such as ./PROGRAM".to_owned()),
     }
 }
 
@@ -216,7 +210,7 @@ impl Args {
 
     /// True when child processes run, for which this one must have a single thread.
     pub(crate) const fn forks(&self) -> bool {
-        self.lib.is_some()
+        self.lib.is_some() || matches!(self.fs, Filesystem::Program(_))
     }
 
     /// The flash of the setup for a filesystem.
@@ -240,11 +234,17 @@ impl Args {
         kinds
     }
 
-    fn options(&self, flash: &SetupFlash) -> Result<Options, Failure> {
+    fn options(&self, flash: &SetupFlash, fs: FilesystemKind) -> Result<Options, Failure> {
         self.check_mode()?;
+        if self.recovery_cuts > 0 {
+            return Err(Failure::new(
+                "--recovery-cuts is for a program",
+                "--second cuts the recovery of UBIFS and JFFS2",
+            ));
+        }
         Ok(Options {
             flash: if self.fast { FlashId::Ram(flash.geometry.clone()) } else { flash.id() },
-            fs: self.fs.kind(),
+            fs,
             seed: self.seed,
             steps: self.steps as usize,
             faults: self.faults,
@@ -326,22 +326,24 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    if let Some(lib) = &args.lib {
-        return program::run(args, lib);
-    }
+    let fs = match (&args.lib, args.fs) {
+        (Some(lib), _) => return program::run(args, &program::Source::Object(lib)),
+        (None, Filesystem::Program(path)) => return program::run(args, &program::Source::Filesystem(path)),
+        (None, Filesystem::Kind(fs)) => fs,
+    };
     match &args.replay {
         Some(Run::Filesystem(id)) => return replay(args, id),
         Some(Run::Program(_)) => {
             return Err(Failure::new(
                 "this run was of a program",
-                "name the setup and the program, with --lib, before --replay",
+                "name the setup and the program, with --lib or --fs, before --replay",
             ));
         }
         None => {}
     }
     let library = Library::built_in();
-    let flash = args.flash(&library, args.fs.kind())?;
-    let options = args.options(&flash)?;
+    let flash = args.flash(&library, fs)?;
+    let options = args.options(&flash, fs)?;
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();

@@ -53,6 +53,25 @@ fn call(handle: *mut Handle, work: impl FnOnce(&mut Device) -> Outcome) -> i32 {
     call_handle(handle, |handle| work(&mut handle.device))
 }
 
+/// Access to a device that this crate opened and never closes, while no call of its program is under way that returns.
+pub(crate) fn with<T>(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {
+    // SAFETY: it lives until the process ends, and nobody else uses it meanwhile.
+    work(unsafe { &mut *pointer })
+}
+
+/// As [`call_handle`], for programs in Rust.
+pub(crate) fn call_of_rust<T>(
+    pointer: *mut Handle,
+    work: impl FnOnce(&mut Handle) -> Result<T, Failure>,
+) -> Result<T, String> {
+    let mut result = None;
+    call_handle(pointer, |handle| {
+        result = Some(work(handle));
+        Ok(())
+    });
+    result.unwrap_or_else(|| Err(Failure::internal())).map_err(|failure| failure.message)
+}
+
 /// As [`call`], with all that belongs to the device.
 fn call_handle(pointer: *mut Handle, work: impl FnOnce(&mut Handle) -> Outcome) -> i32 {
     // SAFETY: the header asks for NULL or a device that is open, used by one thread at a time.

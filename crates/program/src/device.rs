@@ -5,7 +5,7 @@ use floatgate_device::oracle::{Faults, Oracle};
 use floatgate_device::parallel_nor::NorWire;
 use floatgate_device::power::{Power, PowerCut};
 use floatgate_device::raw_nand::{NandWire, RawNand};
-use floatgate_device::spi::Width;
+use floatgate_device::spi::{SpiChip as _, Width};
 use floatgate_device::violation::ViolationLog;
 use floatgate_mtd::{Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
 use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
@@ -203,6 +203,27 @@ impl Device {
     /// A chip at its pins.
     pub(crate) fn at_pins(pins: Pins) -> Self {
         Self::Pins { pins: Box::new(pins), selected: false }
+    }
+
+    /// Time at which a chip at its pins has done all that it was told.
+    pub(crate) fn busy_until(&self) -> Instant {
+        let Self::Pins { pins, .. } = self else { return self.now() };
+        match &**pins {
+            Pins::SpiNor(wire) => wire.chip().busy_until(),
+            Pins::SpiNand(wire) => wire.chip().busy_until(),
+            Pins::RawNand(wire) => {
+                let mut ahead = wire.clone();
+                ahead.wait_ready();
+                ahead.now()
+            }
+            Pins::ParallelNor(wire) => wire.chip().busy_until(),
+        }
+    }
+
+    /// Sends a whole command on one lane, and receives bytes.
+    pub(crate) fn spi_command(&mut self, sent: &[u8], received: &mut [u8]) -> Result<(), Failure> {
+        self.spi_transfer(1, HOLD, Transfer::Write(sent))?;
+        self.spi_transfer(1, 0, Transfer::Read(received))
     }
 
     /// A device behind its driver.

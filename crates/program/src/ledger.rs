@@ -13,6 +13,8 @@ type Value = Option<Arc<[u8]>>;
 struct Entry {
     synced: Value,
     written: Vec<Value>,
+    /// True when any value may be there.
+    is_unsure: bool,
     /// True when the name was looked for since power returned.
     looked_at: bool,
 }
@@ -31,12 +33,18 @@ impl Ledger {
         self.entries.entry(name.to_owned()).or_default().written.push(value.map(Arc::from));
     }
 
+    /// The name may have any value until it is synchronised.
+    pub(crate) fn unsure(&mut self, name: &str) {
+        self.entries.entry(name.to_owned()).or_default().is_unsure = true;
+    }
+
     /// The last value of a name, or of all names, is on flash.
     pub(crate) fn synced(&mut self, name: Option<&str>) {
         let all = self.entries.iter_mut().filter(|(of, _)| name.is_none_or(|name| name == *of));
         for (_, entry) in all {
             if let Some(last) = entry.written.drain(..).next_back() {
                 entry.synced = last;
+                entry.is_unsure = false;
             }
         }
     }
@@ -44,9 +52,10 @@ impl Ledger {
     /// Compares a value that was found; the reason in words when it may not be there.
     pub(crate) fn found(&mut self, name: &str, value: Option<&[u8]>) -> Result<(), String> {
         let entry = self.entries.entry(name.to_owned()).or_default();
-        let is_good = entry.written.iter().chain([&entry.synced]).any(|good| good.as_deref() == value);
+        let is_good = entry.is_unsure
+            || entry.written.iter().chain([&entry.synced]).any(|good| good.as_deref() == value);
         let why = (!is_good).then(|| format!("{name} has {}; {}", shown(value), entry.expected()));
-        *entry = Entry { synced: value.map(Arc::from), written: Vec::new(), looked_at: true };
+        *entry = Entry { synced: value.map(Arc::from), looked_at: true, ..Entry::default() };
         let Some(why) = why else { return Ok(()) };
         self.broken.get_or_insert_with(|| why.clone());
         Err(why)

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code, reason = "functions of a shared object")]
 
-use crate::c::Handle;
+use crate::c::{Geometry, Handle};
+use crate::program::{Program, TestDevice};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -41,6 +42,9 @@ pub enum LoadError {
         /// Message of the loader.
         why: String,
     },
+    /// Message of a child process that could not load it.
+    #[error("{0}")]
+    Message(String),
     /// It lacks a function.
     #[error("{}: no function `{name}`", path.display())]
     NoFunction {
@@ -51,8 +55,11 @@ pub enum LoadError {
     },
 }
 
-/// Loads `count` copies of a program. They stay loaded until the process ends.
-pub(crate) fn load(path: &Path, count: usize) -> Result<Vec<Object>, LoadError> {
+/// Loads a shared object with the functions `floatgate_test_*` of `floatgate.h`, `count` times. The copies stay loaded until the process ends.
+///
+/// # Errors
+/// The file cannot be read, or is no such object.
+pub fn load(path: &Path, count: usize) -> Result<Vec<Box<dyn Program>>, LoadError> {
     let failed = |error| LoadError::File { path: path.to_owned(), error };
     // The loader knows a file that it has by its inode.
     let folder = tempfile::tempdir().map_err(failed)?;
@@ -60,7 +67,7 @@ pub(crate) fn load(path: &Path, count: usize) -> Result<Vec<Object>, LoadError> 
         .map(|number| {
             let copy = folder.path().join(format!("{number}.so"));
             std::fs::copy(path, &copy).map_err(failed)?;
-            Object::load(path, &copy)
+            Ok(Box::new(Object::load(path, &copy)?) as Box<dyn Program>)
         })
         .collect()
 }
@@ -115,25 +122,23 @@ impl Object {
             })
         }
     }
+}
 
-    /// Brings an erased device into the state in which it leaves the factory.
-    pub(crate) fn prepare(&self, device: *mut Handle) -> Result<(), String> {
-        self.prepare.map_or(Ok(()), |prepare| outcome(unsafe { prepare(device) }))
+impl Program for Object {
+    fn prepare(&mut self, device: TestDevice) -> Result<(), String> {
+        self.prepare.map_or(Ok(()), |prepare| outcome(unsafe { prepare(device.pointer()) }))
     }
 
-    /// Boots: reads and repairs what is on flash.
-    pub(crate) fn recover(&self, device: *mut Handle) -> Result<(), String> {
-        outcome(unsafe { (self.recover)(device) })
+    fn recover(&mut self, device: TestDevice) -> Result<(), String> {
+        outcome(unsafe { (self.recover)(device.pointer()) })
     }
 
-    /// Does a step of the workload.
-    pub(crate) fn step(&self, device: *mut Handle, number: u32) -> Result<(), String> {
-        outcome(unsafe { (self.step)(device, number) })
+    fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String> {
+        outcome(unsafe { (self.step)(device.pointer(), number) })
     }
 
-    /// Looks at what is there.
-    pub(crate) fn check(&self, device: *mut Handle) -> Result<(), String> {
-        self.check.map_or(Ok(()), |check| outcome(unsafe { check(device) }))
+    fn check(&mut self, device: TestDevice) -> Result<(), String> {
+        self.check.map_or(Ok(()), |check| outcome(unsafe { check(device.pointer()) }))
     }
 }
 
@@ -144,4 +149,75 @@ fn outcome(text: *const c_char) -> Result<(), String> {
     }
     // SAFETY: the header asks for NULL or a text that ends with a zero.
     Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// Function with an address and a buffer to fill.
+type OnRead = unsafe extern "C" fn(*mut Handle, u64, *mut u8, usize) -> *const c_char;
+/// Function with an address and bytes.
+type OnProgram = unsafe extern "C" fn(*mut Handle, u64, *const u8, usize) -> *const c_char;
+/// Function with an address.
+type OnErase = unsafe extern "C" fn(*mut Handle, u64) -> *const c_char;
+
+/// A driver of chips.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Driver {
+    probe: unsafe extern "C" fn(*mut Handle, *mut Geometry) -> *const c_char,
+    read: OnRead,
+    program: OnProgram,
+    erase: OnErase,
+    is_bad: Option<unsafe extern "C" fn(*mut Handle, u64, *mut i32) -> *const c_char>,
+    release: Option<OnDevice>,
+}
+
+/// Loads a driver.
+pub(crate) fn load_driver(path: &Path) -> Result<Driver, LoadError> {
+    let whole =
+        std::path::absolute(path).map_err(|error| LoadError::File { path: path.to_owned(), error })?;
+    let library = Library::load(path, &whole)?;
+    // SAFETY: the header declares functions of these names with these types.
+    unsafe {
+        Ok(Driver {
+            probe: library.needed(c"floatgate_driver_probe")?,
+            read: library.needed(c"floatgate_driver_read")?,
+            program: library.needed(c"floatgate_driver_program")?,
+            erase: library.needed(c"floatgate_driver_erase")?,
+            is_bad: library.function(c"floatgate_driver_is_bad"),
+            release: library.function(c"floatgate_driver_release"),
+        })
+    }
+}
+
+impl Driver {
+    /// Finds the chip; its sizes as the driver knows them.
+    pub(crate) fn probe(&self, chip: *mut Handle) -> Result<Geometry, String> {
+        let mut geometry = Geometry::default();
+        outcome(unsafe { (self.probe)(chip, &raw mut geometry) })?;
+        Ok(geometry)
+    }
+
+    pub(crate) fn read(&self, chip: *mut Handle, address: u64, length: usize) -> Result<Vec<u8>, String> {
+        let mut bytes = vec![0x69; length];
+        outcome(unsafe { (self.read)(chip, address, bytes.as_mut_ptr(), length) })?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn program(&self, chip: *mut Handle, address: u64, bytes: &[u8]) -> Result<(), String> {
+        outcome(unsafe { (self.program)(chip, address, bytes.as_ptr(), bytes.len()) })
+    }
+
+    pub(crate) fn erase(&self, chip: *mut Handle, address: u64) -> Result<(), String> {
+        outcome(unsafe { (self.erase)(chip, address) })
+    }
+
+    pub(crate) fn is_bad(&self, chip: *mut Handle, address: u64) -> Result<bool, String> {
+        let Some(is_bad) = self.is_bad else { return Err("no function floatgate_driver_is_bad".to_owned()) };
+        let mut bad = 0;
+        outcome(unsafe { is_bad(chip, address, &raw mut bad) })?;
+        Ok(bad != 0)
+    }
+
+    /// Leaves the chip as a boot ROM expects it.
+    pub(crate) fn release(&self, chip: *mut Handle) -> Result<(), String> {
+        self.release.map_or(Ok(()), |release| outcome(unsafe { release(chip) }))
+    }
 }

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "fork, and what a child sets up for itself")]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -60,11 +60,12 @@ pub(crate) fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A child dies with its parent and of its own faults, without a core dump.
+/// A child dies with its parent and of its own faults, without a core dump. It has a process group, for the programs that it starts.
 fn be_a_child() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: no pointer but `none`, which lives.
     unsafe {
+        libc::setpgid(0, 0);
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
@@ -124,6 +125,8 @@ impl Child {
     pub(crate) fn wait(mut self) -> io::Result<End> {
         self.ended = true;
         let status = waitpid(Some(self.pid), WaitOptions::empty())?.map(|(_, status)| status);
+        // Programs that it started may be left.
+        let _ = kill_process_group(self.pid, Signal::KILL);
         let signal = status.and_then(|status| status.terminating_signal());
         let code = status.and_then(|status| status.exit_status()).unwrap_or(0);
         Ok(signal.map_or(End::Exited(code), End::Signal))
@@ -133,6 +136,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.ended {
+            // The group exists once the child has made it.
+            let _ = kill_process_group(self.pid, Signal::KILL);
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = waitpid(Some(self.pid), WaitOptions::empty());
         }

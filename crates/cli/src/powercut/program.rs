@@ -1,15 +1,18 @@
-//! `floatgate powercut SETUP --lib PROGRAM.so`: power cuts of a program in C.
+//! `floatgate powercut SETUP --lib PROGRAM.so` and `--fs ./PROGRAM`: power cuts of a program.
 
-use super::{Args, Filesystem, ModeArg, Run, progress_bar};
+use super::{Args, ModeArg, Run, progress_bar};
 use crate::common::{self, Failure, Outcome};
 use crate::output;
 use crate::table::Table;
 use floatgate_config::Library;
+use floatgate_lab::fs_compare::own;
 use floatgate_lab::powercut::{CutKind, SetupFlash};
 use floatgate_lab::report::ResultKind;
+use floatgate_program::Program;
 use floatgate_program::powercut::{
     self, Error, FailureKind, FoundFailure, History, Mode, Options, Place, Report, RunId,
 };
+use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,11 +53,36 @@ struct ReplayJson {
     why: Option<String>,
 }
 
+/// The program.
+pub(super) enum Source<'a> {
+    /// A shared object.
+    Object(&'a Path),
+    /// A filesystem at the other end of a pipe.
+    Filesystem(&'static str),
+}
+
+impl Source<'_> {
+    fn load(&self, boots: usize) -> Result<Vec<Box<dyn Program>>, String> {
+        match self {
+            Self::Object(path) => floatgate_program::load(path, boots).map_err(|error| error.to_string()),
+            Self::Filesystem(path) => Ok(own::load(path, boots)),
+        }
+    }
+
+    /// The option that names it, and its path.
+    fn option(&self) -> (&'static str, String) {
+        match self {
+            Self::Object(path) => ("--lib", path.display().to_string()),
+            Self::Filesystem(path) => ("--fs", (*path).to_owned()),
+        }
+    }
+}
+
 /// Cuts the power of a program.
-pub(super) fn run(args: &Args, program: &Path) -> Outcome {
+pub(super) fn run(args: &Args, source: &Source<'_>) -> Outcome {
     check_options(args)?;
     let library = Library::built_in();
-    let flash = args.flash(&library, Filesystem::Jffs2.kind())?;
+    let flash = args.flash(&library, FilesystemKind::Jffs2)?;
     let id = match &args.replay {
         None => None,
         Some(Run::Program(id)) if id.flash == flash.id().to_string() => Some(id),
@@ -69,8 +97,10 @@ pub(super) fn run(args: &Args, program: &Path) -> Outcome {
     let device = flash
         .device(&library, seed, args.faults)
         .map_err(|why| Failure::new(why, "choose another setup, or leave out --faults"))?;
+    let load = |boots| source.load(boots);
     let options = Options {
-        program,
+        load: &load,
+        can_fork: matches!(source, Source::Object(_)),
         flash: device,
         seed,
         steps: args.steps,
@@ -82,7 +112,7 @@ pub(super) fn run(args: &Args, program: &Path) -> Outcome {
     };
     match id {
         Some(id) => replay(args, &options, id),
-        None => explore(args, &options, &flash),
+        None => explore(args, source, &options, &flash),
     }
 }
 
@@ -91,7 +121,7 @@ fn check_options(args: &Args) -> Result<(), Failure> {
     match unused.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((option, _)) => Err(Failure::new(
-            format!("{option} does not go with --lib"),
+            format!("{option} does not go with a program"),
             "leave it out; --recovery-cuts N cuts the recovery of a program",
         )),
     }
@@ -105,7 +135,7 @@ fn mode(args: &Args) -> Result<Mode, Failure> {
         ModeArg::Exhaustive => Mode::Exhaustive,
         ModeArg::Random => Mode::Random(args.cuts()),
         ModeArg::Unmount => {
-            return Err(Failure::new("--mode unmount does not go with --lib", "choose another mode"));
+            return Err(Failure::new("--mode unmount does not go with a program", "choose another mode"));
         }
     })
 }
@@ -118,7 +148,7 @@ fn processes(args: &Args) -> usize {
     args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, Into::into), usize::from)
 }
 
-fn explore(args: &Args, options: &Options<'_>, flash: &SetupFlash) -> Outcome {
+fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &SetupFlash) -> Outcome {
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();
@@ -133,7 +163,7 @@ fn explore(args: &Args, options: &Options<'_>, flash: &SetupFlash) -> Outcome {
     };
     let failures = report.failures.iter().map(|found| FailureJson::of(found, id(&found.history))).collect();
     let json = Json {
-        program: options.program.display().to_string(),
+        program: source.option().1,
         steps: options.steps,
         operations: report.operations,
         runs: report.runs,
@@ -142,7 +172,7 @@ fn explore(args: &Args, options: &Options<'_>, flash: &SetupFlash) -> Outcome {
         failures,
     };
     let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed);
-    args.format.print(&origin, &json, "failures", || text(args, &json, &report, &flash.title()))?;
+    args.format.print(&origin, &json, "failures", || text(args, source, &json, &report, &flash.title()))?;
     Ok(if report.failed_runs == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -211,7 +241,7 @@ const fn describe(kind: FailureKind) -> &'static str {
     }
 }
 
-fn text(args: &Args, json: &Json, report: &Report, title: &str) -> String {
+fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &str) -> String {
     let runs = common::grouped_count(report.runs, "run");
     let conclusion = match report.failed_runs {
         0 => format!(
@@ -238,12 +268,13 @@ fn text(args: &Args, json: &Json, report: &Report, title: &str) -> String {
     for (failure, found) in json.failures.iter().zip(&report.failures) {
         let flaky = if failure.repeats { "" } else { "; the same run passed when it was repeated" };
         text += &format!(
-            "\n{}: {}: {}{flaky}\n  steps {}\n  floatgate powercut {}--lib {} --replay {}\n",
+            "\n{}: {}: {}{flaky}\n  steps {}\n  floatgate powercut {}{} {} --replay {}\n",
             describe(failure.kind),
             failure.at,
             failure.why,
             found.history.steps_text(),
             args.of_chip("chip"),
+            source.option().0,
             json.program,
             failure.id
         );

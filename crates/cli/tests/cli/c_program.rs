@@ -1,4 +1,4 @@
-//! `powercut --lib`: power cuts of programs in C, which `cc` compiles here.
+//! `powercut --lib` and `conformance`: programs and drivers in C, which `cc` compiles here; `powercut --fs ./PROGRAM`.
 
 use crate::support::{Run, fresh, run_in};
 use serde_json::Value;
@@ -98,14 +98,65 @@ fn what_is_no_program_is_refused() {
         ("--lib ./absent.so", "./absent.so: No such file"),
         ("--lib ./text.so", "./text.so: the loader: "),
         ("--lib ./empty.so", "no function `floatgate_test_recover`"),
-        ("--lib ./empty.so --fast", "--fast does not go with --lib"),
+        ("--lib ./empty.so --fast", "--fast does not go with a program"),
         ("--lib ./empty.so --replay lib:chip1_00000000:0:0:1.late", "another setup"),
         ("--replay lib:chip1_00000000:0:0:1.late", "this run was of a program"),
         ("--lib ./empty.so --time-limit nan", "give seconds"),
-        ("--recovery-cuts 2", "--lib"),
+        ("--recovery-cuts 2", "--recovery-cuts is for a program"),
     ] {
         let run = cuts(&folder, arguments);
         assert_eq!(run.code, Some(2), "{arguments}: {}", run.out);
         assert!(run.err.contains(why), "{arguments}: {}", run.err);
     }
+}
+
+#[test]
+fn a_filesystem_at_the_other_end_of_a_pipe_is_cut() {
+    let folder = fresh("c-program-fs");
+    let program = crate::own_program::example();
+    let line = format!(
+        "powercut stm32-n25q128a --fs {} --partition 1MiB --steps 2 --cuts 4 --json",
+        program.display()
+    );
+    let run = run_in(&folder, line.split_whitespace());
+    let json: Value = serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{}", run.err));
+    assert_eq!((&json["kind"], &json["runs"]), (&"powercut-program".into(), &4.into()));
+    let run = run_in(&folder, "powercut stm32-n25q128a --fs ./absent --cuts 4".split_whitespace());
+    assert_eq!(run.code, Some(2));
+    assert!(run.err.contains("./absent does not start"), "{}", run.err);
+}
+
+/// Compiles the example of a driver, with a fault or without.
+pub(crate) fn driver(folder: &Path, name: &str, flags: &[&str]) {
+    compile(folder, name, &capi().join("examples/nor_driver.c"), flags);
+}
+
+#[test]
+fn a_score_card_names_the_fault_of_a_driver() {
+    let folder = fresh("c-program-driver");
+    driver(&folder, "good", &[]);
+    let card = |arguments: &str| run_in(&folder, format!("conformance {arguments}").split_whitespace());
+    let good = card("w25q128jv w25q256jv --driver ./good.so --junit card.xml");
+    assert_eq!((good.code, good.err.as_str()), (Some(0), ""), "{}", good.out);
+    assert!(good.out.starts_with("./good.so: all 23 checks passed"), "{}", good.out);
+    let xml = std::fs::read_to_string(folder.join("card.xml")).unwrap();
+    assert!(xml.contains("tests=\"30\" failures=\"0\" skipped=\"7\""), "{xml}");
+
+    for (fault, check) in [
+        ("NO_POLL", "polling"),
+        ("NO_RELEASE", "address mode left"),
+        ("IGNORE_LOCK", "locked block reported"),
+        ("WRONG_BLOCK", "erase"),
+        ("FOREIGN_COMMAND", "no violation"),
+    ] {
+        driver(&folder, fault, &[&format!("-D{fault}")]);
+        let run = card(&format!("w25q256jv --driver ./{fault}.so --json"));
+        assert_eq!(run.code, Some(1), "{fault}: {}", run.err);
+        let json: Value = serde_json::from_str(&run.out).unwrap();
+        let rows = json["rows"].as_array().unwrap().iter();
+        let failed: Vec<_> = rows.filter(|row| row["result"] == "failed").map(|row| &row["check"]).collect();
+        assert_eq!(failed, [check], "{fault}");
+    }
+    assert_eq!(card("w25q128jv --driver ./absent.so").code, Some(2));
+    assert_eq!(card("nosuch --driver ./good.so").code, Some(2));
 }

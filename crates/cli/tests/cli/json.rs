@@ -380,6 +380,8 @@ const LINES: &[(&str, &str)] = &[
     ("image map", "image map images/router.bin --json"),
     ("image ls", "image ls images/rootfs.ubi --recursive --json"),
     ("image ls --history", "image ls images/dump.bin --history --json"),
+    ("conformance", "conformance w25q128jv --driver ./driver.so --json"),
+    ("conformance --list", "conformance --list --json"),
     ("powercut --lib", "powercut w25q128jv --lib ./bad.so --steps 9 --mode exhaustive --json"),
     (
         "powercut --lib --replay",
@@ -396,6 +398,7 @@ fn output_and_documentation_have_the_same_keys() {
     let folder = scratch("empty");
     dump_files(&folder);
     crate::c_program::key_value_stores(&folder);
+    crate::c_program::driver(&folder, "driver", &[]);
     crate::images::write(&scratch("empty/images"));
     // A step with too many wrong bits, and a bad block.
     let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();

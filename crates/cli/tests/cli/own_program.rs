@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const SETUP: [&str; 6] = ["fs", "imx6-mx30lf2g18ac", "--set", "partition.size=16MiB", "--bytes", "512KiB"];
 
 /// The example; cargo builds it with the tests.
-fn example() -> PathBuf {
+pub(crate) fn example() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let built = tests.parent().unwrap().with_file_name("examples").join("own_filesystem");
     assert!(built.exists(), "{}: `cargo build --example own_filesystem` makes it", built.display());

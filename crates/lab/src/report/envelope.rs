@@ -120,6 +120,8 @@ pub enum ResultKind {
     PowercutProgramReplay,
     /// Result of `floatgate conformance`.
     Conformance,
+    /// Result of `floatgate conformance --list`.
+    ConformanceChecks,
     /// Result of `floatgate check-capture`.
     CheckCapture,
     /// Result of `floatgate list parts`.

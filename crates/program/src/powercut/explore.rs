@@ -2,15 +2,14 @@
 
 use super::cut::CutAt;
 use super::id::History;
-use super::run::{self, Failure, FailureKind, Job, Message, Outcome, Place, Subject};
+use super::run::{self, Failure, FailureKind, Job, Load, Message, Outcome, Place, Subject};
 use super::{CUTS_MAX, STEPS_MAX};
-use crate::process::{self, Child, End};
+use crate::process::{self, Child};
 use floatgate_mtd::CutKind;
 use floatgate_mtd::random::Random;
 use floatgate_sim::rig;
 use std::collections::BTreeMap;
-use std::io;
-use std::path::Path;
+use std::io::{self, PipeWriter, Write as _};
 use std::time::Duration;
 
 /// Selection of the operations that are cut first.
@@ -27,10 +26,12 @@ pub enum Mode {
 }
 
 /// Options of an exploration.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options<'a> {
-    /// The shared object.
-    pub program: &'a Path,
+    /// Loads the program.
+    pub load: Load<'a>,
+    /// True when a copy of a process in which the program runs has a copy of the program: it is no process of its own.
+    pub can_fork: bool,
     /// The erased flash.
     pub flash: Box<dyn rig::Device>,
     /// Seed of the cuts.
@@ -101,7 +102,7 @@ pub enum Error {
 
 impl Options<'_> {
     fn subject(&self) -> Subject<'_> {
-        Subject { program: self.program, flash: self.flash.clone(), limit: self.limit, is_loud: false }
+        Subject { load: self.load, flash: self.flash.clone(), limit: self.limit, is_loud: false }
     }
 }
 
@@ -233,7 +234,12 @@ fn run_all(
     const CALLS: u32 = 100;
     let count = options.processes.clamp(1, jobs.len().max(1));
     let share = |first: usize| jobs.iter().skip(first).step_by(count).cloned().collect::<Vec<Job>>();
-    let start = |first: usize| process::fork(|pipe| run::work(options.subject(), steps, &share(first), pipe));
+    let start = |first: usize| {
+        process::fork(|pipe| match options.can_fork {
+            true => run::work(options.subject(), steps, &share(first), pipe),
+            false => run_each(&options.subject(), steps, &share(first), pipe),
+        })
+    };
     let mut children = (0..count).map(start).collect::<io::Result<Vec<Child>>>()?;
     let mut outcomes = BTreeMap::new();
     while !children.is_empty() {
@@ -258,20 +264,42 @@ fn run_all(
     if outcomes.len() == jobs.len() { Ok(outcomes) } else { Err(Error::NotDeterministic) }
 }
 
-/// Does one run.
+/// Does one run, from the beginning.
 fn try_history(subject: &Subject<'_>, history: &History) -> Result<Outcome, Error> {
-    let step = history.steps.len().saturating_sub(1);
-    let job = Job { number: 0, step, cuts: history.cuts.clone() };
-    let child = process::fork(|pipe| run::work(subject.clone(), &history.steps, &[job], pipe))?;
-    let mut found = Err(Error::NotDeterministic);
-    let end = child.watch(subject.limit * 100, |line| match serde_json::from_slice(line) {
-        Ok(Message::Run(_, outcome)) => found = Ok(outcome),
-        // The workload itself fails without those steps.
-        Ok(Message::End(_)) => found = Ok(Outcome::NotReached),
-        Ok(Message::NotLoaded(why)) => found = Err(Error::NotLoaded(why)),
+    let child = process::fork(|pipe| run::once(subject.clone(), history, pipe))?;
+    let (mut place, mut is_ordered, mut outcome, mut not_loaded) = (Place::Load, false, None, None);
+    let end = child.watch(subject.limit, |line| match serde_json::from_slice(line) {
+        Ok(Message::At(at)) => place = at,
+        Ok(Message::Ordered) => is_ordered = true,
+        Ok(Message::End(end)) => outcome = Some(end),
+        Ok(Message::NotLoaded(why)) => not_loaded = Some(why),
         _ => {}
-    })?;
-    if end == End::Exited(0) { found } else { Ok(Outcome::NotReached) }
+    });
+    match (not_loaded, outcome) {
+        (Some(why), _) => Err(Error::NotLoaded(why)),
+        // The workload itself fails without the steps that are left out.
+        _ if !is_ordered => Ok(Outcome::NotReached),
+        (None, Some(outcome)) => Ok(outcome),
+        (None, None) => Ok(Outcome::Failed(run::ended(end, place, subject.limit))),
+    }
+}
+
+/// Does runs from the beginning, one after the other, and sends their outcomes.
+fn run_each(subject: &Subject<'_>, steps: &[u32], jobs: &[Job], mut pipe: PipeWriter) {
+    for job in jobs {
+        let steps = steps.iter().take(job.step + 1).copied().collect();
+        let outcome = try_history(subject, &History { steps, cuts: job.cuts.clone() });
+        let Ok(mut line) = outcome
+            .map_err(|_| ())
+            .and_then(|outcome| serde_json::to_vec(&Message::Run(job.number, outcome)).map_err(|_| ()))
+        else {
+            return;
+        };
+        line.push(b'\n');
+        if pipe.write_all(&line).is_err() {
+            return;
+        }
+    }
 }
 
 /// Runs for the shortening of a failure at most.

@@ -1,4 +1,4 @@
-//! Power cuts of a program in C: a shared object with the functions `floatgate_test_*` of `floatgate.h`.
+//! Power cuts of a [program](crate::Program), such as a shared object ([`load`](crate::load)).
 //!
 //! [`explore`] rehearses the workload without a cut, chooses operations ([`Mode`]), cuts each in a run of its own (`run`), and shortens the
 //! first failure of each kind to the fewest steps. Each failure has an [id](RunId) that [`replay`] repeats.
@@ -11,7 +11,7 @@ mod run;
 pub use cut::{CutAt, ParseCutError, kind_name, share};
 pub use explore::{Error, FoundFailure, Mode, Options, Report, explore, replay};
 pub use id::{History, ParseRunIdError, RunId};
-pub use run::{Failure, FailureKind, Place};
+pub use run::{Failure, FailureKind, Load, Place};
 
 /// Steps of a workload at most.
 pub const STEPS_MAX: usize = 100_000;

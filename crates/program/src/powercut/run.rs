@@ -1,19 +1,19 @@
-//! A program between two losses of power, in a child process: [`work`] runs the workload once and forks a process for each cut, at the
-//! step that is cut.
+//! A program between two losses of power, in child processes: [`work`] runs the workload once and forks a process for each cut, at the
+//! step that is cut; [`once`] does a single run from the beginning, which programs need that are a process of their own.
 //!
 //! In the operation that was ordered, the call of the program does not return, as no CPU goes on without power: the rest of the run
 //! happens in that call ([`Run::power_returns`]), with the next copy of the program, and ends the process.
 
 use super::cut::CutAt;
-use crate::c::Handle;
+use super::id::History;
+use crate::c::{self, Handle};
 use crate::device::Device;
-use crate::object::{self, Object};
 use crate::process::{self, End};
+use crate::program::{Program, TestDevice};
 use floatgate_sim::rig;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
 use std::io::{PipeWriter, Write as _};
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub(super) enum Outcome {
 pub(super) enum Message {
     At(Place),
     NotLoaded(String),
+    /// Power is cut in what follows.
+    Ordered,
     /// Programs and erases of the step that ended.
     Operations(u64),
     /// End of the run with this number.
@@ -95,10 +97,13 @@ pub(super) enum Message {
     End(Outcome),
 }
 
+/// Loads a program for so many boots; the reason in words where it cannot be loaded.
+pub type Load<'a> = &'a dyn Fn(usize) -> Result<Vec<Box<dyn Program>>, String>;
+
 /// A program and its flash.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct Subject<'a> {
-    pub(super) program: &'a Path,
+    pub(super) load: Load<'a>,
     pub(super) flash: Box<dyn rig::Device>,
     pub(super) limit: Duration,
     /// The program's own output is kept.
@@ -140,66 +145,77 @@ impl Sender {
     }
 }
 
-/// Runs a workload to its end without a cut of its own, and does each job at its step. A job's step may be the last one only if no
-/// step follows it.
-pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: PipeWriter) {
-    let sender = Sender(RefCell::new(pipe));
+/// The programs of all boots, and a device of which the first one is up.
+fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestDevice) {
     if !subject.is_loud {
         process::be_quiet();
     }
     sender.send(&Message::At(Place::Load));
-    let cuts = jobs.iter().map(|job| job.cuts.len()).max().unwrap_or(0);
     // One for the factory, one for each boot, and one for the boot at the end.
-    let objects = match object::load(subject.program, cuts + 3) {
-        Ok(objects) => objects,
-        Err(error) => {
-            sender.send(&Message::NotLoaded(error.to_string()));
+    let programs = match (subject.load)(cuts + 3) {
+        Ok(programs) => Programs(programs.into_iter().map(RefCell::new).collect()),
+        Err(why) => {
+            sender.send(&Message::NotLoaded(why));
             process::exit(0)
         }
     };
     let mut device = Device::behind(subject.flash);
     device.power_mut().count_operations();
-    let handle = Box::into_raw(Box::new(Handle::new(device)));
-    let [factory, first, ..] = objects.as_slice() else { return };
-    sender.call(Place::Prepare, FailureKind::Step, || factory.prepare(handle));
-    sender.call(Place::Recover(0), FailureKind::Recovery, || first.recover(handle));
+    let device = TestDevice::new(Box::into_raw(Box::new(Handle::new(device))));
+    sender.call(Place::Prepare, FailureKind::Step, || programs.with(0, |program| program.prepare(device)));
+    sender.call(Place::Recover(0), FailureKind::Recovery, || {
+        programs.with(1, |program| program.recover(device))
+    });
+    (programs, device)
+}
+
+/// The program of each boot.
+struct Programs(Vec<RefCell<Box<dyn Program>>>);
+
+impl Programs {
+    /// Calls the program of a boot. That of the boot before may be in the middle of a call that does not return.
+    fn with(
+        &self,
+        boot: usize,
+        work: impl FnOnce(&mut dyn Program) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let program = self.0.get(boot).ok_or("more boots than programs")?;
+        work(program.try_borrow_mut().map_err(|error| error.to_string())?.as_mut())
+    }
+}
+
+/// Runs a workload to its end without a cut of its own, and does each job at its step, in a process of its own.
+pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: PipeWriter) {
+    let (sender, limit) = (Sender(RefCell::new(pipe)), subject.limit);
+    let cuts = jobs.iter().map(|job| job.cuts.len()).max().unwrap_or(0);
+    let (programs, device) = start(subject, cuts, &sender);
+    let programs = Rc::new(programs);
     let mut jobs = jobs.iter().peekable();
     for (index, &step) in steps.iter().enumerate() {
         while let Some(job) = jobs.next_if(|job| job.step == index) {
-            let outcome = run(job, step, &objects, handle, subject.limit);
+            let outcome = run(job, step, &programs, device, limit);
             sender.send(&Message::Run(job.number, outcome));
         }
         if jobs.peek().is_none() && cuts > 0 {
             process::exit(0);
         }
-        let before = operations(handle);
-        sender.call(Place::Step(step), FailureKind::Step, || first.step(handle, step));
-        sender.send(&Message::Operations(operations(handle) - before));
+        let before = operations(device);
+        let in_step = || programs.with(1, |program| program.step(device, step));
+        sender.call(Place::Step(step), FailureKind::Step, in_step);
+        sender.send(&Message::Operations(operations(device) - before));
     }
-    let last = Run { objects, cuts: Vec::new(), next_step: Cell::new(0), boots: Cell::new(1), sender };
-    last.reboot(handle);
+    let last = Run { programs, cuts: Vec::new(), next_step: Cell::new(0), boots: Cell::new(1), sender };
+    last.reboot(device);
     last.sender.end(Outcome::Good(0))
 }
 
 /// Does a run in a process of its own.
-fn run(job: &Job, step: u32, objects: &[Object], handle: *mut Handle, limit: Duration) -> Outcome {
-    let in_child = |pipe| {
-        let run = Rc::new(Run {
-            objects: objects.to_vec(),
-            cuts: job.cuts.clone(),
-            next_step: Cell::new(step),
-            boots: Cell::new(1),
-            sender: Sender(RefCell::new(pipe)),
-        });
-        let after_cut = Rc::clone(&run);
-        with(handle, |handle| {
-            handle.power_lost = Some(Rc::new(move |handle| after_cut.power_returns(handle)))
-        });
-        run.order(handle, 0);
-        run.step(handle);
-        run.sender.end(Outcome::NotReached)
-    };
-    match process::fork(in_child) {
+fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit: Duration) -> Outcome {
+    let child = process::fork(|pipe| {
+        let sender = Sender(RefCell::new(pipe));
+        Run::new(Rc::clone(programs), job.cuts.clone(), step, sender).interrupted(device);
+    });
+    match child {
         Ok(child) => outcome_of(child, limit),
         Err(error) => Outcome::Failed(failed(
             FailureKind::Exit,
@@ -207,6 +223,19 @@ fn run(job: &Job, step: u32, objects: &[Object], handle: *mut Handle, limit: Dur
             format!("no child process: {error}"),
         )),
     }
+}
+
+/// Does a run from the beginning, in this process.
+pub(super) fn once(subject: Subject<'_>, history: &History, pipe: PipeWriter) {
+    let sender = Sender(RefCell::new(pipe));
+    let (programs, device) = start(subject, history.cuts.len(), &sender);
+    let Some((&last, before)) = history.steps.split_last() else { return };
+    for &step in before {
+        let in_step = || programs.with(1, |program| program.step(device, step));
+        sender.call(Place::Step(step), FailureKind::Step, in_step);
+    }
+    sender.send(&Message::Ordered);
+    Run::new(Rc::new(programs), history.cuts.clone(), last, sender).interrupted(device);
 }
 
 const fn failed(kind: FailureKind, place: Place, why: String) -> Failure {
@@ -239,19 +268,17 @@ pub(super) fn ended(end: std::io::Result<End>, place: Place, limit: Duration) ->
 }
 
 /// Access to the device between two calls of the program.
-#[allow(unsafe_code, reason = "the device is the program's as well")]
-fn with<T>(handle: *mut Handle, work: impl FnOnce(&mut Handle) -> T) -> T {
-    // SAFETY: made by `work`, never freed, and no call of the program is under way.
-    work(unsafe { &mut *handle })
+fn with<T>(device: TestDevice, work: impl FnOnce(&mut Handle) -> T) -> T {
+    c::with(device.pointer(), work)
 }
 
-fn operations(handle: *mut Handle) -> u64 {
-    with(handle, |handle| handle.device.power_mut().operations())
+fn operations(device: TestDevice) -> u64 {
+    with(device, |handle| handle.device.power_mut().operations())
 }
 
 /// A run whose power is cut.
 struct Run {
-    objects: Vec<Object>,
+    programs: Rc<Programs>,
     cuts: Vec<CutAt>,
     next_step: Cell<u32>,
     /// Boots so far.
@@ -260,51 +287,72 @@ struct Run {
 }
 
 impl Run {
+    /// A run whose first cut is in this step.
+    const fn new(programs: Rc<Programs>, cuts: Vec<CutAt>, step: u32, sender: Sender) -> Self {
+        Self { programs, cuts, next_step: Cell::new(step), boots: Cell::new(1), sender }
+    }
+
+    /// Does the step in which power is cut, and the rest of the run, and ends the process.
+    fn interrupted(self, device: TestDevice) {
+        let run = Rc::new(self);
+        let after_cut = Rc::clone(&run);
+        let power_lost = move |handle| after_cut.power_returns(TestDevice::new(handle));
+        with(device, |handle| handle.power_lost = Some(Rc::new(power_lost)));
+        run.order(device, 0);
+        run.step(device);
+        run.sender.end(Outcome::NotReached)
+    }
+
     /// Orders a cut, or none.
-    fn order(&self, handle: *mut Handle, number: usize) {
+    fn order(&self, device: TestDevice, number: usize) {
         let cut = self.cuts.get(number).map(|cut| cut.order());
-        with(handle, |handle| handle.device.power_mut().order(cut));
+        with(device, |handle| handle.device.power_mut().order(cut));
     }
 
-    /// The program of the present boot.
-    fn object(&self) -> Object {
-        self.objects[self.boots.get().min(self.objects.len() - 1)]
+    /// Calls the program of the present boot.
+    fn program(&self, work: impl FnOnce(&mut dyn Program) -> Result<(), String>) -> Result<(), String> {
+        self.programs.with(self.boots.get(), work)
     }
 
-    fn step(&self, handle: *mut Handle) {
+    fn step(&self, device: TestDevice) {
         let step = self.next_step.get();
         self.next_step.set(step.wrapping_add(1));
-        self.sender.call(Place::Step(step), FailureKind::Step, || self.object().step(handle, step));
+        self.sender.call(Place::Step(step), FailureKind::Step, || {
+            self.program(|program| program.step(device, step))
+        });
     }
 
     /// The rest of the run after a power cut.
-    fn power_returns(&self, handle: *mut Handle) {
+    fn power_returns(&self, device: TestDevice) {
         let cuts = self.boots.get();
-        self.reboot_with(handle, |run| run.order(handle, cuts));
+        self.reboot_with(device, |run| run.order(device, cuts));
         let is_due = |count| count < STEPS_AFTER || (cuts < self.cuts.len() && count < STEPS_BETWEEN);
-        (0..).take_while(|count| is_due(*count)).for_each(|_| self.step(handle));
-        self.order(handle, usize::MAX);
-        self.reboot(handle);
+        (0..).take_while(|count| is_due(*count)).for_each(|_| self.step(device));
+        self.order(device, usize::MAX);
+        self.reboot(device);
         self.sender.end(Outcome::Good(cuts as u64))
     }
 
-    fn reboot(&self, handle: *mut Handle) {
-        self.reboot_with(handle, |_| {});
+    fn reboot(&self, device: TestDevice) {
+        self.reboot_with(device, |_| {});
     }
 
     /// Power returns; what the program wrote to memory is gone.
-    fn reboot_with(&self, handle: *mut Handle, order: impl FnOnce(&Self)) {
+    fn reboot_with(&self, device: TestDevice, order: impl FnOnce(&Self)) {
         let cuts = self.boots.get();
         self.boots.set(cuts + 1);
-        let on = with(handle, |handle| {
+        let on = with(device, |handle| {
             handle.ledger.power_returned();
             handle.device.restore_power().map_err(|failure| failure.message)
         });
         self.sender.call(Place::Recover(cuts), FailureKind::Recovery, || on);
         order(self);
-        self.sender.call(Place::Recover(cuts), FailureKind::Recovery, || self.object().recover(handle));
-        self.sender.call(Place::Check(cuts), FailureKind::Check, || self.object().check(handle));
+        self.sender.call(Place::Recover(cuts), FailureKind::Recovery, || {
+            self.program(|program| program.recover(device))
+        });
         self.sender
-            .call(Place::Check(cuts), FailureKind::Lost, || with(handle, |handle| handle.ledger.verdict()));
+            .call(Place::Check(cuts), FailureKind::Check, || self.program(|program| program.check(device)));
+        self.sender
+            .call(Place::Check(cuts), FailureKind::Lost, || with(device, |handle| handle.ledger.verdict()));
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! [`serve`] makes such a program of an [`OwnFilesystem`] in Rust; docs/filesystems.md has the messages for other languages.
 
+mod power_cuts;
 mod program;
 mod protocol;
 mod serve;
 
+pub use power_cuts::load;
 pub use protocol::{Entry, FlashSizes, Room};
 pub use serve::{OwnFilesystem, Refusal, RemoteFlash, serve, serve_on};
 
@@ -105,7 +107,7 @@ impl Own {
     }
 
     fn start(path: &'static str, flash: Flash, now: Instant) -> Result<Self> {
-        let program = Mutex::new(Ok(Program::start(path, &flash)?));
+        let program = Mutex::new(Ok(Program::start(path, flash.geometry())?));
         Ok(Self { path, flash, now, program, files: Files::new() })
     }
 

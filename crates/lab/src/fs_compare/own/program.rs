@@ -3,7 +3,7 @@
 use super::protocol::{
     Answer, FlashOp, FlashResult, FlashSizes, Message, Request, Room, VERSION, receive, send,
 };
-use floatgate_mtd::{Instant, Mtd as _};
+use floatgate_mtd::{Geometry, Instant, Mtd as _};
 use floatgate_sim::vfs::Flash;
 use floatgate_stack::fs::{Error, Result};
 use std::io::{self, BufReader};
@@ -25,14 +25,14 @@ pub(super) struct Program {
 }
 
 /// Outcome of an operation of the flash: whether a block is bad, and what was read; or why it failed.
-type Operated = std::result::Result<(Option<bool>, Vec<u8>), String>;
+pub(super) type Operated = std::result::Result<(Option<bool>, Vec<u8>), String>;
 
 /// Most of what is kept of a program's standard error, bytes.
 const SAID_MAX: usize = 4096;
 
 impl Program {
-    /// Starts a program for a flash.
-    pub(super) fn start(path: &'static str, flash: &Flash) -> Result<Self> {
+    /// Starts a program for a flash of these sizes.
+    pub(super) fn start(path: &'static str, geometry: &Geometry) -> Result<Self> {
         let failed = |error: io::Error| Error::Failed(format!("{path} does not start: {error}"));
         let mut child = Command::new(path)
             .stdin(Stdio::piped())
@@ -49,7 +49,6 @@ impl Program {
             return Err(Error::Failed(format!("{path} has no standard output")));
         };
         let mut program = Self { path, child, to, from: BufReader::new(from), said, listener };
-        let geometry = flash.geometry();
         let sizes = FlashSizes {
             bytes: geometry.size_bytes,
             erase_bytes: geometry.erase_bytes,
@@ -80,7 +79,7 @@ impl Program {
         answer.space.ok_or_else(|| self.wrong("no `space` in its answer to `space`"))
     }
 
-    fn exchange(
+    pub(super) fn exchange(
         &mut self,
         request: &Request,
         data: &[u8],

@@ -1,0 +1,497 @@
+//! Files of logic analysers: digital samples as VCD or CSV, and tables of a SPI decoder as CSV.
+
+/// Bytes between CS# low and CS# high.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Start in ns since the start of the capture.
+    pub start_ns: u64,
+    /// End in ns.
+    pub end_ns: u64,
+    /// Bytes to the chip.
+    pub sent: Vec<u8>,
+    /// Bytes from the chip; as many as `sent`.
+    pub received: Vec<u8>,
+    /// Clock in Hz, where the file tells.
+    pub clock_hz: Option<u32>,
+}
+
+/// Names of the channels of a SPI bus.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channels {
+    /// Chip select, active low.
+    pub cs: Option<String>,
+    /// Clock.
+    pub clk: Option<String>,
+    /// Data to the chip.
+    pub mosi: Option<String>,
+    /// Data from the chip.
+    pub miso: Option<String>,
+}
+
+/// Reason for which a file is no capture.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The file is no text.
+    #[error("neither a VCD nor a CSV file: it is no text")]
+    NoText,
+    /// A channel is missing.
+    #[error("no channel for {line}; the file has {}", names.join(", "))]
+    NoChannel {
+        /// The line of the bus.
+        line: &'static str,
+        /// Names of the channels.
+        names: Vec<String>,
+    },
+    /// A line that cannot be read.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Number of the line, from 1.
+        line: usize,
+        /// The reason.
+        why: &'static str,
+    },
+    /// Nothing was found.
+    #[error("no command: CS# never goes low and high again")]
+    Empty,
+}
+
+/// Names that channels have, in lower case.
+const CS: &[&str] = &["cs", "cs#", "/cs", "csn", "cs_n", "ncs", "ss", "enable", "ce", "ce#"];
+const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
+const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "copi"];
+const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "cipo"];
+
+/// Reads a capture.
+///
+/// # Errors
+/// The file is no capture, or a channel is missing.
+pub fn read(bytes: &[u8], channels: &Channels) -> Result<Vec<Window>, Error> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Error::NoText)?;
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+    let windows =
+        if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? };
+    if windows.is_empty() { Err(Error::Empty) } else { Ok(windows) }
+}
+
+/// Places of the four lines among the names of a file.
+struct Places {
+    cs: usize,
+    clk: usize,
+    mosi: usize,
+    miso: Option<usize>,
+}
+
+impl Places {
+    fn find(names: &[String], channels: &Channels) -> Result<Self, Error> {
+        let place = |given: &Option<String>, usual: &[&str]| {
+            names.iter().position(|name| match given {
+                Some(given) => name == given,
+                None => usual.contains(&name.to_lowercase().as_str()),
+            })
+        };
+        let need = |line, place: Option<usize>| {
+            place.ok_or_else(|| Error::NoChannel { line, names: names.to_vec() })
+        };
+        Ok(Self {
+            cs: need("CS#", place(&channels.cs, CS))?,
+            clk: need("the clock", place(&channels.clk, CLK))?,
+            mosi: need("the data to the chip", place(&channels.mosi, MOSI))?,
+            miso: place(&channels.miso, MISO),
+        })
+    }
+}
+
+/// Levels of the lines at a time.
+#[derive(Clone, Copy, Default)]
+struct Levels {
+    cs: bool,
+    clk: bool,
+    mosi: bool,
+    miso: bool,
+}
+
+/// Decoder of the levels of a SPI bus: data is taken at rising edges of the clock, as in modes 0 and 3.
+#[derive(Default)]
+struct Decoder {
+    windows: Vec<Window>,
+    open: Option<Window>,
+    before: Levels,
+    bits: u32,
+    sent: u8,
+    received: u8,
+    byte_start_ns: u64,
+    /// Shortest time of the seven periods within a byte.
+    fastest_ns: u64,
+}
+
+impl Decoder {
+    fn levels(&mut self, at_ns: u64, now: Levels) {
+        let before = std::mem::replace(&mut self.before, now);
+        if before.cs && !now.cs {
+            self.open = Some(Window { start_ns: at_ns, ..Window::default() });
+            (self.bits, self.fastest_ns) = (0, u64::MAX);
+        }
+        if !before.clk && now.clk && !now.cs {
+            self.bit(at_ns, now);
+        }
+        if !before.cs && now.cs {
+            self.close(at_ns);
+        }
+    }
+
+    fn bit(&mut self, at_ns: u64, now: Levels) {
+        let Some(window) = &mut self.open else { return };
+        if self.bits == 0 {
+            self.byte_start_ns = at_ns;
+        }
+        self.sent = self.sent << 1 | u8::from(now.mosi);
+        self.received = self.received << 1 | u8::from(now.miso);
+        self.bits += 1;
+        if self.bits == 8 {
+            self.bits = 0;
+            window.sent.push(self.sent);
+            window.received.push(self.received);
+            self.fastest_ns = self.fastest_ns.min(at_ns - self.byte_start_ns);
+        }
+    }
+
+    fn close(&mut self, at_ns: u64) {
+        const PERIODS: u64 = 7;
+        let Some(mut window) = self.open.take().filter(|window| !window.sent.is_empty()) else { return };
+        window.end_ns = at_ns;
+        window.clock_hz =
+            (PERIODS * 1_000_000_000).checked_div(self.fastest_ns).and_then(|hz| u32::try_from(hz).ok());
+        self.windows.push(window);
+    }
+}
+
+/// A time in seconds as ns since the first one.
+struct Clock {
+    first: Option<f64>,
+    last_ns: u64,
+}
+
+impl Clock {
+    fn ns(&mut self, seconds: f64, line: usize) -> Result<u64, Error> {
+        let since = seconds - *self.first.get_or_insert(seconds);
+        // Longer captures than a century are none.
+        if !(0.0..3e9).contains(&since) {
+            return Err(Error::Line { line, why: "a time before the first one, or none" });
+        }
+        let ns = (since * 1e9).round() as u64;
+        if ns < self.last_ns {
+            return Err(Error::Line { line, why: "a time before that of the line above" });
+        }
+        self.last_ns = ns;
+        Ok(ns)
+    }
+}
+
+fn csv(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
+    let mut lines =
+        (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with(';'));
+    let Some((_, header)) = lines.next() else { return Err(Error::Empty) };
+    let names: Vec<String> = fields(header).map(str::to_owned).collect();
+    let column =
+        |wanted: &[&str]| names.iter().position(|name| wanted.contains(&name.to_lowercase().as_str()));
+    let times = ["time [s]", "time[s]", "time", "start_time", "start"];
+    let Some(time) = column(&times) else {
+        return Err(Error::Line { line: 1, why: "no column `Time [s]`, `Time` or `start_time`" });
+    };
+    if let (Some(kind), Some(mosi)) = (column(&["type"]), column(MOSI)) {
+        let columns = Table {
+            time,
+            mosi,
+            miso: column(MISO),
+            window: WindowBy::Type(kind),
+            duration: column(&["duration"]),
+        };
+        return columns.read(lines);
+    }
+    if let (Some(packet), Some(mosi)) = (column(&["packet id"]), column(MOSI)) {
+        let columns =
+            Table { time, mosi, miso: column(MISO), window: WindowBy::Packet(packet), duration: None };
+        return columns.read(lines);
+    }
+    samples(lines, &names, time, channels)
+}
+
+fn fields(line: &str) -> impl Iterator<Item = &str> {
+    line.split(',').map(|field| field.trim().trim_matches('"'))
+}
+
+/// Rows with the levels of all channels.
+fn samples<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+    names: &[String],
+    time: usize,
+    channels: &Channels,
+) -> Result<Vec<Window>, Error> {
+    let places = Places::find(names, channels)?;
+    let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
+    for (line, text) in lines {
+        let row: Vec<&str> = fields(text).collect();
+        let level = |place: usize| match row.get(place) {
+            Some(&"0") => Ok(false),
+            Some(&"1") => Ok(true),
+            _ => Err(Error::Line { line, why: "a level that is neither 0 nor 1" }),
+        };
+        let at_ns = clock.ns(number(&row, time, line)?, line)?;
+        let miso = places.miso.map_or(Ok(false), level)?;
+        let now = Levels { cs: level(places.cs)?, clk: level(places.clk)?, mosi: level(places.mosi)?, miso };
+        decoder.levels(at_ns, now);
+    }
+    Ok(decoder.windows)
+}
+
+fn number(row: &[&str], place: usize, line: usize) -> Result<f64, Error> {
+    let number = row.get(place).and_then(|text| text.parse().ok());
+    number.ok_or(Error::Line { line, why: "a time that is no number" })
+}
+
+/// Column that tells which bytes are in one window.
+#[derive(Clone, Copy)]
+enum WindowBy {
+    /// `enable`, `result` or `disable`.
+    Type(usize),
+    /// A number for each window.
+    Packet(usize),
+}
+
+/// Columns of the table of a SPI decoder: a row for each byte.
+struct Table {
+    time: usize,
+    mosi: usize,
+    miso: Option<usize>,
+    window: WindowBy,
+    duration: Option<usize>,
+}
+
+impl Table {
+    fn read<'a>(&self, lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Window>, Error> {
+        let (mut windows, mut packet) = (Vec::new(), None);
+        let (mut open, mut clock) = (Window::default(), Clock { first: None, last_ns: 0 });
+        for (line, text) in lines {
+            let row: Vec<&str> = fields(text).collect();
+            let at_ns = clock.ns(number(&row, self.time, line)?, line)?;
+            let is_new = match self.window {
+                WindowBy::Type(column) => match row.get(column) {
+                    Some(&"enable") => true,
+                    Some(&"result") => false,
+                    _ => continue,
+                },
+                WindowBy::Packet(column) => {
+                    packet.replace(row.get(column).copied()) != Some(row.get(column).copied())
+                }
+            };
+            if is_new {
+                let done = std::mem::replace(&mut open, Window { start_ns: at_ns, ..Window::default() });
+                windows.extend(Some(done).filter(|done| !done.sent.is_empty()));
+            }
+            if is_new && matches!(self.window, WindowBy::Type(_)) {
+                continue;
+            }
+            let byte = |place: Option<usize>| place.map_or(Some(0), |place| byte(row.get(place)?));
+            let wrong = Error::Line { line, why: "a byte that is no number from 0 to 255" };
+            let (Some(sent), Some(received)) = (byte(Some(self.mosi)), byte(self.miso)) else {
+                return Err(wrong);
+            };
+            open.sent.push(sent);
+            open.received.push(received);
+            let took_ns =
+                self.duration.and_then(|place| row.get(place)?.parse::<f64>().ok()).map(|s| (s * 1e9) as u64);
+            open.end_ns = at_ns.saturating_add(took_ns.unwrap_or(0).min(1_000_000_000));
+            // From the first clock edge to the last one of a byte.
+            let hz = took_ns
+                .and_then(|ns| (8 * 1_000_000_000_u64).checked_div(ns))
+                .and_then(|hz| u32::try_from(hz).ok());
+            open.clock_hz = open.clock_hz.max(hz);
+        }
+        windows.extend(Some(open).filter(|open| !open.sent.is_empty()));
+        Ok(windows)
+    }
+}
+
+/// `0x9F`, `9Fh` or `159`.
+fn byte(text: &str) -> Option<u8> {
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).or_else(|| text.strip_suffix('h'));
+    hex.map_or_else(|| text.parse().ok(), |hex| u8::from_str_radix(hex, 16).ok())
+}
+
+/// Value change dump of IEEE 1364: only single wires are of interest.
+fn vcd(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
+    let mut words = (1..)
+        .zip(text.lines())
+        .flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
+    let (mut names, mut codes, mut unit_ns) = (Vec::new(), Vec::new(), 1.0);
+    while let Some((line, word)) = words.next() {
+        let body = |words: &mut dyn Iterator<Item = (usize, &str)>| -> Vec<String> {
+            words.map(|(_, word)| word.to_owned()).take_while(|word| word != "$end").collect()
+        };
+        match word {
+            "$timescale" => {
+                let scale = body(&mut words).concat();
+                unit_ns =
+                    timescale_ns(&scale).ok_or(Error::Line { line, why: "a timescale that is none" })?;
+            }
+            "$var" => {
+                if let [_, width, code, name, ..] = body(&mut words).as_slice()
+                    && width == "1"
+                {
+                    codes.push(code.clone());
+                    names.push(name.clone());
+                }
+            }
+            "$enddefinitions" => {
+                body(&mut words);
+                break;
+            }
+            word if word.starts_with('$') => drop(body(&mut words)),
+            _ => {}
+        }
+    }
+    let places = Places::find(&names, channels)?;
+    let code = |place: usize| codes.get(place).map_or("", String::as_str);
+    let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
+    let (mut now, mut at_ns) = (Levels::default(), 0);
+    for (line, word) in words {
+        if let Some(time) = word.strip_prefix('#') {
+            decoder.levels(at_ns, now);
+            let time: u64 =
+                time.parse().map_err(|_| Error::Line { line, why: "a time that is no number" })?;
+            at_ns = clock.ns(time as f64 * unit_ns / 1e9, line)?;
+            continue;
+        }
+        let level = match word.chars().next() {
+            Some('1') => true,
+            Some('0') => false,
+            _ => continue,
+        };
+        let of = word.get(1..).unwrap_or_default();
+        if of == code(places.cs) {
+            now.cs = level;
+        } else if of == code(places.clk) {
+            now.clk = level;
+        } else if of == code(places.mosi) {
+            now.mosi = level;
+        } else if places.miso.is_some_and(|miso| of == code(miso)) {
+            now.miso = level;
+        }
+    }
+    decoder.levels(at_ns, now);
+    Ok(decoder.windows)
+}
+
+/// A timescale such as `10ns` in ns.
+fn timescale_ns(text: &str) -> Option<f64> {
+    let digits = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        "ns" => 1.0,
+        "ps" => 1e-3,
+        "fs" => 1e-6,
+        _ => return None,
+    };
+    Some(number.parse::<u32>().ok()? as f64 * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of samples in which the bytes of windows are sent, a period of 100 ns.
+    fn sampled(windows: &[&[u8]]) -> String {
+        let (mut text, mut at) = ("Time [s],CS,SCK,MOSI,MISO\n0.0,1,0,0,0\n".to_owned(), 1);
+        let mut row = |levels: &str| {
+            text += &format!("{:.9},{levels}\n", f64::from(at) * 50e-9);
+            at += 1;
+        };
+        for window in windows {
+            row("0,0,0,0");
+            for bit in window.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)) {
+                row(&format!("0,0,{bit},1"));
+                row(&format!("0,1,{bit},1"));
+            }
+            row("0,0,0,0");
+            row("1,0,0,0");
+        }
+        text
+    }
+
+    #[test]
+    fn samples_are_decoded() {
+        let windows = read(sampled(&[&[0x9F, 0xA5], &[0x06]]).as_bytes(), &Channels::default()).unwrap();
+        assert_eq!((&windows[0].sent, &windows[0].received), (&vec![0x9F, 0xA5], &vec![0xFF, 0xFF]));
+        assert_eq!(
+            (windows[0].start_ns, windows[0].end_ns, windows[0].clock_hz),
+            (50, 1750, Some(10_000_000))
+        );
+        assert_eq!(windows[1].sent, [6]);
+    }
+
+    #[test]
+    fn tables_of_decoders_are_read() {
+        let logic_2 = "name,type,start_time,duration,\"mosi\",\"miso\"
+\"SPI\",\"enable\",0.001,8e-09,,
+\"SPI\",\"result\",0.0011,8e-07,0x9F,0xFF
+\"SPI\",\"result\",0.0012,8e-07,0x00,0xEF
+\"SPI\",\"disable\",0.0013,8e-09,,
+\"SPI\",\"enable\",0.002,8e-09,,
+\"SPI\",\"result\",0.0021,8e-07,0x06,0xFF
+";
+        let windows = read(logic_2.as_bytes(), &Channels::default()).unwrap();
+        assert_eq!((&windows[0].received, windows[0].clock_hz), (&vec![0xFF, 0xEF], Some(10_000_000)));
+        assert_eq!((windows.len(), &windows[1].sent), (2, &vec![6]));
+        let logic_1 = "Time [s],Packet ID,MOSI,MISO\n-0.1,0,0x9F,0xFF\n0.1,0,0x00,0xEF\n0.2,1,6,255\n";
+        let windows = read(logic_1.as_bytes(), &Channels::default()).unwrap();
+        assert_eq!((windows.len(), windows[0].start_ns, &windows[0].sent), (2, 0, &vec![0x9F, 0]));
+    }
+
+    #[test]
+    fn a_value_change_dump_is_read() {
+        let mut text = "$timescale 10 ns $end\n$scope module x $end\n".to_owned();
+        for (code, name) in [("!", "D0"), ("\"", "clk"), ("#", "mosi")] {
+            text += &format!("$var wire 1 {code} {name} $end\n");
+        }
+        text += "$upscope $end\n$enddefinitions $end\n$dumpvars 1! 0\" 0# $end\n#10 0!\n";
+        for bit in 0..8 {
+            text += &format!(
+                "#{} {}#\n#{} 1\"\n#{} 0\"\n",
+                20 + bit * 10,
+                0x9F_u8 >> (7 - bit) & 1,
+                25 + bit * 10,
+                29 + bit * 10
+            );
+        }
+        text += "#200 1!\n";
+        let channels = Channels { cs: Some("D0".to_owned()), ..Channels::default() };
+        let windows = read(text.as_bytes(), &channels).unwrap();
+        assert_eq!(
+            (windows.len(), &windows[0].sent, windows[0].clock_hz),
+            (1, &vec![0x9F], Some(10_000_000))
+        );
+        let missing = read(text.as_bytes(), &Channels::default()).unwrap_err();
+        assert_eq!(missing.to_string(), "no channel for CS#; the file has D0, clk, mosi");
+    }
+
+    #[test]
+    fn what_is_no_capture_is_refused() {
+        for (text, why) in [
+            (&b"\xFF\xFE"[..], "no text"),
+            (b"", "no command"),
+            (b"a,b\n1,2\n", "line 1"),
+            (b"Time,cs,clk,mosi\nx,1,0,0\n", "line 2: a time"),
+            (b"Time,cs,clk,mosi\n0,7,0,0\n", "line 2: a level"),
+            (b"Time,cs,clk,mosi\n1,1,0,0\n0,1,0,0\n", "line 3: a time before"),
+            (b"Time,cs,clk,mosi\nnan,1,0,0\n", "line 2"),
+            (b"$timescale 1 year $end", "line 1: a timescale"),
+            (b"$var", "no channel"),
+        ] {
+            let error = read(text, &Channels::default()).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! `floatgate conformance`: a score card of a driver in C.
+
+use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_config::{Library, Override};
+use floatgate_lab::report::ResultKind;
+use floatgate_program::conformance::{self, Check, Error, Verdict};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate conformance --list
+
+The driver is a shared object with the functions floatgate_driver_* of floatgate.h; it sends its commands to a chip at its pins:
+
+    cc -shared -fPIC -I crates/capi/include -o nor_driver.so crates/capi/examples/nor_driver.c
+    floatgate conformance w25q128jv w25q256jv --driver ./nor_driver.so --junit card.xml
+
+Each check has a chip and a process of its own. docs/conformance.md explains the checks. Exit status 1 when one of them failed.")]
+pub(crate) struct Args {
+    /// Parts that the driver claims, or setups with them
+    #[arg(required_unless_present = "list")]
+    parts: Vec<PathBuf>,
+
+    /// The driver
+    #[arg(long, value_name = "DRIVER.so", required_unless_present = "list")]
+    driver: Option<PathBuf>,
+
+    /// Override any field of the setups and their chips
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Time that a check may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = common::time_limit)]
+    time_limit: f64,
+
+    /// Write the card as JUnit XML, which CI servers show
+    #[arg(long, value_name = "FILE.xml")]
+    junit: Option<PathBuf>,
+
+    /// List the checks
+    #[arg(long, conflicts_with_all = ["parts", "driver", "junit"])]
+    list: bool,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// A check of a part.
+#[derive(Serialize)]
+struct Row {
+    part: String,
+    check: &'static str,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+/// The card.
+#[derive(Serialize)]
+struct Card {
+    driver: String,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    rows: Vec<Row>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let Some(driver) = &args.driver else { return list(args) };
+    let library = Library::built_in();
+    let sets = Override::parse_all(&args.set)?;
+    let limit = Duration::from_secs_f64(args.time_limit);
+    let mut rows = Vec::new();
+    for part in &args.parts {
+        let config = library.resolve(&library.setup(part)?, &sets)?;
+        let verdicts = conformance::check(driver, &config, limit).map_err(failure)?;
+        let part = part.display().to_string();
+        rows.extend(verdicts.into_iter().map(|(check, verdict)| Row {
+            part: part.clone(),
+            check: name(check),
+            verdict,
+        }));
+    }
+    let card = Card::new(driver, rows);
+    if let Some(path) = &args.junit {
+        common::write_file(path, &card.junit())?;
+    }
+    let origin = args
+        .parts
+        .first()
+        .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part));
+    args.format.print(&origin.with(&args.set), &card, "rows", || card.text())?;
+    Ok(if card.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The checks, without a driver.
+fn list(args: &Args) -> Outcome {
+    let rows: Vec<CheckRow> = Check::ALL
+        .into_iter()
+        .map(|check| CheckRow { check: name(check), passes_when: describe(check) })
+        .collect();
+    args.format.finish_rows(&ResultKind::ConformanceChecks.of_nothing(), &rows, || {
+        let mut table = Table::new(["check", "passes when"]);
+        for row in &rows {
+            table.row([row.check, row.passes_when]);
+        }
+        table.to_string()
+    })
+}
+
+#[derive(Serialize)]
+struct CheckRow {
+    check: &'static str,
+    passes_when: &'static str,
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Config(error) => error.into(),
+        Error::Load(_) => Failure::new(
+            error,
+            "build it with `cc -shared -fPIC`, with the functions floatgate_driver_* of floatgate.h (docs/conformance.md)",
+        ),
+        Error::Rig(_) => Failure::new(error, "name another part"),
+        Error::Process(_) => Failure::new(error, "end other processes"),
+    }
+}
+
+const fn name(check: Check) -> &'static str {
+    match check {
+        Check::Found => "found by id",
+        Check::Geometry => "geometry",
+        Check::Program => "program",
+        Check::Read => "read",
+        Check::Erase => "erase",
+        Check::Polling => "polling",
+        Check::NoViolation => "no violation",
+        Check::BadBlocks => "bad blocks",
+        Check::WrongBit => "1 bit corrected",
+        Check::Uncorrectable => "uncorrectable reported",
+        Check::FailedBlock => "failed block reported",
+        Check::CutInProgram => "cut in program",
+        Check::CutInErase => "cut in erase",
+        Check::AddressMode => "address mode left",
+        Check::LockedBlock => "locked block reported",
+    }
+}
+
+const fn describe(check: Check) -> &'static str {
+    match check {
+        Check::Found => "the probe finds the chip",
+        Check::Geometry => "size, eraseblock and page are those of the chip",
+        Check::Program => "the bytes are in the array after a program, at the end of the chip",
+        Check::Read => "a read returns the bytes of the array",
+        Check::Erase => "an erase erases its block and no other",
+        Check::Polling => "the chip is ready when a program or erase returns",
+        Check::NoViolation => "probe, program, read, erase and release break no rule of the chip",
+        Check::BadBlocks => "factory bad blocks are known as bad, and others as good",
+        Check::WrongBit => "a read corrects a wrong bit",
+        Check::Uncorrectable => "a read of 2000 wrong bits returns an error",
+        Check::FailedBlock => "a program or erase that the chip reports as failed returns an error",
+        Check::CutInProgram => {
+            "the chip can be probed, erased, programmed and read after a power cut in a program"
+        }
+        Check::CutInErase => {
+            "the chip can be probed, erased, programmed and read after a power cut in an erase"
+        }
+        Check::AddressMode => {
+            "READ 03h with three address bytes works after the release, as boot ROMs send it"
+        }
+        Check::LockedBlock => "a program of a block that the status register locks returns an error",
+    }
+}
+
+impl Card {
+    fn new(driver: &Path, rows: Vec<Row>) -> Self {
+        let count = |of: fn(&Verdict) -> bool| rows.iter().filter(|row| of(&row.verdict)).count();
+        let passed = count(|verdict| *verdict == Verdict::Passed);
+        let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
+        let skipped = rows.len() - passed - failed;
+        Self { driver: driver.display().to_string(), passed, failed, skipped, rows }
+    }
+
+    fn text(&self) -> String {
+        let mut parts: Vec<&str> = self.rows.iter().map(|row| row.part.as_str()).collect();
+        parts.dedup();
+        let mut table = Table::new(std::iter::once("check").chain(parts.iter().copied()));
+        for check in Check::ALL.map(name) {
+            let of = self.rows.iter().filter(|row| row.check == check);
+            table.row(std::iter::once(check).chain(of.map(|row| match row.verdict {
+                Verdict::Passed => "ok",
+                Verdict::Failed(_) => "FAILED",
+                Verdict::Skipped(_) => "-",
+            })));
+        }
+        let failures = self.rows.iter().filter_map(|row| match &row.verdict {
+            Verdict::Failed(why) => Some(format!("\n{}: {}: {why}", row.part, row.check)),
+            _ => None,
+        });
+        let driver = &self.driver;
+        let conclusion = match self.failed {
+            0 => format!("{driver}: all {} passed", common::count(self.passed, "check")),
+            failed => format!("{driver}: {} failed, {} passed", common::count(failed, "check"), self.passed),
+        };
+        format!("{conclusion}\n\n{table}\n{}", failures.collect::<String>())
+    }
+
+    fn junit(&self) -> String {
+        let case = |row: &Row| {
+            let inside = match &row.verdict {
+                Verdict::Passed => String::new(),
+                Verdict::Failed(why) => format!("<failure message=\"{}\"/>", xml(why)),
+                Verdict::Skipped(why) => format!("<skipped message=\"{}\"/>", xml(why)),
+            };
+            format!(
+                "  <testcase classname=\"{}\" name=\"{}\">{inside}</testcase>\n",
+                xml(&row.part),
+                xml(row.check)
+            )
+        };
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n{}</testsuite>\n",
+            xml(&self.driver),
+            self.rows.len(),
+            self.failed,
+            self.skipped,
+            self.rows.iter().map(case).collect::<String>()
+        )
+    }
+}
+
+/// A text in an attribute of XML. Characters that XML cannot hold are replaced.
+fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            control if control.is_control() => out.push('\u{FFFD}'),
+            other => out.push(other),
+        }
+    }
+    out
+}

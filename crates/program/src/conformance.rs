@@ -1,0 +1,571 @@
+//! A score card of a driver in C: a shared object with the functions `floatgate_driver_*` of `floatgate.h`, on chips at their pins.
+//!
+//! Each check ([`Check`]) has a process and a chip of its own. It looks at the array behind the driver's back, and lets time pass after each call, so
+//! that a single fault of a driver shows in the check that is about it.
+
+use crate::c::{self, Geometry, Handle};
+use crate::device::Device;
+use crate::object::{self, Driver, LoadError};
+use crate::process::{self, End};
+use floatgate_config::{Config, ConfigError};
+use floatgate_device::power::PowerCut;
+use floatgate_device::spec::ChipSpec;
+use floatgate_device::violation::Violation;
+use floatgate_mtd::Nanos;
+use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::io::{PipeWriter, Write as _};
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A check of the score card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Check {
+    /// The driver finds the chip.
+    Found,
+    /// Its sizes are right.
+    Geometry,
+    /// A program puts the bytes into the array.
+    Program,
+    /// A read returns the bytes of the array.
+    Read,
+    /// An erase erases the block, and no other.
+    Erase,
+    /// The chip is ready when a program or erase returns.
+    Polling,
+    /// No rule of the chip is broken.
+    NoViolation,
+    /// Factory bad blocks are known.
+    BadBlocks,
+    /// A wrong bit is corrected.
+    WrongBit,
+    /// Uncorrectable bit errors are reported.
+    Uncorrectable,
+    /// Programs and erases that fail are reported.
+    FailedBlock,
+    /// The chip can be used after a power cut in a program.
+    CutInProgram,
+    /// The chip can be used after a power cut in an erase.
+    CutInErase,
+    /// A boot ROM can read the chip after a warm reset: it takes three address bytes.
+    AddressMode,
+    /// A program of a locked block is reported as failed.
+    LockedBlock,
+}
+
+impl Check {
+    /// All checks, in the order of the card.
+    pub const ALL: [Self; 15] = [
+        Self::Found,
+        Self::Geometry,
+        Self::Program,
+        Self::Read,
+        Self::Erase,
+        Self::Polling,
+        Self::NoViolation,
+        Self::BadBlocks,
+        Self::WrongBit,
+        Self::Uncorrectable,
+        Self::FailedBlock,
+        Self::CutInProgram,
+        Self::CutInErase,
+        Self::AddressMode,
+        Self::LockedBlock,
+    ];
+}
+
+/// Result of a check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "result", content = "why")]
+pub enum Verdict {
+    /// The driver does it right.
+    Passed,
+    /// The driver does it wrong.
+    Failed(String),
+    /// The chip has no such function.
+    Skipped(String),
+}
+
+/// Reason for which there is no score card.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The driver cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The setup is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The chip cannot be wired.
+    #[error(transparent)]
+    Rig(#[from] RigError),
+    /// The system refuses a process or a pipe.
+    #[error("no child process: {0}")]
+    Process(#[from] std::io::Error),
+}
+
+/// Runs all checks of a driver on the chip of a setup. The caller must have one thread.
+///
+/// # Errors
+/// The driver cannot be loaded; the setup is wrong.
+pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Check, Verdict)>, Error> {
+    let spec = config.chip()?;
+    let bad_blocks = spec.facts().max_bad_blocks_per_lun().min(1);
+    let pins = rig::pins(config, RigOptions { bad_blocks, ..RigOptions::default() })?;
+    // A driver that the loader refuses is no driver that fails its checks.
+    if let Some(why) = load_error(driver, limit)? {
+        return Err(why);
+    }
+    Check::ALL.into_iter().map(|check| Ok((check, run(driver, check, &spec, &pins, limit)?))).collect()
+}
+
+/// Loads the driver in a child process.
+fn load_error(driver: &Path, limit: Duration) -> Result<Option<Error>, Error> {
+    let child = process::fork(|mut pipe| {
+        process::be_quiet();
+        if let Err(error) = object::load_driver(driver) {
+            let _ = pipe.write_all(format!("{error}\n").as_bytes());
+        }
+    })?;
+    let mut why = None;
+    let end = child.watch(limit, |line| why = Some(String::from_utf8_lossy(line).into_owned()))?;
+    let refused = |why| Error::Load(LoadError::Refused { path: driver.to_owned(), why });
+    Ok(match (why, end) {
+        (Some(why), _) => Some(Error::Load(LoadError::Message(why))),
+        (None, End::Exited(0)) => None,
+        (None, _) => Some(refused("it crashes when it is loaded".to_owned())),
+    })
+}
+
+/// Runs one check in a child process.
+fn run(driver: &Path, check: Check, spec: &ChipSpec, pins: &Pins, limit: Duration) -> Result<Verdict, Error> {
+    let child = process::fork(|mut pipe| {
+        process::be_quiet();
+        match object::load_driver(driver) {
+            Ok(driver) => Bench::new(driver, spec.clone(), pins.clone(), pipe).run(check),
+            Err(error) => send(&mut pipe, &Verdict::Failed(error.to_string())),
+        }
+    })?;
+    let mut verdict = None;
+    let end = child.watch(limit, |line| verdict = serde_json::from_slice(line).ok())?;
+    let failed = |why: String| Verdict::Failed(why);
+    Ok(verdict.unwrap_or_else(|| match end {
+        End::TimedOut => failed(format!("the driver hung: no end after {} s", limit.as_secs_f64())),
+        End::Signal(signal) => failed(format!("the driver crashed: {}", process::signal_name(signal))),
+        End::Exited(status) => failed(format!("the driver ended the process with status {status}")),
+    }))
+}
+
+/// Sends a verdict, and ends the process.
+fn send(pipe: &mut PipeWriter, verdict: &Verdict) {
+    let mut line = serde_json::to_vec(verdict).unwrap_or_default();
+    line.push(b'\n');
+    let _ = pipe.write_all(&line);
+    process::exit(0)
+}
+
+/// A driver with a chip.
+struct Bench {
+    driver: Driver,
+    spec: ChipSpec,
+    chip: *mut Handle,
+    pipe: RefCell<PipeWriter>,
+}
+
+/// Why a check does not pass.
+enum Stop {
+    Failed(String),
+    Skipped(&'static str),
+}
+
+impl From<String> for Stop {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
+}
+
+type Done = Result<(), Stop>;
+
+fn failed<T>(why: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::Failed(why.into()))
+}
+
+impl Bench {
+    fn new(driver: Driver, spec: ChipSpec, pins: Pins, pipe: PipeWriter) -> Rc<Self> {
+        let chip = Box::into_raw(Box::new(Handle::new(Device::at_pins(pins))));
+        Rc::new(Self { driver, spec, chip, pipe: RefCell::new(pipe) })
+    }
+
+    /// Does a check, and ends the process.
+    fn run(self: &Rc<Self>, check: Check) {
+        self.end(self.outcome(check));
+    }
+
+    fn end(&self, outcome: Done) {
+        let verdict = match outcome {
+            Ok(()) => Verdict::Passed,
+            Err(Stop::Failed(why)) => Verdict::Failed(why),
+            Err(Stop::Skipped(why)) => Verdict::Skipped(why.to_owned()),
+        };
+        send(&mut self.pipe.borrow_mut(), &verdict);
+    }
+
+    fn outcome(self: &Rc<Self>, check: Check) -> Done {
+        match check {
+            Check::Found => self.driver.probe(self.chip).map(drop).map_err(Stop::Failed),
+            Check::Geometry => self.geometry(),
+            Check::Program => self.program(),
+            Check::Read => self.read(),
+            Check::Erase => self.erase(),
+            Check::Polling => self.polling(),
+            Check::NoViolation => self.no_violation(),
+            Check::BadBlocks => self.bad_blocks(),
+            Check::WrongBit => self.wrong_bit(),
+            Check::Uncorrectable => self.uncorrectable(),
+            Check::FailedBlock => self.failed_block(),
+            Check::CutInProgram => self.cut(|bench, at, page| bench.driver.program(bench.chip, at, page)),
+            Check::CutInErase => self.cut(|bench, at, _| bench.driver.erase(bench.chip, at)),
+            Check::AddressMode => self.address_mode(),
+            Check::LockedBlock => self.locked_block(),
+        }
+    }
+
+    fn handle<T>(&self, work: impl FnOnce(&mut Handle) -> T) -> T {
+        c::with(self.chip, work)
+    }
+
+    fn chip<T>(&self, work: impl FnOnce(&mut Device) -> T) -> T {
+        self.handle(|handle| work(&mut handle.device))
+    }
+
+    /// Lets so much time pass that the chip is ready, whatever the driver has waited for.
+    fn rest(&self) {
+        self.chip(|chip| {
+            let left = chip.busy_until().since(chip.now());
+            // Time that ends after a century is refused.
+            let _ = chip.advance((left + Nanos::from_ms(1)).as_ns());
+        });
+    }
+
+    /// Finds the chip; its sizes, once they are known to be usable.
+    fn probe(&self) -> Result<Geometry, Stop> {
+        let geometry = self.driver.probe(self.chip)?;
+        self.rest();
+        let Geometry { size_bytes, erase_bytes, write_bytes, .. } = geometry;
+        let is_usable = write_bytes > 0
+            && write_bytes <= 1 << 20
+            && erase_bytes >= write_bytes
+            && u64::from(erase_bytes) * 4 <= size_bytes
+            && size_bytes <= self.spec.facts().size_bytes;
+        if is_usable { Ok(geometry) } else { failed(format!("unusable sizes: {geometry:?}")) }
+    }
+
+    /// Bytes of a page, of at most 256 on NOR.
+    fn page(&self, geometry: &Geometry) -> Vec<u8> {
+        let bytes = if self.is_nand() { geometry.write_bytes } else { geometry.write_bytes.max(16) };
+        (0..bytes).map(|at| (at * 7 + 1) as u8).collect()
+    }
+
+    /// Data bytes of a row of the array: a page of NAND.
+    fn page_bytes(&self) -> u64 {
+        let facts = self.spec.facts();
+        let rows = || {
+            self.chip(|chip| {
+                chip.with_oracle(|oracle| oracle.array(0).map_or(1, |array| array.rows() as u64))
+            })
+        };
+        facts
+            .nand
+            .map_or_else(|| facts.size_bytes / rows().unwrap_or(1).max(1), |nand| nand.page_bytes.into())
+    }
+
+    const fn is_nand(&self) -> bool {
+        self.spec.kind().is_nand()
+    }
+
+    const fn need_nand(&self) -> Done {
+        if self.is_nand() { Ok(()) } else { Err(Stop::Skipped("a NOR has no ECC and no bad blocks")) }
+    }
+
+    /// The last good eraseblock: its address needs all address bytes.
+    fn last_block(&self, geometry: &Geometry) -> u64 {
+        let erase_bytes = u64::from(geometry.erase_bytes);
+        let bad: Vec<u64> = self.factory_bad(erase_bytes);
+        let last = geometry.size_bytes / erase_bytes;
+        (0..last).rev().map(|block| block * erase_bytes).find(|at| !bad.contains(at)).unwrap_or(0)
+    }
+
+    /// Addresses of the factory bad blocks.
+    fn factory_bad(&self, erase_bytes: u64) -> Vec<u64> {
+        let bad = self.chip(|chip| chip.with_oracle(|oracle| oracle.factory_bad()).unwrap_or_default());
+        bad.into_iter().map(|block| u64::from(block) * erase_bytes).collect()
+    }
+
+    /// Bytes of the array.
+    fn array(&self, at: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let page_bytes = self.page_bytes();
+        let _ = self.chip(|chip| {
+            chip.with_oracle(|oracle| {
+                for (number, piece) in bytes.chunks_mut(page_bytes as usize).enumerate() {
+                    let page = at / page_bytes + number as u64;
+                    let rows = oracle.array(0).map_or(1, |array| array.rows() as u64);
+                    if let Some(array) = oracle.array((page / rows) as usize) {
+                        array.read((page % rows) as usize, (at % page_bytes) as usize, piece);
+                    }
+                }
+            })
+        });
+        bytes
+    }
+
+    /// Programs a page of the last block with the driver; its address and bytes.
+    fn programmed(&self) -> Result<(Geometry, u64, Vec<u8>), Stop> {
+        let geometry = self.probe()?;
+        let (at, page) = (self.last_block(&geometry), self.page(&geometry));
+        self.driver.program(self.chip, at, &page)?;
+        self.rest();
+        Ok((geometry, at, page))
+    }
+
+    fn geometry(&self) -> Done {
+        let found = self.driver.probe(self.chip)?;
+        let size = self.spec.facts().size_bytes;
+        let erase_bytes = erase_bytes(&self.spec);
+        if found.size_bytes != size {
+            return failed(format!("size {}, and the chip has {size} bytes", found.size_bytes));
+        }
+        if !erase_bytes.contains(&u64::from(found.erase_bytes)) {
+            return failed(format!(
+                "eraseblock {}, and the chip has {erase_bytes:?} bytes",
+                found.erase_bytes
+            ));
+        }
+        let page = self.page_bytes();
+        if self.is_nand() && u64::from(found.write_bytes) != page {
+            return failed(format!("page {}, and the chip has {page} bytes", found.write_bytes));
+        }
+        Ok(())
+    }
+
+    fn program(&self) -> Done {
+        let (_, at, page) = self.programmed()?;
+        if self.array(at, page.len()) == page {
+            Ok(())
+        } else {
+            failed(format!("the array has other bytes at {at:#x}"))
+        }
+    }
+
+    fn read(&self) -> Done {
+        let (_, at, page) = self.programmed()?;
+        let there = self.array(at, page.len());
+        let read = self.driver.read(self.chip, at, page.len())?;
+        if read == there {
+            Ok(())
+        } else {
+            failed(format!("the read returned other bytes than the array has at {at:#x}"))
+        }
+    }
+
+    fn erase(&self) -> Done {
+        let (geometry, at, page) = self.programmed()?;
+        let before = at - u64::from(geometry.erase_bytes);
+        self.driver.program(self.chip, before, &page)?;
+        self.rest();
+        let neighbour = self.array(before, page.len());
+        self.driver.erase(self.chip, at)?;
+        self.rest();
+        if self.array(at, page.len()).iter().any(|byte| *byte != 0xFF) {
+            return failed(format!("the block at {at:#x} is not erased"));
+        }
+        if self.array(before, page.len()) != neighbour {
+            return failed(format!("the block at {before:#x} changed, which was not to be erased"));
+        }
+        Ok(())
+    }
+
+    fn polling(&self) -> Done {
+        let geometry = self.probe()?;
+        let (at, page) = (self.last_block(&geometry), self.page(&geometry));
+        self.driver.program(self.chip, at, &page)?;
+        self.is_ready("program")?;
+        self.rest();
+        self.driver.erase(self.chip, at)?;
+        self.is_ready("erase")
+    }
+
+    fn is_ready(&self, operation: &str) -> Done {
+        let left = self.chip(|chip| chip.busy_until().since(chip.now()));
+        if left == Nanos::ZERO {
+            Ok(())
+        } else {
+            failed(format!("the {operation} returned {left} before its end"))
+        }
+    }
+
+    fn no_violation(&self) -> Done {
+        let (_, at, page) = self.programmed()?;
+        self.driver.read(self.chip, at, page.len())?;
+        self.rest();
+        self.driver.erase(self.chip, at)?;
+        self.rest();
+        self.driver.release(self.chip)?;
+        let first = self.chip(|chip| {
+            let log = chip.violations()?;
+            // Commands to a busy chip are the matter of another check.
+            log.kept().iter().find(|one| one.rule != Violation::Busy).cloned()
+        });
+        let Some(one) = first else { return Ok(()) };
+        let bytes: Vec<String> = one.bytes.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        failed(format!("{}: {}", one.rule, bytes.join(" ")))
+    }
+
+    fn bad_blocks(&self) -> Done {
+        self.need_nand()?;
+        let geometry = self.probe()?;
+        let bad = self.factory_bad(u64::from(geometry.erase_bytes));
+        for at in bad.iter().copied().chain([self.last_block(&geometry)]) {
+            let (is, says) = (bad.contains(&at), self.driver.is_bad(self.chip, at)?);
+            if is != says {
+                let word = |bad| if bad { "bad" } else { "good" };
+                return failed(format!(
+                    "the block at {at:#x} is {}, and the driver says {}",
+                    word(is),
+                    word(says)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn flip(&self, at: u64, bits: impl Iterator<Item = u32>) {
+        let page = (at / self.page_bytes()) as u32;
+        bits.for_each(|bit| drop(self.chip(|chip| chip.flip_bit(page, bit))));
+    }
+
+    fn wrong_bit(&self) -> Done {
+        self.need_nand()?;
+        let (_, at, page) = self.programmed()?;
+        self.flip(at, [5].into_iter());
+        let read = self.driver.read(self.chip, at, page.len())?;
+        if read == page { Ok(()) } else { failed("a wrong bit was not corrected") }
+    }
+
+    fn uncorrectable(&self) -> Done {
+        self.need_nand()?;
+        let (_, at, page) = self.programmed()?;
+        self.flip(at, (0..2000).map(|number| number * 2));
+        match self.driver.read(self.chip, at, page.len()) {
+            Ok(_) => failed("2000 wrong bits of a page were read without an error"),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn failed_block(&self) -> Done {
+        let geometry = self.probe()?;
+        let (at, page) = (self.last_block(&geometry), self.page(&geometry));
+        let broken = self.chip(|chip| chip.break_block(at, true));
+        if broken.is_err() {
+            return Err(Stop::Skipped("blocks of this chip do not fail"));
+        }
+        let programmed = self.driver.program(self.chip, at, &page);
+        self.rest();
+        if programmed.is_ok() && self.array(at, page.len()) != page {
+            return failed("a failed program was not reported");
+        }
+        let erased = self.driver.erase(self.chip, at);
+        if erased.is_ok() && self.is_nand() { failed("a failed erase was not reported") } else { Ok(()) }
+    }
+
+    /// Cuts power in an operation. The driver's call does not return: the rest of the check happens in it.
+    fn cut(self: &Rc<Self>, operation: fn(&Self, u64, &[u8]) -> Result<(), String>) -> Done {
+        let (_, at, page) = self.programmed()?;
+        self.driver.erase(self.chip, at)?;
+        self.rest();
+        let (bench, bytes) = (Rc::clone(self), page.clone());
+        let power_lost = move |_| bench.end(bench.use_after_cut(at, &bytes));
+        self.handle(|handle| {
+            handle.power_lost = Some(Rc::new(power_lost));
+            handle.device.power_mut().order(Some(PowerCut::During { operation: 1, share: 0.5 }));
+        });
+        operation(self, at, &page)?;
+        Err(Stop::Skipped("the driver did not begin the operation"))
+    }
+
+    /// Boots after a power cut, and uses the block in which it was.
+    fn use_after_cut(&self, at: u64, page: &[u8]) -> Done {
+        self.chip(Device::restore_power).map_err(|failure| failure.message)?;
+        self.rest();
+        self.probe()?;
+        self.driver.erase(self.chip, at)?;
+        self.rest();
+        self.driver.program(self.chip, at, page)?;
+        self.rest();
+        let read = self.driver.read(self.chip, at, page.len())?;
+        if read == page {
+            Ok(())
+        } else {
+            failed("after the power cut other bytes were read than were programmed")
+        }
+    }
+
+    fn address_mode(&self) -> Done {
+        const THREE_BYTES: u64 = 16 << 20;
+        if self.is_nand() || !self.spec.kind().is_spi() || self.spec.facts().size_bytes <= THREE_BYTES {
+            return Err(Stop::Skipped("the chip has no four address bytes"));
+        }
+        let (_, at, page) = self.programmed()?;
+        self.driver.read(self.chip, at, page.len())?;
+        self.driver.program(self.chip, 0, &page)?;
+        self.rest();
+        self.driver.release(self.chip)?;
+        self.rest();
+        let mut read = vec![0; page.len()];
+        self.chip(|chip| chip.spi_command(&[0x03, 0, 0, 0], &mut read)).map_err(|failure| failure.message)?;
+        if read == page {
+            Ok(())
+        } else {
+            failed("the chip does not take READ 03h with three address bytes any more")
+        }
+    }
+
+    fn locked_block(&self) -> Done {
+        /// Block protection bits 0 to 2 of the status register.
+        const ALL_LOCKED: u8 = 0x1C;
+        if !matches!(&self.spec, ChipSpec::SpiNor(_)) {
+            return Err(Stop::Skipped("the chip has no block protection bits in a status register"));
+        }
+        let geometry = self.probe()?;
+        let (at, page) = (self.last_block(&geometry), self.page(&geometry));
+        for command in [&[0x06][..], &[0x01, ALL_LOCKED]] {
+            self.chip(|chip| chip.spi_command(command, &mut [])).map_err(|failure| failure.message)?;
+        }
+        self.rest();
+        let programmed = self.driver.program(self.chip, at, &page);
+        self.rest();
+        match (self.array(at, page.len()) == page, programmed) {
+            (true, _) => Err(Stop::Skipped("these bits do not lock the last block")),
+            (false, Ok(())) => failed("a program of a locked block was reported as done"),
+            (false, Err(_)) => Ok(()),
+        }
+    }
+}
+
+/// Sizes of the blocks that the chip can erase.
+fn erase_bytes(spec: &ChipSpec) -> Vec<u64> {
+    match spec {
+        ChipSpec::SpiNor(spec) => spec.erase_types().iter().map(|kind| kind.bytes.into()).collect(),
+        ChipSpec::ParallelNor(spec) => {
+            spec.geometry.regions.iter().map(|region| region.block_bytes.into()).collect()
+        }
+        ChipSpec::SpiNand(_) | ChipSpec::RawNand(_) => spec
+            .facts()
+            .nand
+            .iter()
+            .map(|nand| u64::from(nand.page_bytes) * u64::from(nand.pages_per_block))
+            .collect(),
+    }
+}

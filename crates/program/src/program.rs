@@ -1,0 +1,131 @@
+//! A program whose power is cut, whatever it is written in, and the device that it gets.
+
+use crate::c::{self, Handle};
+use floatgate_mtd::Geometry;
+
+/// A program in one boot: what it keeps in memory is fresh.
+///
+/// Where power is cut, the call of [`TestDevice`] that was under way does not return: the process ends in it.
+pub trait Program {
+    /// Brings the erased device into the state in which it leaves the factory.
+    ///
+    /// # Errors
+    /// Reason in words; so it is with the other methods.
+    fn prepare(&mut self, device: TestDevice) -> Result<(), String>;
+
+    /// Boots: reads what is on flash, and repairs it after a power cut.
+    ///
+    /// # Errors
+    /// The device cannot be used.
+    fn recover(&mut self, device: TestDevice) -> Result<(), String>;
+
+    /// Does a step of the workload, which follows from its number alone.
+    ///
+    /// # Errors
+    /// The step cannot be done.
+    fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String>;
+
+    /// Reports all that is there with [`TestDevice::found`].
+    ///
+    /// # Errors
+    /// An invariant does not hold.
+    fn check(&mut self, device: TestDevice) -> Result<(), String>;
+}
+
+/// A device behind its driver, with the reference model of what must be found after a power cut.
+#[derive(Clone, Copy, Debug)]
+pub struct TestDevice(*mut Handle);
+
+impl TestDevice {
+    /// The device of a run, which lives until the process ends.
+    pub(crate) const fn new(handle: *mut Handle) -> Self {
+        Self(handle)
+    }
+
+    pub(crate) const fn pointer(self) -> *mut Handle {
+        self.0
+    }
+
+    /// Sizes of the flash.
+    ///
+    /// # Errors
+    /// The device is no flash behind a driver.
+    pub fn geometry(self) -> Result<Geometry, String> {
+        self.call(|handle| handle.device.geometry().cloned())
+    }
+
+    /// Reads bytes, corrected by the ECC.
+    ///
+    /// # Errors
+    /// The range is not there; more bits are wrong than the ECC corrects.
+    pub fn read(self, at: u64, bytes: &mut [u8]) -> Result<(), String> {
+        self.call(|handle| handle.device.read(at, bytes).map(drop))
+    }
+
+    /// Programs erased bytes.
+    ///
+    /// # Errors
+    /// The range is not there or not erased; the chip reports a failure.
+    pub fn program(self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        self.call(|handle| handle.device.write(at, bytes))
+    }
+
+    /// Erases the eraseblock at an address.
+    ///
+    /// # Errors
+    /// The address is not that of an eraseblock; the chip reports a failure.
+    pub fn erase(self, at: u64) -> Result<(), String> {
+        self.call(|handle| {
+            let length = handle.device.geometry()?.erase_bytes.into();
+            handle.device.erase(at, length)
+        })
+    }
+
+    /// True when the eraseblock at an address is marked bad.
+    ///
+    /// # Errors
+    /// The address is not that of an eraseblock.
+    pub fn is_bad(self, at: u64) -> Result<bool, String> {
+        self.call(|handle| handle.device.is_bad(at))
+    }
+
+    /// Marks the eraseblock at an address bad.
+    ///
+    /// # Errors
+    /// Blocks of this flash cannot be bad.
+    pub fn mark_bad(self, at: u64) -> Result<(), String> {
+        self.call(|handle| handle.device.mark_bad(at))
+    }
+
+    /// The program begins to change this name: until it is synchronised, any value may be found.
+    pub fn unsure(self, name: &str) {
+        let _ = self.call(|handle| {
+            handle.ledger.unsure(name);
+            Ok(())
+        });
+    }
+
+    /// The name has this value, or is absent, and must be found so.
+    pub fn synced(self, name: &str, value: Option<&[u8]>) {
+        let _ = self.call(|handle| {
+            handle.ledger.write(name, value);
+            handle.ledger.synced(Some(name));
+            Ok(())
+        });
+    }
+
+    /// Compares a value that was found with those that may be there.
+    ///
+    /// # Errors
+    /// It may not be there.
+    pub fn found(self, name: &str, value: Option<&[u8]>) -> Result<(), String> {
+        self.call(|handle| Ok(handle.ledger.found(name, value)))?
+    }
+
+    fn call<T>(
+        self,
+        work: impl FnOnce(&mut Handle) -> Result<T, crate::device::Failure>,
+    ) -> Result<T, String> {
+        c::call_of_rust(self.0, work)
+    }
+}
