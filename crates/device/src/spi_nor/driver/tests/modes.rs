@@ -16,7 +16,15 @@ fn the_fastest_common_mode_is_taken() {
     let fast = Setup::new(W25Q128JV).board("lanes = 1").clock("100 MHz").ready();
     assert_eq!(fast.read_op().opcode, 0x0B);
     assert_eq!(rig.program_op().mode.to_string(), "1S-1S-1S");
-    assert_eq!(Setup::new(W25Q128JV).ready().program_op().mode.to_string(), "1S-1S-4S");
+}
+
+/// Linux programs with three address bytes on one data line, and with four on those of the table of four-byte commands.
+#[test]
+fn programs_are_as_wide_as_linux_makes_them() {
+    let programs = |setup: Setup| setup.ready().program_op().mode.to_string();
+    assert_eq!(programs(Setup::new(W25Q128JV)), "1S-1S-1S");
+    assert_eq!(programs(Setup::new(W25Q128JV).options(|o| o.wide_programs = true)), "1S-1S-4S");
+    assert_eq!(programs(Setup::new(test_parts::EVERY_MODE)), "1S-8S-8S");
 }
 
 #[test]
@@ -238,7 +246,7 @@ fn the_quad_enable_bit_is_set_in_each_way() {
     }
     // Configuration register 1, the second byte of 01h.
     let rig = Setup::new(test_parts::S25FL128S).ready();
-    assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("1S-4S-4S", 0x32));
+    assert_eq!((mode(&rig).as_str(), rig.program_op().opcode), ("1S-4S-4S", 0x02));
 }
 
 #[test]
