@@ -35,7 +35,7 @@ impl Kernel {
         RawRequest { id: self.id, ..head }.put(&mut request);
         request.extend(body);
         let answer = self.bus.answer(&request).unwrap();
-        let [id, result] = [0, 4].map(|at| i32::from_ne_bytes(answer[at..at + 4].try_into().unwrap()));
+        let [id, result] = [0, 4].map(|at| i32::from_le_bytes(answer[at..at + 4].try_into().unwrap()));
         assert_eq!(id as u32, self.id);
         (result, answer[8..].to_vec())
     }
