@@ -88,12 +88,15 @@ fn a_kernel_reads_the_id_and_the_contents_are_kept() {
     assert_eq!(served.config[..8], [0x0100_6766_u32, 3].map(u32::to_le_bytes).concat());
     let instr =
         |kind: u8, value: u8, len: u32| [&[kind, value, 0, 0], &len.to_le_bytes()[..], &[0; 8]].concat();
+    // A chip wants a reset after power-on.
+    let reset = [instr(0, 0xFF, 0), instr(4, 0, 1000)];
+    assert_eq!(served.ask(NAND, 2, 0, &reset.concat()), (0, vec![]));
     let steps = [instr(0, 0x90, 0), instr(1, 1, 0), instr(2, 1, 2)];
     assert_eq!(served.ask(NAND, 3, 2, &steps.concat()), (0, vec![0x20, 0x73]));
     let (code, out, err) = served.end();
     assert_eq!(code, Some(0), "{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&report["chosen"][0]["command"], &report["mtd"]), (&Value::from("90"), &Value::Null));
+    assert_eq!((&report["chosen"][1]["command"], &report["mtd"]), (&Value::from("90"), &Value::Null));
     // Pages of 512 bytes with 16 bytes of OOB.
     assert_eq!(std::fs::metadata(folder.join("dump")).unwrap().len(), (16 << 20) / 512 * 528);
 }
