@@ -8,6 +8,7 @@ use floatgate_lab::study::setup::{Corner, Named};
 use floatgate_mtd::Nanos;
 use floatgate_sim::programmer;
 use floatgate_sim::rig::{self, RigOptions};
+use floatgate_sim::socket::Socket as _;
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use std::sync::OnceLock;

@@ -20,6 +20,10 @@
 #include <linux/uaccess.h>
 #include "bus.h"
 
+#ifndef __LITTLE_ENDIAN
+#error "the protocol of floatgate.h is little-endian"
+#endif
+
 /* A frame is a request with its largest body: instructions or an operation, then data. */
 #define FG_FRAME_MAX (sizeof(struct fg_request) + FG_INSTR_MAX * sizeof(struct fg_nand_instr) + FG_DATA_MAX)
 #define FG_NO_MTD U32_MAX

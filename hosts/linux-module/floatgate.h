@@ -3,7 +3,7 @@
  * Protocol of /dev/floatgate, between the kernel module and the process that simulates the chip.
  *
  * The process writes one struct fg_config. From then on each read() returns one request, and each write() is its answer. The module has one
- * request under way at a time. Numbers have the byte order of the machine. Each structure has its padding written out.
+ * request under way at a time. Numbers have their lowest byte first: the module is for little-endian machines. Each structure has its padding written out.
  *
  * A request is a struct fg_request and its body:
  *	FG_SUPPORTS, FG_EXEC, FG_MAPPED	struct fg_spi_op, then `out_len` bytes for the chip

@@ -112,7 +112,7 @@ pub enum Form {
 pub struct Chosen {
     /// The form.
     pub form: Form,
-    /// Operations.
+    /// Number of operations of this form.
     pub count: u64,
     /// Data bytes of all of them.
     pub bytes: u64,

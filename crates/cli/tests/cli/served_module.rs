@@ -18,6 +18,7 @@ struct Served {
 }
 
 const EXEC: u32 = 2;
+const NAND: u32 = 5;
 const READY: u32 = 7;
 
 impl Served {
@@ -38,21 +39,22 @@ impl Served {
         Self { process, kernel, config, id: 0 }
     }
 
-    /// The result and the data of a request.
-    fn ask(&mut self, kind: u32, target: u32, in_len: u32, body: &[u8]) -> (i32, Vec<u8>) {
+    /// The result and the data of a request. `number` is that of the instructions, or of the MTD device.
+    fn ask(&mut self, kind: u32, number: u32, in_len: u32, body: &[u8]) -> (i32, Vec<u8>) {
         self.id += 1;
-        let head = [self.id, kind, 0, target, 0, in_len].map(u32::to_ne_bytes).concat();
+        let [count, target] = if kind == NAND { [number, 0] } else { [0, number] };
+        let head = [self.id, kind, count, target, 0, in_len].map(u32::to_le_bytes).concat();
         self.kernel.write_all(&[&head, body].concat()).unwrap();
         let mut answer = vec![0; 1 << 17];
         let length = self.kernel.read(&mut answer).unwrap();
         let word = |at: usize| answer[at..at + 4].try_into().unwrap();
-        assert_eq!(u32::from_ne_bytes(word(0)), self.id);
-        (i32::from_ne_bytes(word(4)), answer[8..length].to_vec())
+        assert_eq!(u32::from_le_bytes(word(0)), self.id);
+        (i32::from_le_bytes(word(4)), answer[8..length].to_vec())
     }
 
     /// A command on one lane that reads.
     fn read(&mut self, opcode: u16, in_len: u32) -> Vec<u8> {
-        let head = [&[0; 12], &opcode.to_ne_bytes()[..], &[1, 1, 0, 0, 0, 0, 1, 1, 0, 0]].concat();
+        let head = [&[0; 12], &opcode.to_le_bytes()[..], &[1, 1, 0, 0, 0, 0, 1, 1, 0, 0]].concat();
         let (result, data) = self.ask(EXEC, 0, in_len, &head);
         assert_eq!(result, 0);
         data
@@ -81,15 +83,22 @@ pub(crate) fn report() -> String {
 #[test]
 fn a_kernel_reads_the_id_and_the_contents_are_kept() {
     let folder = fresh("module");
-    let mut served = Served::new(&folder, &["w25n01gv", "--state", "dump"]);
-    // Version, SPI NAND.
-    assert_eq!(served.config[..8], [0x0100_6766_u32, 2].map(u32::to_ne_bytes).concat());
-    assert_eq!(served.read(0x9F, 4), [0x00, 0xEF, 0xAA, 0x21]);
+    let mut served = Served::new(&folder, &["nand128w3a2bn", "--state", "dump"]);
+    // Version, raw NAND.
+    assert_eq!(served.config[..8], [0x0100_6766_u32, 3].map(u32::to_le_bytes).concat());
+    let instr =
+        |kind: u8, value: u8, len: u32| [&[kind, value, 0, 0], &len.to_le_bytes()[..], &[0; 8]].concat();
+    // A chip wants a reset after power-on.
+    let reset = [instr(0, 0xFF, 0), instr(4, 0, 1000)];
+    assert_eq!(served.ask(NAND, 2, 0, &reset.concat()), (0, vec![]));
+    let steps = [instr(0, 0x90, 0), instr(1, 1, 0), instr(2, 1, 2)];
+    assert_eq!(served.ask(NAND, 3, 2, &steps.concat()), (0, vec![0x20, 0x73]));
     let (code, out, err) = served.end();
     assert_eq!(code, Some(0), "{err}");
     let report: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&report["chosen"][0]["command"], &report["mtd"]), (&Value::from("9f"), &Value::Null));
-    assert_eq!(std::fs::metadata(folder.join("dump")).unwrap().len(), 65536 * 2112);
+    assert_eq!((&report["chosen"][1]["command"], &report["mtd"]), (&Value::from("90"), &Value::Null));
+    // Pages of 512 bytes with 16 bytes of OOB.
+    assert_eq!(std::fs::metadata(folder.join("dump")).unwrap().len(), (16 << 20) / 512 * 528);
 }
 
 #[test]

@@ -53,7 +53,7 @@ constants! {
     INSTR_WAIT = 4;
 }
 
-/// A field of a structure, in the byte order of the machine.
+/// A field of a structure, lowest byte first.
 trait Field: Sized {
     /// Its type in the header.
     #[cfg(test)]
@@ -72,11 +72,11 @@ macro_rules! number {
             fn take(bytes: &mut &[u8]) -> Option<Self> {
                 let (first, rest) = bytes.split_first_chunk()?;
                 *bytes = rest;
-                Some(Self::from_ne_bytes(*first))
+                Some(Self::from_le_bytes(*first))
             }
 
             fn put(&self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_ne_bytes());
+                bytes.extend(self.to_le_bytes());
             }
         }
     )* };

@@ -35,7 +35,7 @@ impl Kernel {
         RawRequest { id: self.id, ..head }.put(&mut request);
         request.extend(body);
         let answer = self.bus.answer(&request).unwrap();
-        let [id, result] = [0, 4].map(|at| i32::from_ne_bytes(answer[at..at + 4].try_into().unwrap()));
+        let [id, result] = [0, 4].map(|at| i32::from_le_bytes(answer[at..at + 4].try_into().unwrap()));
         assert_eq!(id as u32, self.id);
         (result, answer[8..].to_vec())
     }
@@ -249,4 +249,95 @@ fn what_is_no_request_is_an_error() {
     op(0x05).put(&mut body);
     assert_eq!(refused(RawRequest { in_len: 1, ..head(EXEC) }, &body), BadRequest::Value("in_len", 1));
     assert_eq!(bus.answer(&[]).unwrap_err(), BadRequest::Length(0));
+}
+
+/// Numbers that repeat.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.next() as usize % from.len()]
+    }
+
+    /// A request of the right shape with any values.
+    fn request(&mut self) -> Vec<u8> {
+        let kind = self.pick(&[SUPPORTS, EXEC, EXEC, MAPPED, POLL, NAND, NAND, INTERFACE]);
+        let length = self.pick(&[0, 1, 2, 4, 256, 2112, 9000]);
+        let mut body = Vec::new();
+        let (mut count, mut in_len, mut out_len) = (0, 0, 0);
+        match kind {
+            NAND => {
+                count = self.next() as u32 % 7;
+                for _ in 0..count {
+                    let step = self.pick(&[INSTR_CMD, INSTR_ADDR, INSTR_DATA_IN, INSTR_DATA_OUT, INSTR_WAIT]);
+                    let any = self.next() as u8;
+                    let opcode =
+                        self.pick(&[0x00, 0x30, 0x80, 0x10, 0x60, 0xD0, 0x70, 0x90, 0xEC, 0xEF, 0xFF, any]);
+                    let value = if step == INSTR_ADDR { self.next() as u8 % 9 } else { opcode };
+                    let addr = self.next().to_le_bytes();
+                    RawInstr { addr, ..instr(step, value, length) }.put(&mut body);
+                    in_len += if step == INSTR_DATA_IN { length } else { 0 };
+                    out_len += if step == INSTR_DATA_OUT { length } else { 0 };
+                }
+            }
+            INTERFACE => {
+                RawInterface { nvddr: self.next() as u32 % 2, mode: self.next() as u32 % 300, check_only: 0 }
+                    .put(&mut body);
+            }
+            _ => {
+                let dir = if kind == POLL { DATA_IN } else { self.pick(&[NO_DATA, DATA_IN, DATA_OUT]) };
+                let lanes = |numbers: &mut Self| numbers.pick(&[1, 1, 1, 2, 4, 8]);
+                let any = self.next() as u16 % 256;
+                let opcode =
+                    self.pick(&[0x06, 0x05, 0x01, 0x02, 0x03, 0x0B, 0x13, 0x10, 0xD8, 0x1F, 0x0F, 0x9F, any]);
+                let op = RawSpiOp {
+                    addr: self.next(),
+                    opcode,
+                    cmd_bytes: 1,
+                    cmd_lanes: lanes(self),
+                    addr_bytes: self.next() as u8 % 5,
+                    addr_lanes: lanes(self),
+                    dummy_bytes: self.next() as u8 % 5,
+                    dummy_lanes: lanes(self),
+                    data_lanes: lanes(self),
+                    dir: dir as u8,
+                    max_hz: self.pick(&[0, 1, u32::MAX]),
+                    ..RawSpiOp::default()
+                };
+                op.put(&mut body);
+                (in_len, out_len) = match (kind, dir) {
+                    (SUPPORTS, _) | (_, NO_DATA) => (0, 0),
+                    (_, DATA_IN) => (length, 0),
+                    _ => (0, length),
+                };
+                if kind == POLL {
+                    RawPoll { initial_us: self.next() as u32, interval_us: self.next() as u32 }
+                        .put(&mut body);
+                }
+            }
+        }
+        body.extend((0..out_len).map(|at| at as u8));
+        let mut request = Vec::new();
+        RawRequest { id: 7, kind, count, target: self.next() as u32 % 3, out_len, in_len }.put(&mut request);
+        request.extend(body);
+        request
+    }
+}
+
+#[test]
+fn any_request_is_answered_and_time_goes_on() {
+    for part in ["w25q64jv", "mx25uw12845g", "w25n01gv", "w35n01jw", "mx30lf2g18ac", "mt29f32g08abcdb"] {
+        let (mut numbers, mut bus, mut answered) = (Numbers(1), bus(part, &[]), 0);
+        for _ in 0..2000 {
+            let (request, before) = (numbers.request(), bus.done_at());
+            answered += u32::from(bus.answer(&request).is_ok_and(|answer| answer[..4] == [7, 0, 0, 0]));
+            assert!(bus.done_at() >= before, "{part}");
+        }
+        assert!(answered > 1000 && bus.violations().count() > 10, "{part}: {answered}");
+    }
 }
