@@ -67,6 +67,27 @@ const TRACE: &str = "time_us,kind,sector,sectors,latency_us
 7000.000,flush,0,0,
 ";
 
+/// A status read of a W25Q128JV, a program of a page, and the status reads after it, as the SPI decoder of Saleae Logic 2 writes them.
+const CAPTURE: &str = "name,type,start_time,duration,mosi,miso
+SPI,enable,0.000000,0,,
+SPI,result,0.000001,8e-07,0x05,0xFF
+SPI,result,0.000002,8e-07,0x00,0x00
+SPI,enable,0.000010,0,,
+SPI,result,0.000011,8e-07,0x06,0xFF
+SPI,enable,0.000020,0,,
+SPI,result,0.000021,8e-07,0x02,0xFF
+SPI,result,0.000022,8e-07,0x00,0xFF
+SPI,result,0.000023,8e-07,0x10,0xFF
+SPI,result,0.000024,8e-07,0x00,0xFF
+SPI,result,0.000025,8e-07,0xA5,0xFF
+SPI,enable,0.000030,0,,
+SPI,result,0.000031,8e-07,0x05,0xFF
+SPI,result,0.000032,8e-07,0x00,0x03
+SPI,enable,0.000480,0,,
+SPI,result,0.000481,8e-07,0x05,0xFF
+SPI,result,0.000482,8e-07,0x00,0x00
+";
+
 const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -100,6 +121,7 @@ impl Folder<'_> {
         self.text("my-measurements.toml", "measurements for `papers`", MEASUREMENTS)?;
         self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
         self.text("trace.csv", "requests to a card", TRACE)?;
+        self.text("capture.csv", "commands to a SPI NOR, from a logic analyser", CAPTURE)?;
         self.text("before.csv", "requests that came before those", TRACE)?;
         self.text("MLO", "a boot loader for a NAND", "boot loader")?;
         self.text("job.fio", "a job of fio", JOB)?;

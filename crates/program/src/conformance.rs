@@ -559,7 +559,7 @@ fn erase_bytes(spec: &ChipSpec) -> Vec<u64> {
     match spec {
         ChipSpec::SpiNor(spec) => spec.erase_types().iter().map(|kind| kind.bytes.into()).collect(),
         ChipSpec::ParallelNor(spec) => {
-            spec.geometry.regions.iter().map(|region| region.block_bytes.into()).collect()
+            spec.geometry.regions.iter().map(|region| region.block_bytes).collect()
         }
         ChipSpec::SpiNand(_) | ChipSpec::RawNand(_) => spec
             .facts()
