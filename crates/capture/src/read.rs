@@ -20,7 +20,7 @@ pub struct Window {
 pub struct Channels {
     /// Chip select, active low.
     pub cs: Option<String>,
-    /// Clock.
+    /// Serial clock.
     pub clk: Option<String>,
     /// Data to the chip.
     pub mosi: Option<String>,

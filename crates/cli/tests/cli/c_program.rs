@@ -157,6 +157,8 @@ fn a_score_card_names_the_fault_of_a_driver() {
         let failed: Vec<_> = rows.filter(|row| row["result"] == "failed").map(|row| &row["check"]).collect();
         assert_eq!(failed, [check], "{fault}");
     }
+    let other = card("w25n01gv --driver ./good.so --csv");
+    assert_eq!((other.code, other.out.matches(",failed,").count()), (Some(1), 1), "{}", other.out);
     assert_eq!(card("w25q128jv --driver ./absent.so").code, Some(2));
     assert_eq!(card("nosuch --driver ./good.so").code, Some(2));
 }
