@@ -50,8 +50,11 @@ pub fn vcd(spans: &[Span]) -> String {
     for at in 0..names.len() {
         out += &format!("0{}\ns- {}\n", code(at, false), code(at, true));
     }
+    let mut now_ns = 0;
     for ((ns, is_start), changed) in changes {
-        out += &format!("#{ns}\n");
+        if std::mem::replace(&mut now_ns, ns) != ns {
+            out += &format!("#{ns}\n");
+        }
         for (at, span) in changed {
             let (level, text) = if is_start { (1, span.what.replace(' ', "_")) } else { (0, "-".to_owned()) };
             out += &format!("{level}{}\ns{text} {}\n", code(at, false), code(at, true));

@@ -20,7 +20,7 @@ pub struct Window {
 pub struct Channels {
     /// Chip select, active low.
     pub cs: Option<String>,
-    /// Clock.
+    /// Serial clock.
     pub clk: Option<String>,
     /// Data to the chip.
     pub mosi: Option<String>,
@@ -31,9 +31,6 @@ pub struct Channels {
 /// Reason for which a file is no capture.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The file is no text.
-    #[error("neither a VCD nor a CSV file: it is no text")]
-    NoText,
     /// A channel is missing.
     #[error("no channel for {line}; the file has {}", names.join(", "))]
     NoChannel {
@@ -61,13 +58,11 @@ const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
 const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "copi"];
 const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "cipo"];
 
-/// Reads a capture.
+/// Reads the text of a capture.
 ///
 /// # Errors
 /// The file is no capture, or a channel is missing.
-pub fn read(bytes: &[u8], channels: &Channels) -> Result<Vec<Window>, Error> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Error::NoText)?;
-    let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
+pub fn read(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
     let windows =
         if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? };
     if windows.is_empty() { Err(Error::Empty) } else { Ok(windows) }
@@ -423,7 +418,7 @@ mod tests {
 
     #[test]
     fn samples_are_decoded() {
-        let windows = read(sampled(&[&[0x9F, 0xA5], &[0x06]]).as_bytes(), &Channels::default()).unwrap();
+        let windows = read(&sampled(&[&[0x9F, 0xA5], &[0x06]]), &Channels::default()).unwrap();
         assert_eq!((&windows[0].sent, &windows[0].received), (&vec![0x9F, 0xA5], &vec![0xFF, 0xFF]));
         assert_eq!(
             (windows[0].start_ns, windows[0].end_ns, windows[0].clock_hz),
@@ -442,11 +437,11 @@ mod tests {
 \"SPI\",\"enable\",0.002,8e-09,,
 \"SPI\",\"result\",0.0021,8e-07,0x06,0xFF
 ";
-        let windows = read(logic_2.as_bytes(), &Channels::default()).unwrap();
+        let windows = read(logic_2, &Channels::default()).unwrap();
         assert_eq!((&windows[0].received, windows[0].clock_hz), (&vec![0xFF, 0xEF], Some(10_000_000)));
         assert_eq!((windows.len(), &windows[1].sent), (2, &vec![6]));
         let logic_1 = "Time [s],Packet ID,MOSI,MISO\n-0.1,0,0x9F,0xFF\n0.1,0,0x00,0xEF\n0.2,1,6,255\n";
-        let windows = read(logic_1.as_bytes(), &Channels::default()).unwrap();
+        let windows = read(logic_1, &Channels::default()).unwrap();
         assert_eq!((windows.len(), windows[0].start_ns, &windows[0].sent), (2, 0, &vec![0x9F, 0]));
     }
 
@@ -468,27 +463,26 @@ mod tests {
         }
         text += "#200 1!\n";
         let channels = Channels { cs: Some("D0".to_owned()), ..Channels::default() };
-        let windows = read(text.as_bytes(), &channels).unwrap();
+        let windows = read(&text, &channels).unwrap();
         assert_eq!(
             (windows.len(), &windows[0].sent, windows[0].clock_hz),
             (1, &vec![0x9F], Some(10_000_000))
         );
-        let missing = read(text.as_bytes(), &Channels::default()).unwrap_err();
+        let missing = read(&text, &Channels::default()).unwrap_err();
         assert_eq!(missing.to_string(), "no channel for CS#; the file has D0, clk, mosi");
     }
 
     #[test]
     fn what_is_no_capture_is_refused() {
         for (text, why) in [
-            (&b"\xFF\xFE"[..], "no text"),
-            (b"", "no command"),
-            (b"a,b\n1,2\n", "line 1"),
-            (b"Time,cs,clk,mosi\nx,1,0,0\n", "line 2: a time"),
-            (b"Time,cs,clk,mosi\n0,7,0,0\n", "line 2: a level"),
-            (b"Time,cs,clk,mosi\n1,1,0,0\n0,1,0,0\n", "line 3: a time before"),
-            (b"Time,cs,clk,mosi\nnan,1,0,0\n", "line 2"),
-            (b"$timescale 1 year $end", "line 1: a timescale"),
-            (b"$var", "no channel"),
+            ("", "no command"),
+            ("a,b\n1,2\n", "line 1"),
+            ("Time,cs,clk,mosi\nx,1,0,0\n", "line 2: a time"),
+            ("Time,cs,clk,mosi\n0,7,0,0\n", "line 2: a level"),
+            ("Time,cs,clk,mosi\n1,1,0,0\n0,1,0,0\n", "line 3: a time before"),
+            ("Time,cs,clk,mosi\nnan,1,0,0\n", "line 2"),
+            ("$timescale 1 year $end", "line 1: a timescale"),
+            ("$var", "no channel"),
         ] {
             let error = read(text, &Channels::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -73,6 +73,27 @@ const BOOT_LOG: &str = "[    1.201] nand: device found, Manufacturer ID: 0xc2, C
 [    1.402] spi-nor spi0.0: w25q128 (16384 Kbytes)
 ";
 
+/// A status read of a W25Q128JV, a program of a page, and the status reads after it, as the SPI decoder of Saleae Logic 2 writes them.
+const CAPTURE: &str = "name,type,start_time,duration,mosi,miso
+SPI,enable,0.000000,0,,
+SPI,result,0.000001,8e-07,0x05,0xFF
+SPI,result,0.000002,8e-07,0x00,0x00
+SPI,enable,0.000010,0,,
+SPI,result,0.000011,8e-07,0x06,0xFF
+SPI,enable,0.000020,0,,
+SPI,result,0.000021,8e-07,0x02,0xFF
+SPI,result,0.000022,8e-07,0x00,0xFF
+SPI,result,0.000023,8e-07,0x10,0xFF
+SPI,result,0.000024,8e-07,0x00,0xFF
+SPI,result,0.000025,8e-07,0xA5,0xFF
+SPI,enable,0.000030,0,,
+SPI,result,0.000031,8e-07,0x05,0xFF
+SPI,result,0.000032,8e-07,0x00,0x03
+SPI,enable,0.000480,0,,
+SPI,result,0.000481,8e-07,0x05,0xFF
+SPI,result,0.000482,8e-07,0x00,0x00
+";
+
 const JOB: &str = "[global]\nsize=16m\nbs=4k\n\n[random-writes]\nrw=randwrite\n";
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -107,6 +128,7 @@ impl Folder<'_> {
         self.text("flash_speed.txt", "what flash_speed printed, for `fit`", FLASH_SPEED)?;
         self.text("boot.log", "the log of a boot, for `identify`", BOOT_LOG)?;
         self.text("trace.csv", "requests to a card", TRACE)?;
+        self.text("capture.csv", "commands to a SPI NOR, from a logic analyser", CAPTURE)?;
         self.text("before.csv", "requests that came before those", TRACE)?;
         self.text("MLO", "a boot loader for a NAND", "boot loader")?;
         self.text("job.fio", "a job of fio", JOB)?;

@@ -7,6 +7,7 @@
 mod advice;
 mod advise;
 mod card;
+mod check_capture;
 mod common;
 mod completions;
 mod conformance;
@@ -105,6 +106,8 @@ enum Command {
     Sweep(sweep::Args),
     /// Serve a simulated chip to flashrom or to Linux's own drivers: the time that the real chip would take, and each rule that was broken
     Serve(serve::Args),
+    /// Check the commands in a capture of a logic analyser against the rules of a chip
+    CheckCapture(check_capture::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
     /// The catalogue: parts, setups, controllers, hosts, keys, traces, and what is known about a name
@@ -176,6 +179,7 @@ fn main() -> ExitCode {
         Command::Conformance(args) => conformance::run(&args),
         Command::Sweep(args) => sweep::run(&args),
         Command::Serve(args) => serve::run(&args),
+        Command::CheckCapture(args) => check_capture::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Parts(args) => parts::run(&args),
         Command::Setups(args) => setups::run(&args),

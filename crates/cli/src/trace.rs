@@ -3,6 +3,7 @@
 use crate::common::{self, Grounded, Outcome, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
+use floatgate_capture::export;
 use floatgate_lab::plot;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::trace::{self, Operation, Traced};
@@ -16,6 +17,7 @@ use std::path::PathBuf;
   floatgate trace rww-mx25uw51245g read-while-write --plot rww.svg
   floatgate trace imx6-mx30lf2g18ac erase --corner max
   floatgate trace imx6-mx30lf2g18ac write-file
+  floatgate trace am62a-w35n01jw write-page --perfetto write.json --vcd write.vcd
   floatgate trace imx6-mx30lf2g18ac read-2-pages --json")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -28,6 +30,14 @@ pub(crate) struct Args {
     /// Draw the waterfall into an SVG file
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+
+    /// Write a value change dump, which GTKWave and Surfer open
+    #[arg(long, value_name = "FILE.vcd")]
+    vcd: Option<PathBuf>,
+
+    /// Write trace events as JSON, which Perfetto (ui.perfetto.dev) and speedscope open
+    #[arg(long, value_name = "FILE.json")]
+    perfetto: Option<PathBuf>,
 
     #[command(flatten)]
     format: ReportFormat,
@@ -43,6 +53,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let subtitle = format!("{}: {}", traced.chip, traced.link.read);
         let title = format!("{} on {}", traced.operation, traced.title);
         common::write_picture(path, &plot::waterfall_svg(&traced.spans, &title, &subtitle))?;
+    }
+    if let Some(path) = &args.vcd {
+        common::write_file(path, &export::vcd(&traced.spans))?;
+    }
+    if let Some(path) = &args.perfetto {
+        let title = format!("{} on {}", traced.operation, traced.title);
+        common::write_file(path, &export::perfetto(&traced.spans, &title))?;
     }
     let basis = named.basis(|config| {
         let traced = trace::trace(&named.library, config, named.options, operation).ok()?;

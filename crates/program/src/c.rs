@@ -1,6 +1,6 @@
 //! The functions of `floatgate.h`, which is their reference: each checks what crosses the border and hands the call on.
 //!
-//! Pointers, texts and numbers of C to the methods of [`Device`] and [`Ledger`] and back. A panic ends here, as [`Status::Internal`].
+//! Pointers, texts and numbers of C to the methods of `Device` and `Ledger` and back. A panic ends here, as `Status::Internal`.
 
 #![allow(unsafe_code, reason = "pointers of C")]
 #![allow(clippy::missing_safety_doc, reason = "the header says what a caller has to keep")]

@@ -118,7 +118,15 @@ pub fn check(driver: &Path, config: &Config, limit: Duration) -> Result<Vec<(Che
     if let Some(why) = load_error(driver, limit)? {
         return Err(why);
     }
-    Check::ALL.into_iter().map(|check| Ok((check, run(driver, check, &spec, &pins, limit)?))).collect()
+    let found = run(driver, Check::Found, &spec, &pins, limit)?;
+    let rest = Check::ALL.into_iter().skip(1).map(|check| {
+        let verdict = match found {
+            Verdict::Passed => run(driver, check, &spec, &pins, limit)?,
+            _ => Verdict::Skipped("the driver does not find the chip".to_owned()),
+        };
+        Ok((check, verdict))
+    });
+    [Ok((Check::Found, found.clone()))].into_iter().chain(rest).collect()
 }
 
 /// Loads the driver in a child process.
@@ -559,7 +567,7 @@ fn erase_bytes(spec: &ChipSpec) -> Vec<u64> {
     match spec {
         ChipSpec::SpiNor(spec) => spec.erase_types().iter().map(|kind| kind.bytes.into()).collect(),
         ChipSpec::ParallelNor(spec) => {
-            spec.geometry.regions.iter().map(|region| region.block_bytes.into()).collect()
+            spec.geometry.regions.iter().map(|region| region.block_bytes).collect()
         }
         ChipSpec::SpiNand(_) | ChipSpec::RawNand(_) => spec
             .facts()

@@ -48,9 +48,14 @@ struct FailureJson {
 #[derive(Serialize)]
 struct ReplayJson {
     id: String,
-    kind: Option<FailureKind>,
-    at: Option<String>,
-    why: Option<String>,
+    failure: Option<ReplayFailure>,
+}
+
+#[derive(Serialize)]
+struct ReplayFailure {
+    kind: FailureKind,
+    at: String,
+    why: String,
 }
 
 /// The program.
@@ -290,12 +295,12 @@ fn replay(args: &Args, options: &Options<'_>, id: &RunId) -> Outcome {
         ),
         error => failure(error),
     })?;
-    let json = ReplayJson {
-        id: id.to_string(),
-        kind: failed.as_ref().map(|failed| failed.kind),
-        at: failed.as_ref().map(|failed| place(failed.place)),
-        why: failed.as_ref().map(|failed| failed.why.clone()),
-    };
+    let failure = failed.as_ref().map(|failed| ReplayFailure {
+        kind: failed.kind,
+        at: place(failed.place),
+        why: failed.why.clone(),
+    });
+    let json = ReplayJson { id: id.to_string(), failure };
     args.format.print(&args.origin(ResultKind::PowercutProgramReplay), &json, "", || match &failed {
         None => format!("{id}: nothing was lost"),
         Some(failed) => format!("{id}: {}\n{}: {}", describe(failed.kind), place(failed.place), failed.why),

@@ -380,6 +380,7 @@ const LINES: &[(&str, &str)] = &[
     ("image map", "image map images/router.bin --json"),
     ("image ls", "image ls images/rootfs.ubi --recursive --json"),
     ("image ls --history", "image ls images/dump.bin --history --json"),
+    ("check-capture", "check-capture capture.csv --part w25q128jv --json"),
     ("conformance", "conformance w25q128jv --driver ./driver.so --json"),
     ("conformance --list", "conformance --list --json"),
     ("powercut --lib", "powercut w25q128jv --lib ./bad.so --steps 9 --mode exhaustive --json"),
@@ -399,6 +400,8 @@ fn output_and_documentation_have_the_same_keys() {
     dump_files(&folder);
     crate::c_program::key_value_stores(&folder);
     crate::c_program::driver(&folder, "driver", &[]);
+    let capture = "Time [s],Packet ID,MOSI,MISO\n0.1,0,0x9F,0xFF\n0.2,1,0x20,0xFF\n";
+    std::fs::write(folder.join("capture.csv"), capture).unwrap();
     crate::images::write(&scratch("empty/images"));
     // A step with too many wrong bits, and a bad block.
     let mut dump = std::fs::read(folder.join("dump.nand")).unwrap();

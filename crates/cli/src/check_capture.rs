@@ -1,0 +1,134 @@
+//! `floatgate check-capture`: what a simulated chip says about the commands in a capture of a logic analyser.
+
+use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
+use crate::table::Table;
+use floatgate_capture::{Channels, Error, Report, check, read};
+use floatgate_config::{Library, Override};
+use floatgate_lab::report::ResultKind;
+use floatgate_mtd::Nanos;
+use floatgate_sim::rig::{self, RigOptions};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate check-capture capture.csv --part w25q128jv
+  floatgate check-capture capture.csv --part w25q128jv --json
+
+Reads VCD files, digital samples as CSV, and tables of the SPI decoder of Saleae Logic, with one data line in each direction. The commands \
+are sent to the simulated chip at the times of the capture. Exit status 1 when a rule of the chip was broken.")]
+pub(crate) struct Args {
+    /// The capture: VCD or CSV
+    file: PathBuf,
+
+    /// The chip, or a setup with it: a SPI NOR or SPI NAND
+    #[arg(long, value_name = "PART")]
+    part: PathBuf,
+
+    /// Override any field of the setup and its chip
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Channel of CS# [default: CS, SS, ENABLE and the like]
+    #[arg(long, value_name = "CHANNEL")]
+    cs: Option<String>,
+
+    /// Channel of the clock [default: CLK, SCK, SCLK]
+    #[arg(long, value_name = "CHANNEL")]
+    clk: Option<String>,
+
+    /// Channel of the data to the chip [default: MOSI, SI, DI, IO0]
+    #[arg(long, value_name = "CHANNEL")]
+    mosi: Option<String>,
+
+    /// Channel of the data from the chip [default: MISO, SO, DO, IO1]
+    #[arg(long, value_name = "CHANNEL")]
+    miso: Option<String>,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// Result in JSON.
+#[derive(Serialize)]
+struct Json {
+    part: String,
+    #[serde(flatten)]
+    report: Report,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let text = common::read_text(&args.file, CAPTURE_MAX, "name a capture as VCD or CSV")?;
+    let channels = Channels {
+        cs: args.cs.clone(),
+        clk: args.clk.clone(),
+        mosi: args.mosi.clone(),
+        miso: args.miso.clone(),
+    };
+    let windows = read(&text, &channels).map_err(|error| failure(args, &error))?;
+    let library = Library::built_in();
+    let config = library.resolve(&library.setup(&args.part)?, &Override::parse_all(&args.set)?)?;
+    let mut pins = rig::pins(&config, RigOptions { stores: false, ..RigOptions::default() })?;
+    let report = check(&windows, &mut pins).ok_or_else(|| {
+        Failure::new(format!("{} is on a parallel bus", config.part().name), "name a SPI NOR or a SPI NAND")
+    })?;
+    let json = Json { part: config.part().name.clone(), report };
+    let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
+    args.format.print(&origin, &json, "commands", || shown(&json))?;
+    Ok(if json.report.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn failure(args: &Args, error: &Error) -> Failure {
+    let help = match error {
+        Error::NoChannel { .. } => "name the channels with --cs, --clk, --mosi and --miso",
+        Error::Empty => "look whether CS# is captured, and named with --cs",
+        _ => "export the capture as VCD or CSV, or the table of its SPI decoder as CSV",
+    };
+    Failure::new(format!("{}: {error}", args.file.display()), help)
+}
+
+/// Bytes of a capture at most.
+const CAPTURE_MAX: u64 = 1 << 30;
+
+/// Broken rules that are shown to people.
+const SHOWN: usize = 20;
+
+fn shown(json: &Json) -> String {
+    let report = &json.report;
+    let count: u64 = report.commands.iter().map(|command| command.count).sum();
+    let commands = common::grouped_count(count, "command");
+    let conclusion = match report.violation_count {
+        0 => format!("{}: {commands}, no rule is broken", json.part),
+        broken => format!("{}: {commands}, {}", json.part, common::grouped_count(broken, "violation")),
+    };
+    let ns = |ns| Nanos::from_ns(ns).to_string();
+    let mut text = format!("{conclusion}\n");
+    for wrong in report.violations.iter().take(SHOWN) {
+        let bytes: Vec<String> = wrong.bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        text += &format!("  after {}: {}: {}\n", ns(wrong.at_ns), wrong.rule, bytes.join(" "));
+    }
+    if report.violations.len() > SHOWN {
+        text += "  ..\n";
+    }
+    text += &format!(
+        "\n{} in all: {} on the wires, {} in which the chip was busy\n{}, {} of them while the chip was busy; its end was seen {} late\n\n",
+        ns(report.ns),
+        ns(report.selected_ns),
+        ns(report.busy_ns),
+        common::grouped_count(report.polls.count, "status read"),
+        common::grouped(report.polls.while_busy),
+        ns(report.polls.late_ns)
+    );
+    let mut table = Table::new(["opcode", "commands", "bytes", "time on the wires"]).numbers(1..);
+    for command in &report.commands {
+        table.row([
+            format!("{:02X}h", command.opcode),
+            common::grouped(command.count),
+            common::grouped(command.bytes),
+            ns(command.ns),
+        ]);
+    }
+    format!("{text}{table}")
+}
