@@ -110,11 +110,13 @@ fn show_ecc(f: &mut fmt::Formatter<'_>, ecc: &Corrected) -> fmt::Result {
             if is_one { String::new() } else { format!("byte {offset} ({offset:#x}), {len} bytes: ") };
         writeln!(f, "  {place}{}", outcome_text(outcome))?;
     }
-    if ecc.regions.iter().any(|region| region.interleaves) {
+    // An image that begins within a page is behind bytes that a controller has put there.
+    let is_shifted = !ecc.offset.is_multiple_of(u64::from(ecc.pages.stride()));
+    if is_shifted || ecc.regions.iter().any(|region| region.interleaves) {
         // Without its layout the ECC bytes would stay among the data.
         writeln!(
             f,
-            "  other bytes are between the data; to show the layout, which `floatgate ecc decode` needs:"
+            "  other bytes are before or between the data; to show the layout, which `floatgate ecc decode` needs:"
         )?;
         writeln!(f, "    {}", check_command(&ecc.pages))?;
     } else {

@@ -76,6 +76,7 @@ mod pages;
 mod part;
 mod pending;
 pub mod raw;
+mod readonly;
 pub mod repair;
 mod report;
 mod saved;

@@ -245,6 +245,8 @@ struct Catalogue {
 /// A part with its id.
 struct Known {
     key: String,
+    /// Name in the kernel's table, where that is another one.
+    alias: Option<&'static str>,
     kind: ChipKind,
     id: Vec<u8>,
     kernel: Option<&'static str>,
@@ -258,15 +260,18 @@ impl Catalogue {
             let kind = loaded.chip().ok()?.kind();
             let id: Vec<u16> = loaded.table.extract("id").unwrap_or_default();
             let id = id.into_iter().filter_map(|byte| u8::try_from(byte).ok()).collect();
-            Some(Known { key: key.to_owned(), kind, id, kernel: None })
+            Some(Known { key: key.to_owned(), alias: None, kind, id, kernel: None })
         });
         let mut parts: Vec<Known> = own.collect();
         for chip in floatgate_config::kernel_chips() {
             let own = library.own_of(&chip).map(str::to_owned);
             match own.and_then(|own| parts.iter_mut().find(|part| part.key == own)) {
-                Some(part) if part.id == bytes_of(chip.id()) => part.kernel = Some(chip.kernel()),
+                Some(part) if part.id == bytes_of(chip.id()) => {
+                    (part.kernel, part.alias) = (Some(chip.kernel()), Some(chip.key));
+                }
                 _ => parts.push(Known {
                     key: chip.key.to_owned(),
+                    alias: None,
                     kind: chip.kind,
                     id: bytes_of(chip.id()),
                     kernel: Some(chip.kernel()),
@@ -364,7 +369,7 @@ impl Catalogue {
 impl Known {
     /// True for its name, also without the letters of package and grade that data sheets add.
     fn is_named(&self, name: &str) -> bool {
-        self.key == name || self.key.len() >= 7 && name.starts_with(&self.key)
+        self.key == name || self.alias == Some(name) || self.key.len() >= 7 && name.starts_with(&self.key)
     }
 }
 

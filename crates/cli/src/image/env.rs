@@ -2,7 +2,7 @@
 
 use super::options::{self, PageArgs};
 use crate::common::{Failure, Outcome};
-use crate::output::{self, ReportFormat};
+use crate::output::ReportFormat;
 use floatgate_image::FlashSizes;
 use floatgate_image::env::{self, Copy, Environment, SetVariable};
 use floatgate_lab::report::ResultKind;
@@ -96,12 +96,14 @@ impl Args {
         Ok(environment)
     }
 
-    /// The variables, one a line; where the environment is goes to stderr, so that the lines can be used.
+    /// The variables, one a line, as mkenvimage reads them; where the environment is stands in comments.
     fn text(&self, environment: &Environment) -> String {
-        if self.names.is_empty() {
-            environment.copies.iter().for_each(|copy| output::tell(&copy_text(copy)));
-        }
         let mut text = String::new();
+        if self.names.is_empty() {
+            for copy in &environment.copies {
+                let _ = writeln!(text, "# {}", copy_text(copy));
+            }
+        }
         for variable in &environment.variables {
             let _ = match self.names.len() {
                 1 => writeln!(text, "{}", variable.value),

@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MOMENT", value_parser = super::history::moment)]
     at: Option<At>,
 
-    /// Every part of a flash dump, as `floatgate image map` lists them: each as a file, UBI, UBIFS and JFFS2 as folders, too
+    /// Every part of a flash dump, as `floatgate image map` lists them: each as a file, filesystems that have a reader as folders, too
     #[arg(long, conflicts_with_all = ["at", "volume", "offset"])]
     all: bool,
 

@@ -1,5 +1,6 @@
 //! Taking everything out of a flash dump: each part of its map as a file, and each filesystem that has a reader as a folder, too.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,9 +9,10 @@ use floatgate_stack::Store;
 use serde::Serialize;
 
 use super::target::{ExtractError, ExtractLimits, Extracted};
-use super::{DirectoryTarget, Extractions};
+use super::{DirectoryTarget, Extractions, extract};
 use crate::image::Image;
-use crate::map::{FlashMap, Kind, Part};
+use crate::map::{FlashMap, Kind, Part, View};
+use crate::readonly::reader;
 use crate::report::Loss;
 use crate::selection::Selection;
 
@@ -82,7 +84,7 @@ pub fn extract_all(
             problem: None,
         };
         let own = ExtractLimits { bytes: left, ..*limits };
-        match files(image, part, &folder.join(&name), &own, owners)? {
+        match files(image, &*store, part, &folder.join(&name), (&own, owners))? {
             Some(Ok(extracted)) => {
                 left = left.saturating_sub(extracted.bytes);
                 row.entries = extracted.entries;
@@ -139,20 +141,25 @@ fn copy(store: &dyn Store, part: &Part, path: &PathBuf) -> io::Result<()> {
 /// Extracts the files of a part into a folder, if its format has a reader.
 fn files(
     image: &Image,
+    store: &dyn Store,
     part: &Part,
     folder: &Path,
-    limits: &ExtractLimits,
-    owners: bool,
+    (limits, owners): (&ExtractLimits, bool),
 ) -> Result<Option<Result<Extracted, String>>, ExtractError> {
-    let Some(found) = image.found.iter().find(|found| found.offset == part.offset) else { return Ok(None) };
-    if !matches!(part.kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2) {
-        return Ok(None);
+    let target = || DirectoryTarget::new(folder, owners).map_err(|error| failed(folder, error));
+    let budget = Cell::new(u64::MAX);
+    let view = View::new(store, &budget).slice(part.offset, part.len);
+    if let Some(mut source) = reader(part.kind, view) {
+        return extract(&mut *source, &mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)));
     }
+    let found = image.found.iter().find(|found| found.offset == part.offset);
+    let has_reader = matches!(part.kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2);
+    let Some(found) = found.filter(|_| has_reader) else { return Ok(None) };
     let selection = Selection { offset: Some(image.file_byte(found.offset)), ..Selection::default() };
-    let extractions = match Extractions::open(image, &selection) {
-        Ok(extractions) => extractions,
-        Err(error) => return Ok(Some(Err(error.to_string()))),
-    };
-    let mut target = DirectoryTarget::new(folder, owners).map_err(|error| failed(folder, error))?;
-    extractions.run(&mut target, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+    match Extractions::open(image, &selection) {
+        Ok(extractions) => {
+            extractions.run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+        }
+        Err(error) => Ok(Some(Err(error.to_string()))),
+    }
 }

@@ -128,7 +128,7 @@ fn size(bytes: u64) -> String {
         _ if bytes.is_multiple_of(1 << 10) && bytes < 1 << 20 || bytes.is_multiple_of(1 << 20) => {
             words::size(bytes)
         }
-        0..0x400 => words::size(bytes),
+        0..0x400 => count(bytes, "byte"),
         0x400..0x10_0000 => rounded(1 << 10, "KiB"),
         _ => rounded(1 << 20, "MiB"),
     }

@@ -200,7 +200,8 @@ fn damaged_blocks_belong_to_the_region_around() {
 #[test]
 fn interleaved_layouts_are_opened_with_the_pages_of_the_chip() {
     let plain = image();
-    for name in ["gpmi", "gpmi-no-swap", "mtk-snfi"] {
+    // Without block mark swapping a GPMI writes the same codewords: the ECC does not tell these layouts apart.
+    for name in ["gpmi", "mtk-snfi"] {
         let geometry = PageGeometry::new(PAGE as u32, OOB as u32, Some(64)).unwrap();
         let layout = ecc::Layout::named(name).unwrap();
         let code = layout.codes().iter().find(|code| code.strength() >= 4).copied().unwrap();

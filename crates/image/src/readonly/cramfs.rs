@@ -1,0 +1,135 @@
+//! CramFS: inodes of 12 bytes with their names, and blocks of 4 KiB compressed by zlib (Linux: `include/uapi/linux/cramfs_fs.h`).
+
+use std::cell::RefCell;
+
+use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
+use libdeflater::Decompressor;
+
+use super::{Inode, MAX_NAMES, Tree};
+use crate::map::View;
+
+const MAGIC: u32 = 0x28CD_3D45;
+
+/// Place of the root's inode.
+const ROOT: u32 = 64;
+
+/// Bytes of an inode.
+const INODE: u32 = 12;
+
+/// Longest compressed block: zlib adds a little to what it cannot make smaller.
+const COMPRESSED_MAX: u64 = 2 * BLOCK_BYTES as u64;
+
+pub(super) struct Cramfs<'s> {
+    view: View<'s>,
+    is_big: bool,
+    zlib: RefCell<Decompressor>,
+}
+
+struct RawInode {
+    mode: u32,
+    uid: u32,
+    gid: u32,
+    size: u32,
+    name_len: u32,
+    /// Place of the data.
+    at: u64,
+}
+
+impl<'s> Cramfs<'s> {
+    pub(super) fn new(view: View<'s>) -> Option<Self> {
+        let is_big = view.be32(0)? == MAGIC;
+        Some(Self { view, is_big, zlib: RefCell::new(Decompressor::new()) })
+    }
+
+    fn word(&self, at: u64) -> Option<u32> {
+        let word = self.view.be32(at)?;
+        Some(if self.is_big { word } else { word.swap_bytes() })
+    }
+
+    fn raw(&self, inode: u32) -> Option<RawInode> {
+        let at = u64::from(inode);
+        let (first, second, third) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
+        // Bit fields begin at the end that the byte order has first.
+        Some(if self.is_big {
+            RawInode {
+                mode: first >> 16,
+                uid: first & 0xFFFF,
+                size: second >> 8,
+                gid: second & 0xFF,
+                name_len: third >> 26,
+                at: u64::from(third & 0x3FF_FFFF) * 4,
+            }
+        } else {
+            RawInode {
+                mode: first & 0xFFFF,
+                uid: first >> 16,
+                size: second & 0xFF_FFFF,
+                gid: second >> 24,
+                name_len: third & 0x3F,
+                at: u64::from(third >> 6) * 4,
+            }
+        })
+    }
+}
+
+impl Tree for Cramfs<'_> {
+    fn root(&self) -> u32 {
+        ROOT
+    }
+
+    fn inode(&self, inode: u32) -> Option<Inode> {
+        let raw = self.raw(inode)?;
+        let file_type = FileType::from_mode(raw.mode)?;
+        let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
+        let device = DeviceNumber { major: raw.size >> 8 & 0xFF, minor: raw.size & 0xFF };
+        let size = if is_device { 0 } else { raw.size.into() };
+        let device = is_device.then_some(device);
+        Some(Inode { file_type, mode: Some(raw.mode), uid: raw.uid, gid: raw.gid, size, device })
+    }
+
+    fn names(&self, directory: u32) -> (Vec<(Vec<u8>, u32)>, bool) {
+        let Some(raw) = self.raw(directory) else { return (Vec::new(), false) };
+        let (mut at, end) = (raw.at, raw.at + u64::from(raw.size));
+        let mut names = Vec::new();
+        while at < end && names.len() < MAX_NAMES {
+            let Ok(inode) = u32::try_from(at) else { return (names, false) };
+            let Some(entry) = self.raw(inode) else { return (names, false) };
+            let name_at = at + u64::from(INODE);
+            let Some(mut name) = self.view.bytes(name_at, entry.name_len as usize * 4) else {
+                return (names, false);
+            };
+            name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
+            at = name_at + u64::from(entry.name_len) * 4;
+            if name.is_empty() {
+                return (names, false);
+            }
+            names.push((name, inode));
+        }
+        (names, at == end)
+    }
+
+    fn block(&self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        let raw = self.raw(inode)?;
+        let blocks = raw.size.div_ceil(BLOCK_BYTES as u32);
+        if block >= blocks {
+            return None;
+        }
+        // A table of the ends of the blocks is before them.
+        let table = raw.at;
+        let start = match block.checked_sub(1) {
+            Some(before) => u64::from(self.word(table + 4 * u64::from(before))?),
+            None => table + 4 * u64::from(blocks),
+        };
+        let len = u64::from(self.word(table + 4 * u64::from(block))?).checked_sub(start)?;
+        out.fill(0);
+        // A hole.
+        if len == 0 {
+            return Some(());
+        }
+        if len > COMPRESSED_MAX {
+            return None;
+        }
+        let compressed = self.view.bytes(start, usize::try_from(len).ok()?)?;
+        self.zlib.borrow_mut().zlib_decompress(&compressed, out).ok().map(drop)
+    }
+}

@@ -1,0 +1,136 @@
+//! romfs: headers of 16 bytes and a name, chained, with the data behind them (Linux: `Documentation/filesystems/romfs.rst`).
+
+use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
+
+use super::{Inode, MAX_NAMES, Tree};
+use crate::map::View;
+
+/// Bytes before the name of a header.
+const HEADER: u64 = 16;
+
+/// Longest name.
+const NAME_MAX: usize = 256;
+
+/// Types in the lower bits of the link to the next header.
+const HARD_LINK: u32 = 0;
+const DIRECTORY: u32 = 1;
+const EXECUTABLE: u32 = 8;
+
+pub(super) struct Romfs<'s> {
+    view: View<'s>,
+    root: u32,
+}
+
+struct Header {
+    next: u32,
+    kind: u32,
+    is_executable: bool,
+    info: u32,
+    size: u32,
+    name: Vec<u8>,
+    /// Place of the data.
+    data: u64,
+}
+
+impl<'s> Romfs<'s> {
+    pub(super) fn new(view: View<'s>) -> Option<Self> {
+        // The superblock is a header whose name is that of the volume.
+        let root = u32::try_from(name(&view, HEADER)?.1).ok()?;
+        Some(Self { view, root })
+    }
+
+    fn header(&self, at: u32) -> Option<Header> {
+        let word = |index: u64| self.view.be32(u64::from(at) + 4 * index);
+        let (next, info, size) = (word(0)?, word(1)?, word(2)?);
+        let (name, data) = name(&self.view, u64::from(at) + HEADER)?;
+        let is_executable = next & EXECUTABLE != 0;
+        Some(Header { next: next & !15, kind: next & 7, is_executable, info, size, name, data })
+    }
+
+    /// The header that a hard link leads to.
+    fn target(&self, at: u32) -> Option<u32> {
+        let header = self.header(at)?;
+        let is_link = header.kind == HARD_LINK && self.header(header.info)?.kind != HARD_LINK;
+        Some(if is_link { header.info } else { at })
+    }
+}
+
+/// A name, which is padded to a multiple of 16 bytes, and the place behind it.
+fn name(view: &View<'_>, at: u64) -> Option<(Vec<u8>, u64)> {
+    let room = usize::try_from(view.len().checked_sub(at)?).ok()?.min(NAME_MAX);
+    let mut bytes = view.bytes(at, room)?;
+    let len = memchr::memchr(0, &bytes)?;
+    bytes.truncate(len);
+    Some((bytes, at + (len as u64 + 1).next_multiple_of(16)))
+}
+
+impl Tree for Romfs<'_> {
+    fn root(&self) -> u32 {
+        self.root
+    }
+
+    fn inode(&self, inode: u32) -> Option<Inode> {
+        let header = self.header(inode)?;
+        let file_type = match header.kind {
+            1 => FileType::Directory,
+            2 => FileType::Regular,
+            3 => FileType::Symlink,
+            4 => FileType::BlockDevice,
+            5 => FileType::CharacterDevice,
+            6 => FileType::Socket,
+            7 => FileType::Fifo,
+            _ => return None,
+        };
+        // Linux makes these permissions up.
+        let permissions = match file_type {
+            FileType::Regular if header.is_executable => 0o755,
+            FileType::Directory => 0o755,
+            FileType::Symlink => 0o777,
+            _ => 0o644,
+        };
+        let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
+        let device = DeviceNumber { major: header.info >> 16, minor: header.info & 0xFFFF };
+        let mode = [0o100_000, 0o040_000, 0o120_000, 0o060_000, 0o020_000, 0o010_000, 0o140_000];
+        let kind = mode.into_iter().find(|mode| FileType::from_mode(*mode) == Some(file_type))?;
+        Some(Inode {
+            file_type,
+            mode: Some(kind | permissions),
+            uid: 0,
+            gid: 0,
+            size: header.size.into(),
+            device: is_device.then_some(device),
+        })
+    }
+
+    fn names(&self, directory: u32) -> (Vec<(Vec<u8>, u32)>, bool) {
+        // The root's first header is that of its own `.`; other directories name their first one.
+        let first = if directory == self.root { Some(self.root) } else { None };
+        let Some(mut at) = first.or_else(|| {
+            self.header(directory).filter(|header| header.kind == DIRECTORY).map(|header| header.info)
+        }) else {
+            return (Vec::new(), false);
+        };
+        let mut names = Vec::new();
+        while at != 0 && names.len() < MAX_NAMES {
+            let Some(header) = self.header(at) else { return (names, false) };
+            if header.name != b"." && header.name != b".." {
+                let Some(target) = self.target(at) else { return (names, false) };
+                names.push((header.name, target));
+            }
+            // Headers stand in the order of the chain, so that it ends.
+            if header.next != 0 && header.next <= at {
+                return (names, false);
+            }
+            at = header.next;
+        }
+        (names, at == 0)
+    }
+
+    fn block(&self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        let header = self.header(inode)?;
+        let at = u64::from(block) * BLOCK_BYTES as u64;
+        let len = usize::try_from(u64::from(header.size).checked_sub(at)?).ok()?.min(BLOCK_BYTES);
+        out.fill(0);
+        self.view.read(header.data + at, out.get_mut(..len)?)
+    }
+}
