@@ -32,7 +32,7 @@ pub fn is_stream(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }
 
-/// What comes out of a pipe, in a temporary file.
+/// Copies the contents of a pipe into a temporary file.
 fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
     let mut file = tempfile::tempfile().map_err(ImageError::File)?;
     std::io::copy(stream, &mut file).map_err(ImageError::File)?;

@@ -15,7 +15,7 @@ const LINE_MAX: usize = 1024;
 /// Most devices of a log.
 const MAX_DEVICES: usize = 64;
 
-/// What an input says of the devices that it names.
+/// Devices that an input names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Identified {
     /// The devices, in the order of the input.
@@ -25,7 +25,7 @@ pub struct Identified {
 /// A device as an id, a page or a line describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Device {
-    /// What describes it: `id`, `ONFI`, `JEDEC`, `SFDP`, `CFI`, `CID`, `CSD`, `EXT_CSD`, or the line of the log.
+    /// Source of the description: `id`, `ONFI`, `JEDEC`, `SFDP`, `CFI`, `CID`, `CSD`, `EXT_CSD`, or the line of the log.
     pub source: String,
     /// Bytes of its id in hexadecimal.
     pub id: Option<String>,
@@ -80,7 +80,7 @@ pub struct Candidate {
     pub nand: Option<NandSizes>,
     /// Version of the Linux whose tables list it.
     pub kernel: Option<&'static str>,
-    /// What the source says and the part contradicts.
+    /// Statements of the source that the part contradicts.
     pub contradictions: Vec<String>,
 }
 

@@ -170,6 +170,10 @@ fn with_traces(line: &str) -> String {
     };
     let trace = file("trace.csv", "cycle,program_us,erase_us\n1000,650,2000\n200000,490,4250\n");
     let line = line.replace("FIGURES", &file("flash_speed.txt", crate::support::FIGURES));
+    let parts = folder.join("parts");
+    // Of an earlier run.
+    let _ = std::fs::remove_dir_all(&parts);
+    let line = line.replace("PARTS", parts.to_str().unwrap());
     let line = line.replace("REQUESTS", &file("requests.csv", crate::support::REQUESTS));
     line.replace("TRACE", &trace).replace("TIMES", &file("times.csv", "erase_us\n3000\n"))
 }
@@ -375,7 +379,7 @@ const LINES: &[(&str, &str)] = &[
     ("image info", "image info images/two-volumes.ubi --json"),
     ("image info", "image info images/dump.bin --json"),
     ("identify", "identify images/boot.log --json"),
-    ("image extract --all", "image extract --all images/router.bin images/parts --json"),
+    ("image extract --all", "image extract --all images/router.bin PARTS --json"),
     ("image env", "image env images/router.bin --json"),
     ("image map", "image map images/router.bin --json"),
     ("image ls", "image ls images/rootfs.ubi --recursive --json"),

@@ -16,7 +16,7 @@ const MTDPARTS: &str = "mtdparts";
 /// A partition of the flash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Partition {
-    /// What lists it: `GPT`, `MBR`, `mtdparts`, `device tree`.
+    /// Source of the entry: `GPT`, `MBR`, `mtdparts`, `device tree`.
     pub source: &'static str,
     /// Byte of the flash where the list stands.
     pub table_at: u64,

@@ -73,7 +73,7 @@ pub(super) fn at_start(view: &View<'_>) -> Option<Found> {
 fn searches() -> Vec<Search> {
     let search = |probe: &&'static Probe| match &probe.begins {
         Begins::Magic { at, magics, step } => {
-            let finders = magics.iter().map(|magic| Finder::new(magic)).collect();
+            let finders = magics.iter().map(Finder::new).collect();
             Some(Search { probe, at: *at as u64, step: *step, finders })
         }
         Begins::Head { .. } => None,
