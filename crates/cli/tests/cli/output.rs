@@ -154,6 +154,8 @@ const EACH: &[&str] = &[
     "report am62a-w35n01jw -o -",
     "sweep designs.toml -o - --format csv",
     "man speed",
+    "conformance --list",
+    "check-capture capture.csv --part w25q128jv",
     "record stm32-n25q128a --fs jffs2 --partition 2MiB --ring 512KiB",
     "compare stm32-n25q128a samsung-evo-16g --partition 1MiB",
     "fit imx6-mx30lf2g18ac flash_speed.txt",
