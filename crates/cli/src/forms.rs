@@ -302,6 +302,8 @@ fn is_of_kind(library: &Library, kind: Kind, word: &OsStr) -> bool {
     let path = Path::new(word);
     match kind {
         Kind::Card => is_card(library, path),
+        // What is wrong with it is said by its form.
+        Kind::Setup if path.extension().is_some_and(|extension| extension == "toml") => path.is_file(),
         _ => {
             let is_known = word.to_str().is_some_and(|name| library.has(kind, name));
             is_known || path.is_file() && library.load(kind, path).is_ok()

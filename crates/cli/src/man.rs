@@ -75,9 +75,11 @@ struct Page<'a> {
 impl Page<'_> {
     /// The page as troff.
     fn text(&self) -> Result<String, Failure> {
-        let man = clap_mangen::Man::new(self.command.clone().disable_help_subcommand(true))
-            .title(self.name)
-            .source(concat!("floatgate ", env!("CARGO_PKG_VERSION")));
+        let man = clap_mangen::Man::new(
+            self.command.clone().display_name(self.name.to_owned()).disable_help_subcommand(true),
+        )
+        .title(self.name)
+        .source(concat!("floatgate ", env!("CARGO_PKG_VERSION")));
         let mut bytes = Vec::new();
         man.render(&mut bytes)
             .map_err(|error| Failure::new(error, "this is a bug in floatgate: please report it"))?;
@@ -144,6 +146,9 @@ mod tests {
             text.contains(".SH EXIT STATUS") && text.contains(r".BR floatgate\-life\-card (1)"),
             "{text}"
         );
+        let (name, form) = Page { command, name: "floatgate-life", root: &root }.forms().swap_remove(0);
+        let text = Page { command: form, name: &name, root: &root }.text().ok().unwrap();
+        assert!(text.contains(r"floatgate\-life\-card \- Wear out a card"), "{text}");
         let names: Vec<&str> = forms::other_forms(&root, "life").into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["card", "part"]);
     }

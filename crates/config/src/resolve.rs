@@ -113,12 +113,21 @@ impl Library {
         self.setup_from(&Source::text("the chip", &text))
     }
 
-    /// True for the file of a part: it names its kind, or the part that it is based on.
+    /// True for the file of a part: it names its kind, or a part that it is based on.
     fn is_of_part(&self, file: &Node) -> bool {
-        let base = file.child("base").and_then(Node::as_text);
-        let is_based_on_part =
-            base.is_some_and(|base| self.has(Kind::Part, base) && !self.has(Kind::Setup, base));
-        is_based_on_part || file.child("kind").is_some() && file.child("chip").is_some()
+        if file.child("kind").is_some() && file.child("chip").is_some() {
+            return true;
+        }
+        let Some(base) = file.child("base") else { return false };
+        let Some(name) = base.as_text() else { return false };
+        let is_part = self.has(Kind::Part, name) && !self.has(Kind::Setup, name);
+        is_part || self.is_path_of_part(base, name)
+    }
+
+    /// True for a path at which there is the file of a part with its kind.
+    fn is_path_of_part(&self, base: &Node, path: &str) -> bool {
+        let text = self.text(Kind::Part, path, Some(&base.origin)).and_then(|text| text.tree());
+        text.is_ok_and(|file| file.child("kind").is_some() && file.child("chip").is_some())
     }
 
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {

@@ -190,7 +190,7 @@ impl Storage for Sectors {
     }
 
     fn sleep(&mut self, length: Nanos) -> Result<(), Error> {
-        self.now = self.now + length;
+        self.now += length;
         Ok(())
     }
 
@@ -219,14 +219,14 @@ mod tests {
         }
 
         fn sleep(&mut self, length: Nanos) -> Result<(), Error> {
-            self.now = self.now + length;
+            self.now += length;
             Ok(())
         }
 
         fn write(&mut self, _offset: u64, _bytes: usize) -> Result<(), Error> {
             self.writes += 1;
             let ms = if self.writes.is_multiple_of(10) { 50 } else { 1 };
-            self.now = self.now + Nanos::from_ns(ms * 1_000_000);
+            self.now += Nanos::from_ns(ms * 1_000_000);
             Ok(())
         }
     }

@@ -36,3 +36,23 @@ fn its_own_values_are_named_as_the_files_own() {
     assert_eq!(source("chip.timing.t_prog_us.typ"), "this");
     assert!(source("chip.timing.t_prog_us.max").starts_with('['));
 }
+
+/// A file can be based on another one, and `list` says what is wrong with a setup's file.
+#[test]
+fn files_of_setups_and_of_parts_based_on_files_are_targets() {
+    let folder = fresh("own-chip-files");
+    let whole = run_in(&folder, ["list", "w25n01gv", "--toml"]).out;
+    std::fs::write(folder.join("whole.toml"), whole).unwrap();
+    std::fs::write(folder.join("mine.toml"), "base = \"./whole.toml\"\nname = \"MINE\"\n").unwrap();
+    std::fs::write(folder.join("board.toml"), "base = \"am62a-w35n01jw\"\n").unwrap();
+    std::fs::write(folder.join("wrong.toml"), "base = \"./wrong.toml\"\n").unwrap();
+    for (line, code, said) in [
+        ("speed mine.toml -c1", 0, "Winbond MINE on the board "),
+        ("list board.toml", 0, "am62a-w35n01jw"),
+        ("list wrong.toml", 2, "wrong.toml"),
+    ] {
+        let run = run_in(&folder, line.split(' '));
+        assert_eq!(run.code, Some(code), "{line}: {}", run.err);
+        assert!(format!("{}{}", run.out, run.err).contains(said), "{line}: {}{}", run.out, run.err);
+    }
+}

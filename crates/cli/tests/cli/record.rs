@@ -30,7 +30,7 @@ fn a_recorder_keeps_up_with_half_of_what_is_taken() {
 
 #[test]
 fn a_rate_above_what_is_taken_is_told() {
-    let text = stdout("record stm32-n25q128a --fs jffs2 --partition 2MiB --ring 512KiB --rate 10MB");
+    let text = stdout("record stm32-n25q128a --partition 2MiB --ring 512KiB --rate 10MB");
     assert!(text.contains("overflows") && text.contains("10.00 MB/s cannot be recorded"), "{text}");
 }
 
@@ -43,7 +43,9 @@ fn what_makes_no_sense_is_refused() {
         ("record kingston-class-10 --ring 1TiB", "does not fit"),
         ("record kingston-class-10 --piece 512 --bytes 1TiB", "at most 10000000"),
         ("record nosuch", "no setup is called"),
-        ("record am62a-w35n01jw --partition 16MiB --ring 1000", "does not fit"),
+        ("record am62a-w35n01jw --partition 16MiB --ring 1000", "smaller than a piece"),
+        ("record a1-32g --fs jffs2", "those of raw flash"),
+        ("record am62a-w35n01jw --full", "only a card can be full"),
     ] {
         let refused = run(line);
         assert_refused(line, &refused);

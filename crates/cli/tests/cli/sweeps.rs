@@ -341,6 +341,7 @@ fn shares_are_merged_into_the_table_of_one_run() {
         ("--merge 1.part designs.toml -o x.csv", "not a checkpoint"),
         ("--merge 1.part nosuch.part -o x.csv", "No such file"),
         ("--shard 1/3 --checkpoint 2.part", "another share"),
+        ("--shard 1/4 --checkpoint 1.part", "the checkpoint has designs up to "),
         ("--shard 4/3 --checkpoint 4.part", "I from 1 to N"),
         ("--shard 1/100 --checkpoint 4.part", "make fewer shares"),
     ] {

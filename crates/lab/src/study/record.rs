@@ -6,7 +6,7 @@ use crate::card::serve::NewCard;
 use crate::card::state::CardState;
 use crate::card::{self, is_card};
 use crate::progress::Progress;
-use crate::recorder::{File, Recording, Sectors, Storage, Stream, record};
+use crate::recorder::{File, Quantile, Recording, Sectors, Storage, Stream, record};
 use crate::report::Origin;
 use crate::speed_run;
 use floatgate_card::CardOptions;
@@ -62,9 +62,9 @@ pub struct RecordOptions {
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = size::parse))]
     piece: u64,
 
-    /// The filesystem of raw flash: `ubifs` or `jffs2`
-    #[cfg_attr(feature = "command", arg(long, value_name = "KIND", default_value_t))]
-    fs: FilesystemKind,
+    /// The filesystem of raw flash: `ubifs` or `jffs2` [default: UBIFS on NAND, JFFS2 on NOR]
+    #[cfg_attr(feature = "command", arg(long, value_name = "KIND"))]
+    fs: Option<FilesystemKind>,
 
     /// Size of the partition of raw flash [default: that of the setup]
     #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
@@ -101,7 +101,7 @@ impl Default for RecordOptions {
             ring: None,
             bytes: None,
             piece: PIECE,
-            fs: FilesystemKind::Ubifs,
+            fs: None,
             partition: None,
             full: false,
             set: Vec::new(),
@@ -158,6 +158,12 @@ impl RecordOptions {
     }
 
     fn new_card(&self, context: &Context<'_>) -> Result<New, Error> {
+        if self.fs.is_some() || self.partition.is_some() {
+            return Err(Error::asked(
+                "filesystem and partition are those of raw flash",
+                "leave them out: a card is written without a filesystem",
+            ));
+        }
         if !self.piece.is_multiple_of(SECTOR_BYTES as u64) {
             return Err(Error::asked("a card writes whole sectors of 512 bytes", "record in pieces of 4KiB"));
         }
@@ -180,25 +186,20 @@ impl RecordOptions {
             sets.push(partition::of_size(&context.library.resolve(&setup, &sets)?, bytes)?);
         }
         let config = context.library.resolve(&setup, &sets)?;
+        if self.full {
+            return Err(Error::asked("raw flash begins with a new filesystem", "only a card can be full"));
+        }
+        let usual = if config.chip_kind()?.is_nand() { FilesystemKind::Ubifs } else { FilesystemKind::Jffs2 };
+        let kind = self.fs.unwrap_or(usual);
         let options = RigOptions { seed: self.seed, ..RigOptions::default() };
-        let empty = self.made(&config, rig::wire(context.library, &config, options)?)?;
+        let empty = made(&config, rig::wire(context.library, &config, options)?, kind)?;
         Ok(New {
             title: speed_run::title(&config),
-            on: self.fs.to_string(),
+            on: kind.to_string(),
             free_bytes: empty.space().available_blocks * 4096,
             is_log: true,
             storage: Box::new(move || Ok(Box::new(File::new(empty.clone())?))),
         })
-    }
-
-    /// A new filesystem on the flash of a rig.
-    fn made(&self, config: &Config, rig: rig::Rig) -> Result<Vfs, Error> {
-        let rig::Rig { mut device, chip, .. } = rig;
-        let now = device.host().now();
-        let layers = Filesystem { kind: self.fs, ..Filesystem::of_setup(config)? }.layers()?;
-        let fs = machine::make_on(&chip, Counted::new(device), now, &layers)?;
-        let cpu = Cpu::of(&config.extract_or_default::<HostProfile>("host")?);
-        Vfs::on_new(fs, cpu, config.extract_or_default("page_cache")?).map_err(failed("sync"))
     }
 
     /// The stream that is recorded.
@@ -206,6 +207,13 @@ impl RecordOptions {
         let whole = |bytes: u64| bytes / self.piece * self.piece;
         let most = whole(free_bytes / 5 * 4);
         let ring = whole(self.ring.unwrap_or(RING.min(most)));
+        if let Some(small) = self.ring.filter(|ring| *ring < self.piece) {
+            let (ring, piece) = (size::text(small), size::text(self.piece));
+            return Err(Error::asked(
+                format!("a ring of {ring} is smaller than a piece of {piece}"),
+                "record in smaller pieces",
+            ));
+        }
         if ring == 0 || ring > free_bytes {
             let message =
                 format!("a ring of {} does not fit into {}", size::text(ring), size::text(free_bytes));
@@ -220,6 +228,16 @@ impl RecordOptions {
         }
         Ok(Stream { bytes_per_s: self.rate, piece_bytes: self.piece as usize, ring_bytes: ring, bytes })
     }
+}
+
+/// A new filesystem on the flash of a rig.
+fn made(config: &Config, rig: rig::Rig, kind: FilesystemKind) -> Result<Vfs, Error> {
+    let rig::Rig { mut device, chip, .. } = rig;
+    let now = device.host().now();
+    let layers = Filesystem { kind, ..Filesystem::of_setup(config)? }.layers()?;
+    let fs = machine::make_on(&chip, Counted::new(device), now, &layers)?;
+    let cpu = Cpu::of(&config.extract_or_default::<HostProfile>("host")?);
+    Vfs::on_new(fs, cpu, config.extract_or_default("page_cache")?).map_err(failed("sync"))
 }
 
 impl Study for Record {
@@ -299,7 +317,8 @@ impl Study for Record {
 fn rate(bytes_per_s: f64) -> String {
     match bytes_per_s {
         fast if fast >= 1e6 => format!("{:.2} MB/s", fast / 1e6),
-        slow => format!("{:.1} kB/s", slow / 1e3),
+        slow if slow >= 1e3 => format!("{:.1} kB/s", slow / 1e3),
+        slow => format!("{slow:.0} B/s"),
     }
 }
 
@@ -320,7 +339,10 @@ fn table(output: &Recorded) -> Table {
     let row = |one: &Recording| {
         let arrives =
             one.bytes_per_s.map_or_else(|| "as fast as taken".to_owned(), |bytes| rate(bytes as f64));
-        let quantiles = one.quantiles.iter().map(|q| Cell::shown(q.us, time(q.us)));
+        let is_told = |share: f64| share == 1.0 || (1.0 - share) * one.writes as f64 >= 1.0;
+        let quantile =
+            |q: &Quantile| if is_told(q.share) { Cell::shown(q.us, time(q.us)) } else { "".into() };
+        let quantiles = one.quantiles.iter().map(quantile);
         let buffer = match (one.bytes_per_s, one.keeps_up) {
             (None, _) => "".into(),
             (_, false) => Cell::from("overflows"),

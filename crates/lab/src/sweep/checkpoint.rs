@@ -84,7 +84,7 @@ impl Checkpoint {
                 checkpoint.file.set_len(0).map_err(failed)?;
                 checkpoint.append_text(&head)?;
             }
-            other => return Err(foreign(path, other)),
+            other => return Err(refuse(path, foreign(other))),
         }
         Ok(checkpoint)
     }
@@ -94,16 +94,20 @@ impl Checkpoint {
     /// # Errors
     /// As [`open`](Self::open), but for locks.
     pub(super) fn read(path: &Path, subject: &str) -> Result<Self, Error> {
-        let failed = |error: io::Error| {
-            Error::asked(format!("{}: {error}", path.display()), "name the checkpoint of a share")
+        let refused = |why: String| {
+            Error::asked(format!("{}: {why}", path.display()), "name the checkpoints of all shares")
         };
+        let failed = |error: io::Error| refused(error.to_string());
         let file = File::open(path).map_err(failed)?;
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(refused("not a regular file".to_owned()));
+        }
         let head = head(subject);
         let checkpoint = Self { file, path: Some(path.to_owned()), start: head.len() as u64 };
         let mut found = vec![0; head.len()];
         match checkpoint.read_head(&mut found).map_err(failed)? {
             got if found[..got] == *head.as_bytes() => Ok(checkpoint),
-            got => Err(foreign(path, &found[..got])),
+            got => Err(refused(foreign(&found[..got]).to_owned())),
         }
     }
 
@@ -226,11 +230,12 @@ fn head(subject: &str) -> String {
     format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }))
 }
 
-/// A file that begins otherwise.
-fn foreign(path: &Path, found: &[u8]) -> Error {
-    let is_other = found.starts_with(b"{\"floatgate_sweep\"");
-    let other = "the checkpoint of another sweep, or of a setup that was changed since";
-    refuse(path, if is_other { other } else { "not a checkpoint of a sweep" })
+/// What a file is that begins otherwise.
+fn foreign(found: &[u8]) -> &'static str {
+    match found.starts_with(b"{\"floatgate_sweep\"") {
+        true => "the checkpoint of another sweep, or of a setup that was changed since",
+        false => "not a checkpoint of a sweep",
+    }
 }
 
 /// The host refuses to read or to write a checkpoint. What is in it is whole up to a line that is cut off with the next start.

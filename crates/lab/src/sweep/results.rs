@@ -156,8 +156,12 @@ impl Results {
                 }
             };
             if batch.first != done || batch.len() > end - done {
+                let has = match batch.first == done {
+                    true => format!("designs up to {}, and the last is {}", done + batch.len() - 1, end - 1),
+                    false => format!("design {} where {done} is expected", batch.first),
+                };
                 return Err(Error::asked(
-                    format!("the checkpoint has design {} where {done} is expected", batch.first),
+                    format!("the checkpoint has {has}"),
                     "it is that of another share, or damaged: name another one, or remove it",
                 ));
             }
