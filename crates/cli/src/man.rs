@@ -141,12 +141,13 @@ mod tests {
         let mut root = crate::command();
         root.build();
         let command = root.find_subcommand("life").unwrap();
-        let text = Page { command, name: "floatgate-life", root: &root }.text().ok().unwrap();
+        let life = Page { command, name: "floatgate-life", root: &root };
+        let text = life.text().ok().unwrap();
         assert!(
             text.contains(".SH EXIT STATUS") && text.contains(r".BR floatgate\-life\-card (1)"),
             "{text}"
         );
-        let (name, form) = Page { command, name: "floatgate-life", root: &root }.forms().swap_remove(0);
+        let (name, form) = life.forms().swap_remove(0);
         let text = Page { command: form, name: &name, root: &root }.text().ok().unwrap();
         assert!(text.contains(r"floatgate\-life\-card \- Wear out a card"), "{text}");
         let names: Vec<&str> = forms::other_forms(&root, "life").into_iter().map(|(name, _)| name).collect();
