@@ -415,3 +415,63 @@ impl Search<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Program, TestDevice};
+    use floatgate_config::Library;
+    use std::path::Path;
+
+    /// A program that forks in each step: a process that stays, and one that returns like itself.
+    struct Forking;
+
+    impl Program for Forking {
+        fn prepare(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn recover(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+
+        #[expect(unsafe_code, reason = "fork")]
+        fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String> {
+            // SAFETY: the process has one thread.
+            unsafe {
+                if libc::fork() == 0 {
+                    libc::sleep(3);
+                    libc::_exit(0);
+                }
+                libc::fork();
+            }
+            device.program(u64::from(number) * 256, &[0; 256])
+        }
+
+        fn check(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn processes_that_a_program_forked_do_not_count() {
+        let library = Library::built_in();
+        let config = library.resolve(&library.setup(Path::new("w25q128jv")).unwrap(), &[]).unwrap();
+        let flash = rig::wire(&library, &config, rig::RigOptions::default()).unwrap().device;
+        let load = |boots| Ok((0..boots).map(|_| Box::new(Forking) as Box<dyn Program>).collect());
+        let options = Options {
+            load: &load,
+            can_fork: true,
+            flash,
+            seed: 0,
+            steps: 3,
+            mode: Mode::Linear(3),
+            kinds: vec![CutKind::Before],
+            recovery_cuts: 0,
+            limit: Duration::from_secs(1),
+            processes: 2,
+        };
+        let report = explore(&options, &|_| {}).unwrap();
+        assert_eq!((report.operations, report.runs, report.cuts, report.failed_runs), (3, 3, 3, 0));
+    }
+}
