@@ -9,4 +9,4 @@ pub mod export;
 mod read;
 
 pub use check::{Command, Polls, Report, Wrong, check};
-pub use read::{Channels, Error, Window, read};
+pub use read::{Capture, Channels, Error, Window, read};

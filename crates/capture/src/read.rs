@@ -47,6 +47,9 @@ pub enum Error {
         /// The reason.
         why: &'static str,
     },
+    /// A channel is named for a file that has bytes instead of levels.
+    #[error("a table of a SPI decoder has no channels to name")]
+    NoLevels,
     /// Nothing was found.
     #[error("no command: CS# never goes low and high again")]
     Empty,
@@ -58,14 +61,23 @@ const CLK: &[&str] = &["clk", "sck", "sclk", "clock"];
 const MOSI: &[&str] = &["mosi", "si", "di", "sdi", "io0", "dq0", "copi"];
 const MISO: &[&str] = &["miso", "so", "do", "sdo", "io1", "dq1", "cipo"];
 
+/// The commands of a capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    /// The commands.
+    pub windows: Vec<Window>,
+    /// Start of a command that the end of the capture cuts off, in ns since the start of the capture.
+    pub cut_off_ns: Option<u64>,
+}
+
 /// Reads the text of a capture.
 ///
 /// # Errors
 /// The file is no capture, or a channel is missing.
-pub fn read(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
-    let windows =
+pub fn read(text: &str, channels: &Channels) -> Result<Capture, Error> {
+    let capture =
         if text.trim_start().starts_with('$') { vcd(text, channels)? } else { csv(text, channels)? };
-    if windows.is_empty() { Err(Error::Empty) } else { Ok(windows) }
+    if capture.windows.is_empty() { Err(Error::Empty) } else { Ok(capture) }
 }
 
 /// Places of the four lines among the names of a file.
@@ -91,7 +103,10 @@ impl Places {
             cs: need("CS#", place(&channels.cs, CS))?,
             clk: need("the clock", place(&channels.clk, CLK))?,
             mosi: need("the data to the chip", place(&channels.mosi, MOSI))?,
-            miso: place(&channels.miso, MISO),
+            miso: match place(&channels.miso, MISO) {
+                None if channels.miso.is_some() => need("the data from the chip", None).map(Some)?,
+                miso => miso,
+            },
         })
     }
 }
@@ -158,6 +173,11 @@ impl Decoder {
             (PERIODS * 1_000_000_000).checked_div(self.fastest_ns).and_then(|hz| u32::try_from(hz).ok());
         self.windows.push(window);
     }
+
+    fn finish(self) -> Capture {
+        let cut_off = self.open.filter(|open| !open.sent.is_empty() || self.bits > 0);
+        Capture { windows: self.windows, cut_off_ns: cut_off.map(|open| open.start_ns) }
+    }
 }
 
 /// A time in seconds as ns since the first one.
@@ -182,7 +202,7 @@ impl Clock {
     }
 }
 
-fn csv(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
+fn csv(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let mut lines =
         (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty() && !line.starts_with(';'));
     let Some((_, header)) = lines.next() else { return Err(Error::Empty) };
@@ -201,12 +221,12 @@ fn csv(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
             window: WindowBy::Type(kind),
             duration: column(&["duration"]),
         };
-        return columns.read(lines);
+        return columns.read(lines, channels);
     }
     if let (Some(packet), Some(mosi)) = (column(&["packet id"]), column(MOSI)) {
         let columns =
             Table { time, mosi, miso: column(MISO), window: WindowBy::Packet(packet), duration: None };
-        return columns.read(lines);
+        return columns.read(lines, channels);
     }
     samples(lines, &names, time, channels)
 }
@@ -221,7 +241,7 @@ fn samples<'a>(
     names: &[String],
     time: usize,
     channels: &Channels,
-) -> Result<Vec<Window>, Error> {
+) -> Result<Capture, Error> {
     let places = Places::find(names, channels)?;
     let (mut decoder, mut clock) = (Decoder::default(), Clock { first: None, last_ns: 0 });
     for (line, text) in lines {
@@ -236,7 +256,7 @@ fn samples<'a>(
         let now = Levels { cs: level(places.cs)?, clk: level(places.clk)?, mosi: level(places.mosi)?, miso };
         decoder.levels(at_ns, now);
     }
-    Ok(decoder.windows)
+    Ok(decoder.finish())
 }
 
 fn number(row: &[&str], place: usize, line: usize) -> Result<f64, Error> {
@@ -263,7 +283,14 @@ struct Table {
 }
 
 impl Table {
-    fn read<'a>(&self, lines: impl Iterator<Item = (usize, &'a str)>) -> Result<Vec<Window>, Error> {
+    fn read<'a>(
+        &self,
+        lines: impl Iterator<Item = (usize, &'a str)>,
+        channels: &Channels,
+    ) -> Result<Capture, Error> {
+        if *channels != Channels::default() {
+            return Err(Error::NoLevels);
+        }
         let (mut windows, mut packet) = (Vec::new(), None);
         let (mut open, mut clock) = (Window::default(), Clock { first: None, last_ns: 0 });
         for (line, text) in lines {
@@ -303,7 +330,7 @@ impl Table {
             open.clock_hz = open.clock_hz.max(hz);
         }
         windows.extend(Some(open).filter(|open| !open.sent.is_empty()));
-        Ok(windows)
+        Ok(Capture { windows, cut_off_ns: None })
     }
 }
 
@@ -314,7 +341,7 @@ fn byte(text: &str) -> Option<u8> {
 }
 
 /// Value change dump of IEEE 1364: only single wires are of interest.
-fn vcd(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
+fn vcd(text: &str, channels: &Channels) -> Result<Capture, Error> {
     let mut words = (1..)
         .zip(text.lines())
         .flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word)));
@@ -374,7 +401,7 @@ fn vcd(text: &str, channels: &Channels) -> Result<Vec<Window>, Error> {
         }
     }
     decoder.levels(at_ns, now);
-    Ok(decoder.windows)
+    Ok(decoder.finish())
 }
 
 /// A timescale such as `10ns` in ns.
@@ -418,13 +445,25 @@ mod tests {
 
     #[test]
     fn samples_are_decoded() {
-        let windows = read(&sampled(&[&[0x9F, 0xA5], &[0x06]]), &Channels::default()).unwrap();
+        let Capture { windows, cut_off_ns } =
+            read(&sampled(&[&[0x9F, 0xA5], &[0x06]]), &Channels::default()).unwrap();
+        assert_eq!(cut_off_ns, None);
         assert_eq!((&windows[0].sent, &windows[0].received), (&vec![0x9F, 0xA5], &vec![0xFF, 0xFF]));
         assert_eq!(
             (windows[0].start_ns, windows[0].end_ns, windows[0].clock_hz),
             (50, 1750, Some(10_000_000))
         );
         assert_eq!(windows[1].sent, [6]);
+    }
+
+    #[test]
+    fn a_command_without_an_end_is_reported() {
+        let text = sampled(&[&[0x9F, 0xA5], &[0x06]]);
+        let cut = text.trim_end().rsplit_once('\n').unwrap().0;
+        let Capture { windows, cut_off_ns } = read(cut, &Channels::default()).unwrap();
+        assert_eq!((windows.len(), cut_off_ns), (1, Some(1800)));
+        let named = Channels { miso: Some("nope".to_owned()), ..Channels::default() };
+        assert!(matches!(read(&text, &named), Err(Error::NoChannel { .. })));
     }
 
     #[test]
@@ -437,11 +476,13 @@ mod tests {
 \"SPI\",\"enable\",0.002,8e-09,,
 \"SPI\",\"result\",0.0021,8e-07,0x06,0xFF
 ";
-        let windows = read(logic_2, &Channels::default()).unwrap();
+        let windows = read(logic_2, &Channels::default()).unwrap().windows;
         assert_eq!((&windows[0].received, windows[0].clock_hz), (&vec![0xFF, 0xEF], Some(10_000_000)));
         assert_eq!((windows.len(), &windows[1].sent), (2, &vec![6]));
         let logic_1 = "Time [s],Packet ID,MOSI,MISO\n-0.1,0,0x9F,0xFF\n0.1,0,0x00,0xEF\n0.2,1,6,255\n";
-        let windows = read(logic_1, &Channels::default()).unwrap();
+        let windows = read(logic_1, &Channels::default()).unwrap().windows;
+        let named = Channels { clk: Some("nope".to_owned()), ..Channels::default() };
+        assert_eq!(read(logic_1, &named).unwrap_err(), Error::NoLevels);
         assert_eq!((windows.len(), windows[0].start_ns, &windows[0].sent), (2, 0, &vec![0x9F, 0]));
     }
 
@@ -463,7 +504,7 @@ mod tests {
         }
         text += "#200 1!\n";
         let channels = Channels { cs: Some("D0".to_owned()), ..Channels::default() };
-        let windows = read(&text, &channels).unwrap();
+        let windows = read(&text, &channels).unwrap().windows;
         assert_eq!(
             (windows.len(), &windows[0].sent, windows[0].clock_hz),
             (1, &vec![0x9F], Some(10_000_000))

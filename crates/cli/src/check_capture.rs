@@ -1,15 +1,15 @@
 //! `floatgate check-capture`: what a simulated chip says about the commands in a capture of a logic analyser.
 
 use crate::common::{self, Failure, Outcome};
-use crate::output::ReportFormat;
+use crate::output::{self, ReportFormat};
 use crate::table::Table;
-use floatgate_capture::{Channels, Error, Report, check, read};
+use floatgate_capture::{Capture, Channels, Error, Report, check, read};
 use floatgate_config::{Library, Override};
 use floatgate_lab::report::ResultKind;
 use floatgate_mtd::Nanos;
 use floatgate_sim::rig::{self, RigOptions};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 Reads VCD files, digital samples as CSV, and tables of the SPI decoder of Saleae Logic, with one data line in each direction. The commands \
 are sent to the simulated chip at the times of the capture. Exit status 1 when a rule of the chip was broken.")]
 pub(crate) struct Args {
-    /// The capture: VCD or CSV
+    /// The capture: VCD or CSV; - is stdin
     file: PathBuf,
 
     /// The chip, or a setup with it: a SPI NOR or SPI NAND
@@ -60,20 +60,25 @@ struct Json {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
-    let text = common::read_text(&args.file, CAPTURE_MAX, "name a capture as VCD or CSV")?;
+    let file = if args.file.as_os_str() == "-" { Path::new("/dev/stdin") } else { &args.file };
+    let text = common::read_text(file, CAPTURE_MAX, "name a capture as VCD or CSV")?;
     let channels = Channels {
         cs: args.cs.clone(),
         clk: args.clk.clone(),
         mosi: args.mosi.clone(),
         miso: args.miso.clone(),
     };
-    let windows = read(&text, &channels).map_err(|error| failure(args, &error))?;
+    let Capture { windows, cut_off_ns } = read(&text, &channels).map_err(|error| failure(args, &error))?;
     let library = Library::built_in();
     let config = library.resolve(&library.setup(&args.part)?, &Override::parse_all(&args.set)?)?;
     let mut pins = rig::pins(&config, RigOptions { stores: false, ..RigOptions::default() })?;
     let report = check(&windows, &mut pins).ok_or_else(|| {
         Failure::new(format!("{} is on a parallel bus", config.part().name), "name a SPI NOR or a SPI NAND")
     })?;
+    if let Some(ns) = cut_off_ns {
+        let at = Nanos::from_ns(ns);
+        output::tell(&format!("the capture ends within the command at {at}, which is left out"));
+    }
     let json = Json { part: config.part().name.clone(), report };
     let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
     args.format.print(&origin, &json, "commands", || shown(&json))?;
@@ -83,6 +88,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn failure(args: &Args, error: &Error) -> Failure {
     let help = match error {
         Error::NoChannel { .. } => "name the channels with --cs, --clk, --mosi and --miso",
+        Error::NoLevels => "leave out --cs, --clk, --mosi and --miso",
         Error::Empty => "look whether CS# is captured, and named with --cs",
         _ => "export the capture as VCD or CSV, or the table of its SPI decoder as CSV",
     };
@@ -113,10 +119,11 @@ fn shown(json: &Json) -> String {
         text += "  ..\n";
     }
     text += &format!(
-        "\n{} in all: {} on the wires, {} in which the chip was busy\n{}, {} of them while the chip was busy; its end was seen {} late\n\n",
+        "\n{} in all: {} on the wires; the chip was busy for {}{}\n{}, {} of them while the chip was busy; they saw programs, erases and page reads end {} late in all\n\n",
         ns(report.ns),
         ns(report.selected_ns),
         ns(report.busy_ns),
+        if report.busy_ns > report.ns { ", in part after the capture" } else { "" },
         common::grouped_count(report.polls.count, "status read"),
         common::grouped(report.polls.while_busy),
         ns(report.polls.late_ns)

@@ -7,6 +7,7 @@ use floatgate_config::{Library, Override};
 use floatgate_lab::report::ResultKind;
 use floatgate_program::conformance::{self, Check, Error, Verdict};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let library = Library::built_in();
     let sets = Override::parse_all(&args.set)?;
     let limit = Duration::from_secs_f64(args.time_limit);
+    refuse_repeated(&args.parts)?;
     let mut rows = Vec::new();
     for part in &args.parts {
         let config = library.resolve(&library.setup(part)?, &sets)?;
@@ -95,6 +97,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part));
     args.format.print(&origin.with(&args.set), &card, "rows", || card.text())?;
     Ok(if card.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Refuses a part that is named twice: the card has a column for each name.
+fn refuse_repeated(parts: &[PathBuf]) -> Result<(), Failure> {
+    let repeated = parts.iter().enumerate().find(|(at, part)| parts.iter().take(*at).any(|one| one == *part));
+    match repeated {
+        None => Ok(()),
+        Some((_, part)) => {
+            Err(Failure::new(format!("{} is named twice", part.display()), "name each part once"))
+        }
+    }
 }
 
 /// The checks, without a driver.
@@ -201,12 +214,21 @@ impl Card {
             Verdict::Failed(why) => Some(format!("\n{}: {}: {why}", row.part, row.check)),
             _ => None,
         });
+        let skipped: BTreeSet<&str> = self
+            .rows
+            .iter()
+            .filter_map(|row| match &row.verdict {
+                Verdict::Skipped(why) => Some(why.as_str()),
+                _ => None,
+            })
+            .collect();
+        let legend: String = skipped.iter().map(|why| format!("-: skipped, as {why}\n")).collect();
         let driver = &self.driver;
         let conclusion = match self.failed {
             0 => format!("{driver}: all {} passed", common::count(self.passed, "check")),
             failed => format!("{driver}: {} failed, {} passed", common::count(failed, "check"), self.passed),
         };
-        format!("{conclusion}\n\n{table}\n{}", failures.collect::<String>())
+        format!("{conclusion}\n\n{table}\n{legend}{}", failures.collect::<String>())
     }
 
     fn junit(&self) -> String {

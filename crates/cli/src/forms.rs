@@ -265,6 +265,26 @@ pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[O
     error
 }
 
+/// Adds to the refusal of a word how the option before it takes its value, where that needs `=`.
+pub(crate) fn with_equals_sign(mut error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
+    let word = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word.clone(),
+        _ => return error,
+    };
+    let before = words.windows(2).find(|pair| pair[1] == *word).and_then(|pair| pair[0].to_str());
+    let command = words.get(1).and_then(|name| root.find_subcommand(name));
+    let (Some(option), Some(command)) = (before, command) else { return error };
+    let needs_equals = |arg: &clap::Arg| {
+        arg.is_require_equals_set()
+            && arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long))
+    };
+    if command.get_arguments().any(needs_equals) {
+        let tip = format!("'{option}' takes its value behind `=`: `{option}={word}`").into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    error
+}
+
 /// The subcommand with a name of one or more words.
 fn found<'a>(root: &'a Command, name: &str) -> Option<&'a Command> {
     name.split(' ').try_fold(root, |command, word| command.find_subcommand(word))

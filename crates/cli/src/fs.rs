@@ -233,7 +233,7 @@ fn of_sizes(compared: &BySize) -> String {
 }
 
 /// A program that can be started.
-fn check_program(path: &'static str) -> Result<(), Failure> {
+pub(crate) fn check_program(path: &'static str) -> Result<(), Failure> {
     let failed = |why: String| {
         Failure::new(format!("{path}: {why}"), "name a program that may be executed: `--fs ./PROGRAM`")
     };

@@ -211,8 +211,11 @@ fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let typed: Vec<OsString> = std::env::args_os().collect();
     let mut arguments = forms::routed(&command, typed.clone());
     name_help_of_help(&command, &mut arguments);
-    let matches = command.try_get_matches_from_mut(arguments);
-    let matches = matches.map_err(|error| forms::with_other_form(error, &command, &typed))?;
+    let matches = command.try_get_matches_from_mut(arguments.clone());
+    let matches = matches.map_err(|error| {
+        let error = forms::with_equals_sign(error, &command, &arguments);
+        forms::with_other_form(error, &command, &typed)
+    })?;
     let parsed = match study::named(&matches, STUDIES) {
         Some((study, arguments)) => Parsed::Study(study, arguments.clone()),
         None => {

@@ -32,16 +32,16 @@ use crate::output::{self, ReportFormat};
 
 A filesystem is made on the setup's chip, through controller, driver and ECC, and a workload runs on it that follows from the seed: files are created, \
 written, cut, linked, renamed, exchanged, removed while open, brought to flash. Power goes away at a flash operation; then it is \
-mounted again, and what is there is compared with what has to be there. A failure prints an id, and --replay ID repeats that \
+mounted again, and what is there is compared with what has to be there. Each failure has an id; --replay ID repeats that \
 run alone. Each seed is another workload on a filesystem of another kind (compression, cache, fastmap, -o sync, how full).
 
 A program in C, such as a key-value store or a boot loader, is a shared object: `powercut SETUP --lib PROGRAM.so` cuts its power, and prints the \
 shortest history of steps that fails (docs/powercut.md).
 
-A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing says how many \
-cuts it were a second. Other, shorter workloads come with --steps 60.")]
+A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing prints cuts per \
+second. Other, shorter workloads come with --steps 60.")]
 pub(crate) struct Args {
-    /// A setup's name (see `floatgate list setups`), or the path of a TOML file; a run of --fast is replayed without
+    /// A setup's name (see `floatgate list setups`), or the path of a TOML file. To replay a run of --fast, leave it out
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=i64::from(powercut::MAX_STEPS)))]
     steps: u32,
 
-    /// Cut the recovery as well; --mode exhaustive does so at every operation by default
+    /// Cut the recovery as well [default: never; exhaustive with --mode exhaustive]
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
     second: Option<SecondArg>,
 

@@ -151,6 +151,7 @@ fn load_error(driver: &Path, limit: Duration) -> Result<Option<Error>, Error> {
 fn run(driver: &Path, check: Check, spec: &ChipSpec, pins: &Pins, limit: Duration) -> Result<Verdict, Error> {
     let child = process::fork(|mut pipe| {
         process::be_quiet();
+        process::limit_memory();
         match object::load_driver(driver) {
             Ok(driver) => Bench::new(driver, spec.clone(), pins.clone(), pipe).run(check),
             Err(error) => send(&mut pipe, &Verdict::Failed(error.to_string())),
@@ -267,7 +268,12 @@ impl Bench {
             && erase_bytes >= write_bytes
             && u64::from(erase_bytes) * 4 <= size_bytes
             && size_bytes <= self.spec.facts().size_bytes;
-        if is_usable { Ok(geometry) } else { failed(format!("unusable sizes: {geometry:?}")) }
+        if is_usable {
+            return Ok(geometry);
+        }
+        failed(format!(
+            "unusable sizes: {size_bytes} bytes, eraseblocks of {erase_bytes} bytes, pages of {write_bytes} bytes"
+        ))
     }
 
     /// Bytes of a page, of at most 256 on NOR.
@@ -343,17 +349,24 @@ impl Bench {
         let size = self.spec.facts().size_bytes;
         let erase_bytes = erase_bytes(&self.spec);
         if found.size_bytes != size {
-            return failed(format!("size {}, and the chip has {size} bytes", found.size_bytes));
+            return failed(format!(
+                "the driver says {} bytes, and the chip has {size} bytes",
+                found.size_bytes
+            ));
         }
         if !erase_bytes.contains(&u64::from(found.erase_bytes)) {
             return failed(format!(
-                "eraseblock {}, and the chip has {erase_bytes:?} bytes",
-                found.erase_bytes
+                "the driver says eraseblocks of {} bytes, and those of the chip have {} bytes",
+                found.erase_bytes,
+                erase_bytes.iter().map(u64::to_string).collect::<Vec<String>>().join(" or ")
             ));
         }
         let page = self.page_bytes();
         if self.is_nand() && u64::from(found.write_bytes) != page {
-            return failed(format!("page {}, and the chip has {page} bytes", found.write_bytes));
+            return failed(format!(
+                "the driver says pages of {} bytes, and those of the chip have {page} bytes",
+                found.write_bytes
+            ));
         }
         Ok(())
     }

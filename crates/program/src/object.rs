@@ -148,7 +148,8 @@ fn outcome(text: *const c_char) -> Result<(), String> {
         return Ok(());
     }
     // SAFETY: the header asks for NULL or a text that ends with a zero.
-    Err(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    Err(if text.trim().is_empty() { "it returned an empty text".to_owned() } else { text })
 }
 
 /// Function with an address and a buffer to fill.

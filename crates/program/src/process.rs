@@ -3,7 +3,9 @@
 #![allow(unsafe_code, reason = "fork, and what a child sets up for itself")]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid, waitpid,
+};
 use std::io::{self, PipeReader, PipeWriter, Read as _};
 use std::os::fd::AsFd as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +34,9 @@ pub(crate) struct Lines {
     partial: Vec<u8>,
 }
 
+/// Time after which a silent child is looked at: its end is no end of the pipe where processes that it started hold that open.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// Runs `work` in a child process. The caller must have one thread.
 pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
     let (pipe, writer) = io::pipe()?;
@@ -54,6 +59,12 @@ pub(crate) fn fork(work: impl FnOnce(PipeWriter)) -> io::Result<Child> {
 /// Exit status of a child with a bug of ours.
 const PANICKED: i32 = 213;
 
+/// Exit status of a child whose pipe was closed under it.
+pub(crate) const NO_PIPE: i32 = 214;
+
+/// Memory that a program may take beyond what the process has when it is loaded.
+const PROGRAM_MEMORY_MAX: u64 = 2 << 30;
+
 /// Ends this process at once, without what is registered for its end.
 pub(crate) fn exit(status: i32) -> ! {
     // SAFETY: it does not return.
@@ -69,10 +80,25 @@ fn be_a_child() {
         #[cfg(target_os = "linux")]
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGINT, libc::SIGTERM, libc::SIGPIPE] {
+        // SIGPIPE stays ignored: a filesystem that ends is reported by the one that writes to it.
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGINT, libc::SIGTERM] {
             libc::signal(signal, libc::SIG_DFL);
         }
     }
+}
+
+/// Lets allocations of a program fail before the memory of the machine is used up.
+pub(crate) fn limit_memory() {
+    // Only Linux says how large the address space is.
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let Some(pages) = statm.split(' ').next().and_then(|pages| pages.parse::<u64>().ok()) else { return };
+    // SAFETY: no pointers.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let used = pages.saturating_mul(u64::try_from(page_bytes).unwrap_or(4096));
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::As);
+    let most = used.saturating_add(PROGRAM_MEMORY_MAX);
+    limit.current = Some(limit.current.map_or(most, |current| current.min(most)));
+    let _ = rustix::process::setrlimit(rustix::process::Resource::As, limit);
 }
 
 /// Sends what the process prints to nowhere.
@@ -108,25 +134,44 @@ impl Lines {
 impl Child {
     /// Hands each line of the child to `on_line` until its end, or kills it when no line has come for the time of the limit.
     pub(crate) fn watch(mut self, limit: Duration, mut on_line: impl FnMut(&[u8])) -> io::Result<End> {
-        loop {
-            match self.lines.next(limit) {
-                Ok(Some(lines)) => lines.iter().for_each(|line| on_line(line)),
-                Ok(None) => return self.wait(),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                    drop(self);
-                    return Ok(End::TimedOut);
+        let (mut silent, mut pause) = (Duration::ZERO, Duration::from_micros(50));
+        while silent < limit {
+            match self.lines.next(LOOK_EVERY) {
+                Ok(Some(lines)) => {
+                    lines.iter().for_each(|line| on_line(line));
+                    silent = Duration::ZERO;
+                    continue;
                 }
+                // Nearly always its end, which follows within microseconds.
+                Ok(None) => {
+                    std::thread::sleep(pause);
+                    silent += pause;
+                    pause = LOOK_EVERY.min(pause * 2);
+                }
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => silent += LOOK_EVERY,
                 Err(error) => return Err(error),
             }
+            if self.has_ended()? {
+                while let Ok(Some(lines)) = self.lines.next(Duration::ZERO) {
+                    lines.iter().for_each(|line| on_line(line));
+                }
+                return self.wait();
+            }
         }
+        Ok(End::TimedOut)
     }
 
-    /// Waits for the end of a child that closed its pipe.
-    pub(crate) fn wait(mut self) -> io::Result<End> {
+    /// True when the process has ended. It stays a zombie, so that its group keeps its number.
+    pub(crate) fn has_ended(&self) -> io::Result<bool> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(self.pid), options)?.is_some())
+    }
+
+    /// Status of a child that has ended. The processes that it started are killed.
+    fn wait(mut self) -> io::Result<End> {
         self.ended = true;
-        let status = waitpid(Some(self.pid), WaitOptions::empty())?.map(|(_, status)| status);
-        // Programs that it started may be left.
         let _ = kill_process_group(self.pid, Signal::KILL);
+        let status = waitpid(Some(self.pid), WaitOptions::empty())?.map(|(_, status)| status);
         let signal = status.and_then(|status| status.terminating_signal());
         let code = status.and_then(|status| status.exit_status()).unwrap_or(0);
         Ok(signal.map_or(End::Exited(code), End::Signal))
@@ -167,4 +212,56 @@ pub(crate) fn signal_name(signal: i32) -> String {
     ];
     let known = NAMES.into_iter().find(|(number, _)| *number == signal);
     known.map_or_else(|| format!("signal {signal}"), |(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    const LIMIT: Duration = Duration::from_millis(200);
+
+    /// A process that holds the pipe of its parent open for longer than any test waits.
+    fn daemon() {
+        // SAFETY: neither process uses memory of the other.
+        unsafe {
+            if libc::fork() == 0 {
+                libc::setsid();
+                libc::sleep(3);
+                libc::_exit(0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_that_a_child_started_is_not_waited_for() {
+        let child = fork(|mut pipe| {
+            daemon();
+            pipe.write_all(b"a line\n").unwrap();
+            exit(7)
+        });
+        let mut lines = Vec::new();
+        let end = child.unwrap().watch(LIMIT, |line| lines.push(line.to_vec())).unwrap();
+        assert_eq!((end, lines), (End::Exited(7), vec![b"a line".to_vec()]));
+    }
+
+    #[test]
+    fn a_child_that_closed_its_pipe_has_a_time_limit() {
+        let child = fork(|pipe| {
+            drop(pipe);
+            // SAFETY: no pointers.
+            unsafe { libc::sleep(3) };
+        });
+        assert_eq!(child.unwrap().watch(LIMIT, |_| {}).unwrap(), End::TimedOut);
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let child = fork(|_| {
+            limit_memory();
+            let most = usize::try_from(PROGRAM_MEMORY_MAX).unwrap();
+            exit(i32::from(Vec::<u8>::new().try_reserve(most).is_err()))
+        });
+        assert_eq!(child.unwrap().watch(LIMIT, |_| {}).unwrap(), End::Exited(1));
+    }
 }

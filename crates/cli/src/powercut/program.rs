@@ -74,6 +74,25 @@ impl Source<'_> {
         }
     }
 
+    /// Function of a shared object, or what a filesystem does.
+    fn place(&self, place: Place) -> String {
+        let after = |cuts| match cuts {
+            0 => String::new(),
+            cuts => format!(" after {}", common::count(cuts, "power cut")),
+        };
+        match (self, place) {
+            (_, Place::Load) => "loading".to_owned(),
+            (Self::Object(_), Place::Prepare) => "floatgate_test_prepare".to_owned(),
+            (Self::Object(_), Place::Recover(cuts)) => format!("floatgate_test_recover{}", after(cuts)),
+            (Self::Object(_), Place::Check(cuts)) => format!("floatgate_test_check{}", after(cuts)),
+            (Self::Object(_), Place::Step(step)) => format!("floatgate_test_step {step}"),
+            (Self::Filesystem(_), Place::Prepare) => "format".to_owned(),
+            (Self::Filesystem(_), Place::Recover(cuts)) => format!("mount{}", after(cuts)),
+            (Self::Filesystem(_), Place::Check(cuts)) => format!("comparison of the files{}", after(cuts)),
+            (Self::Filesystem(_), Place::Step(step)) => format!("step {step}"),
+        }
+    }
+
     /// The option that names it, and its path.
     fn option(&self) -> (&'static str, String) {
         match self {
@@ -86,6 +105,9 @@ impl Source<'_> {
 /// Cuts the power of a program.
 pub(super) fn run(args: &Args, source: &Source<'_>) -> Outcome {
     check_options(args)?;
+    if let Source::Filesystem(path) = source {
+        crate::fs::check_program(path)?;
+    }
     let library = Library::built_in();
     let flash = args.flash(&library, FilesystemKind::Jffs2)?;
     let id = match &args.replay {
@@ -116,7 +138,7 @@ pub(super) fn run(args: &Args, source: &Source<'_>) -> Outcome {
         processes: processes(args),
     };
     match id {
-        Some(id) => replay(args, &options, id),
+        Some(id) => replay(args, source, &options, id),
         None => explore(args, source, &options, &flash),
     }
 }
@@ -157,7 +179,7 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     let bar = progress_bar(args);
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells cuts per second")]
     let started = Instant::now();
-    let report = powercut::explore(options, &|runs| bar.inc(runs)).map_err(failure);
+    let report = powercut::explore(options, &|runs| bar.inc(runs)).map_err(|error| failure(source, error));
     bar.finish_and_clear();
     let report = report?;
     if args.timing {
@@ -166,7 +188,8 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
     let id = |history: &History| {
         RunId { flash: flash.id().to_string(), seed: options.seed, history: history.clone() }.to_string()
     };
-    let failures = report.failures.iter().map(|found| FailureJson::of(found, id(&found.history))).collect();
+    let failures =
+        report.failures.iter().map(|found| FailureJson::of(source, found, id(&found.history))).collect();
     let json = Json {
         program: source.option().1,
         steps: options.steps,
@@ -182,10 +205,10 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
 }
 
 impl FailureJson {
-    fn of(found: &FoundFailure, id: String) -> Self {
+    fn of(source: &Source<'_>, found: &FoundFailure, id: String) -> Self {
         Self {
             kind: found.failure.kind,
-            at: place(found.failure.place),
+            at: source.place(found.failure.place),
             why: found.failure.why.clone(),
             steps: found.history.steps.clone(),
             cuts: found.history.cuts.len(),
@@ -197,13 +220,13 @@ impl FailureJson {
     }
 }
 
-fn failure(error: Error) -> Failure {
+fn failure(source: &Source<'_>, error: Error) -> Failure {
     let help = match &error {
         Error::NotLoaded(_) => {
             "build it with `cc -shared -fPIC`, with the functions floatgate_test_* of floatgate.h (docs/powercut.md)"
         }
         Error::Workload(_) => {
-            "mend this first, or choose another chip, a larger --partition or fewer --steps"
+            "mend this first, give it more --time-limit, or choose another chip, a larger --partition or fewer --steps"
         }
         Error::NoOperations => {
             "write to the device in floatgate_test_step, or give the workload more --steps"
@@ -214,24 +237,11 @@ fn failure(error: Error) -> Failure {
         Error::Process(_) => "end other processes, or ask for fewer with --threads",
     };
     let message = match &error {
-        Error::Workload(failed) => format!("{error}: {}: {}", place(failed.place), failed.why),
+        Error::Workload(failed) => format!("{error}: {}: {}", source.place(failed.place), failed.why),
+        Error::NotLoaded(why) if why.starts_with("it ") => format!("{}: {why}", source.option().1),
         error => error.to_string(),
     };
     Failure::new(message, help)
-}
-
-fn place(place: Place) -> String {
-    let after = |cuts| match cuts {
-        0 => String::new(),
-        cuts => format!(" after {}", common::count(cuts, "power cut")),
-    };
-    match place {
-        Place::Load => "loading".to_owned(),
-        Place::Prepare => "floatgate_test_prepare".to_owned(),
-        Place::Recover(cuts) => format!("floatgate_test_recover{}", after(cuts)),
-        Place::Check(cuts) => format!("floatgate_test_check{}", after(cuts)),
-        Place::Step(step) => format!("floatgate_test_step {step}"),
-    }
 }
 
 const fn describe(kind: FailureKind) -> &'static str {
@@ -287,23 +297,25 @@ fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &
     text
 }
 
-fn replay(args: &Args, options: &Options<'_>, id: &RunId) -> Outcome {
+fn replay(args: &Args, source: &Source<'_>, options: &Options<'_>, id: &RunId) -> Outcome {
     let failed = powercut::replay(options, &id.history).map_err(|error| match error {
         Error::NoOperations => Failure::new(
             "the last step has fewer flash operations than the cut of this id needs",
             "the program has changed since: run the exploration again",
         ),
-        error => failure(error),
+        error => failure(source, error),
     })?;
     let failure = failed.as_ref().map(|failed| ReplayFailure {
         kind: failed.kind,
-        at: place(failed.place),
+        at: source.place(failed.place),
         why: failed.why.clone(),
     });
     let json = ReplayJson { id: id.to_string(), failure };
     args.format.print(&args.origin(ResultKind::PowercutProgramReplay), &json, "", || match &failed {
         None => format!("{id}: nothing was lost"),
-        Some(failed) => format!("{id}: {}\n{}: {}", describe(failed.kind), place(failed.place), failed.why),
+        Some(failed) => {
+            format!("{id}: {}\n{}: {}", describe(failed.kind), source.place(failed.place), failed.why)
+        }
     })?;
     Ok(if failed.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

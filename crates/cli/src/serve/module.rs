@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use serde::Serialize;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Operations of the kernel, and the chip's answer in time and violations.
@@ -149,8 +149,8 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     let named = args.setup.open()?;
     let config = named.config()?;
     let mut bus = rig::linux_bus(&config, named.options)?;
-    let device = open(path)?;
     let mut state = args.prepare(&mut bus)?;
+    let device = open(path)?;
     let chip = &config.part().name;
     let served = Server { bus: &mut bus, device, path, chip }.serve();
     if let Some(state) = &mut state {
@@ -161,17 +161,22 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     args.format.finish(&args.setup.origin(ResultKind::ServeModule), &report, "chosen", || report.text())
 }
 
+/// Major number of Linux's miscellaneous devices, of which the module's is one.
+const MISC_MAJOR: u32 = 10;
+
 /// Opens the module's device, or connects to a program that plays the kernel.
 fn open(path: &Path) -> Result<File, Failure> {
     let refused = |error: &dyn std::fmt::Display| {
         let help = "load the module of hosts/linux-module (insmod floatgate.ko), and run as root";
         Failure::new(format!("{}: {error}", path.display()), help)
     };
-    let kind = std::fs::metadata(path).map_err(|error| refused(&error))?.file_type();
-    if kind.is_socket() {
-        return connect(path).map_err(|error| refused(&error));
+    let metadata = std::fs::metadata(path).map_err(|error| refused(&error))?;
+    if metadata.file_type().is_socket() {
+        let help = "a program that plays the kernel listens on a Unix socket of type SOCK_SEQPACKET";
+        return connect(path).map_err(|error| Failure::new(format!("{}: {error}", path.display()), help));
     }
-    if !kind.is_char_device() {
+    let is_misc = rustix::fs::major(metadata.rdev()) == MISC_MAJOR;
+    if !metadata.file_type().is_char_device() || !is_misc {
         return Err(refused(&"not a device of the kernel module"));
     }
     OpenOptions::new().read(true).write(true).open(path).map_err(|error| refused(&error))

@@ -73,7 +73,7 @@ fn crashes_and_hangs_are_failures_of_the_program() {
     for (name, does, kind, why) in [
         ("crash", "-DHOSTILE=abort()", "crash", "SIGABRT"),
         ("hang", "-DHOSTILE=for(;;)", "hang", "no end after 0.1 s"),
-        ("exit", "-DHOSTILE=exit(3)", "exit", "the program ended itself with status 3"),
+        ("exit", "-DHOSTILE=exit(3)", "exit", "it ended itself with status 3"),
         ("text", "-DHOSTILE=return\"torn\"", "recovery", "torn"),
     ] {
         compile(&folder, name, &source, &[does]);
@@ -97,6 +97,7 @@ fn what_is_no_program_is_refused() {
     for (arguments, why) in [
         ("--lib ./absent.so", "./absent.so: No such file"),
         ("--lib ./text.so", "./text.so: the loader: "),
+        ("--fs ./text.so", "./text.so: not a program"),
         ("--lib ./empty.so", "no function `floatgate_test_recover`"),
         ("--lib ./empty.so --fast", "--fast does not go with a program"),
         ("--lib ./empty.so --replay lib:chip1_00000000:0:0:1.late", "another setup"),
@@ -123,7 +124,7 @@ fn a_filesystem_at_the_other_end_of_a_pipe_is_cut() {
     assert_eq!((&json["kind"], &json["runs"]), (&"powercut-program".into(), &4.into()));
     let run = run_in(&folder, "powercut stm32-n25q128a --fs ./absent --cuts 4".split_whitespace());
     assert_eq!(run.code, Some(2));
-    assert!(run.err.contains("./absent does not start"), "{}", run.err);
+    assert!(run.err.contains("./absent: No such file"), "{}", run.err);
 }
 
 /// Compiles the example of a driver, with a fault or without.

@@ -117,7 +117,8 @@ fn what_is_no_module_is_refused() {
     for (args, why) in [
         (&["w25q64jv", "--module=file"][..], "not a device of the kernel module"),
         (&["w25q64jv", "--module=nothing"], "insmod floatgate.ko"),
-        (&["w25q64jv", "--module=/dev/zero"], "request"),
+        (&["w25q64jv", "--module=/dev/zero"], "not a device of the kernel module"),
+        (&["w25q64jv", "--module", "/dev/zero"], "`--module=/dev/zero`"),
         (&["s29gl128p", "--module=file"], "parallel NOR"),
         (&["w25n01gv", "--module=/dev/null", "--stuck", "0.0=1"], "--flip ADDRESS.BIT"),
         (&["w25q64jv", "--module=/dev/null", "--once"], "cannot be used with"),

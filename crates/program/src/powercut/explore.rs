@@ -102,7 +102,13 @@ pub enum Error {
 
 impl Options<'_> {
     fn subject(&self) -> Subject<'_> {
-        Subject { load: self.load, flash: self.flash.clone(), limit: self.limit, is_loud: false }
+        Subject {
+            load: self.load,
+            flash: self.flash.clone(),
+            limit: self.limit,
+            can_fork: self.can_fork,
+            is_loud: false,
+        }
     }
 }
 
@@ -173,6 +179,15 @@ fn rehearse(subject: &Subject<'_>, steps: &[u32]) -> Result<Vec<u64>, Error> {
         }
         (None, Some(Outcome::Good(_))) => Ok(operations),
         (None, Some(Outcome::Failed(failure))) => Err(Error::Workload(failure)),
+        _ if place == Place::Load => {
+            let failure = run::ended(end, place, subject.limit);
+            let does = match failure.kind {
+                FailureKind::Crash => "crashes",
+                FailureKind::Hang => "hangs",
+                _ => "ends",
+            };
+            Err(Error::NotLoaded(format!("it {does} when it is loaded: {}", failure.why)))
+        }
         _ => Err(Error::Workload(run::ended(end, place, subject.limit))),
     }
 }
@@ -242,14 +257,19 @@ fn run_all(
     };
     let mut children = (0..count).map(start).collect::<io::Result<Vec<Child>>>()?;
     let mut outcomes = BTreeMap::new();
-    while !children.is_empty() {
-        let ready = process::wait_for_any(&children, options.limit * CALLS)?;
-        if !ready.contains(&true) {
-            return Err(Error::NotDeterministic);
-        }
-        for at in (0..ready.len()).rev().filter(|at| ready[*at]) {
+    let mut silent = Duration::ZERO;
+    while !children.is_empty() && silent < options.limit * CALLS {
+        let ready = process::wait_for_any(&children, process::LOOK_EVERY)?;
+        silent = if ready.contains(&true) { Duration::ZERO } else { silent + process::LOOK_EVERY };
+        for at in (0..ready.len()).rev() {
+            if !ready[at] {
+                if children[at].has_ended()? {
+                    children.remove(at);
+                }
+                continue;
+            }
             match children[at].lines.read()? {
-                None => drop(children.remove(at).wait()?),
+                None => drop(children.remove(at)),
                 Some(lines) => {
                     for line in lines {
                         if let Ok(Message::Run(number, outcome)) = serde_json::from_slice(&line) {
@@ -393,5 +413,65 @@ impl Search<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::program::{Program, TestDevice};
+    use floatgate_config::Library;
+    use std::path::Path;
+
+    /// A program that forks in each step: a process that stays, and one that returns like itself.
+    struct Forking;
+
+    impl Program for Forking {
+        fn prepare(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+
+        fn recover(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+
+        #[expect(unsafe_code, reason = "fork")]
+        fn step(&mut self, device: TestDevice, number: u32) -> Result<(), String> {
+            // SAFETY: the process has one thread.
+            unsafe {
+                if libc::fork() == 0 {
+                    libc::sleep(3);
+                    libc::_exit(0);
+                }
+                libc::fork();
+            }
+            device.program(u64::from(number) * 256, &[0; 256])
+        }
+
+        fn check(&mut self, _: TestDevice) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn processes_that_a_program_forked_do_not_count() {
+        let library = Library::built_in();
+        let config = library.resolve(&library.setup(Path::new("w25q128jv")).unwrap(), &[]).unwrap();
+        let flash = rig::wire(&library, &config, rig::RigOptions::default()).unwrap().device;
+        let load = |boots| Ok((0..boots).map(|_| Box::new(Forking) as Box<dyn Program>).collect());
+        let options = Options {
+            load: &load,
+            can_fork: true,
+            flash,
+            seed: 0,
+            steps: 3,
+            mode: Mode::Linear(3),
+            kinds: vec![CutKind::Before],
+            recovery_cuts: 0,
+            limit: Duration::from_secs(1),
+            processes: 2,
+        };
+        let report = explore(&options, &|_| {}).unwrap();
+        assert_eq!((report.operations, report.runs, report.cuts, report.failed_runs), (3, 3, 3, 0));
     }
 }

@@ -106,6 +106,8 @@ pub(super) struct Subject<'a> {
     pub(super) load: Load<'a>,
     pub(super) flash: Box<dyn rig::Device>,
     pub(super) limit: Duration,
+    /// As in [`Options`](super::Options).
+    pub(super) can_fork: bool,
     /// The program's own output is kept.
     pub(super) is_loud: bool,
 }
@@ -119,15 +121,25 @@ pub(super) struct Job {
 }
 
 /// Messages of a child.
-struct Sender(RefCell<PipeWriter>);
+struct Sender {
+    pipe: RefCell<PipeWriter>,
+    process: u32,
+}
 
 impl Sender {
+    fn new(pipe: PipeWriter) -> Self {
+        Self { pipe: RefCell::new(pipe), process: std::process::id() }
+    }
+
     fn send(&self, message: &Message) {
+        if std::process::id() != self.process {
+            // The program forked, and its child returns, too.
+            process::exit(0);
+        }
         let mut line = serde_json::to_vec(message).unwrap_or_default();
         line.push(b'\n');
-        if self.0.borrow_mut().write_all(&line).is_err() {
-            // The parent is gone.
-            process::exit(0);
+        if self.pipe.borrow_mut().write_all(&line).is_err() {
+            process::exit(process::NO_PIPE);
         }
     }
 
@@ -149,6 +161,9 @@ impl Sender {
 fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestDevice) {
     if !subject.is_loud {
         process::be_quiet();
+    }
+    if subject.can_fork {
+        process::limit_memory();
     }
     sender.send(&Message::At(Place::Load));
     // One for the factory, one for each boot, and one for the boot at the end.
@@ -186,7 +201,7 @@ impl Programs {
 
 /// Runs a workload to its end without a cut of its own, and does each job at its step, in a process of its own.
 pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: PipeWriter) {
-    let (sender, limit) = (Sender(RefCell::new(pipe)), subject.limit);
+    let (sender, limit) = (Sender::new(pipe), subject.limit);
     let cuts = jobs.iter().map(|job| job.cuts.len()).max().unwrap_or(0);
     let (programs, device) = start(subject, cuts, &sender);
     let programs = Rc::new(programs);
@@ -205,15 +220,14 @@ pub(super) fn work(subject: Subject<'_>, steps: &[u32], jobs: &[Job], pipe: Pipe
         sender.send(&Message::Operations(operations(device) - before));
     }
     let last = Run { programs, cuts: Vec::new(), next_step: Cell::new(0), boots: Cell::new(1), sender };
-    last.reboot(device);
+    last.reboot(device, 0);
     last.sender.end(Outcome::Good(0))
 }
 
 /// Does a run in a process of its own.
 fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit: Duration) -> Outcome {
     let child = process::fork(|pipe| {
-        let sender = Sender(RefCell::new(pipe));
-        Run::new(Rc::clone(programs), job.cuts.clone(), step, sender).interrupted(device);
+        Run::new(Rc::clone(programs), job.cuts.clone(), step, Sender::new(pipe)).interrupted(device);
     });
     match child {
         Ok(child) => outcome_of(child, limit),
@@ -227,7 +241,7 @@ fn run(job: &Job, step: u32, programs: &Rc<Programs>, device: TestDevice, limit:
 
 /// Does a run from the beginning, in this process.
 pub(super) fn once(subject: Subject<'_>, history: &History, pipe: PipeWriter) {
-    let sender = Sender(RefCell::new(pipe));
+    let sender = Sender::new(pipe);
     let (programs, device) = start(subject, history.cuts.len(), &sender);
     let Some((&last, before)) = history.steps.split_last() else { return };
     for &step in before {
@@ -260,8 +274,11 @@ pub(super) fn ended(end: std::io::Result<End>, place: Place, limit: Duration) ->
         Ok(End::TimedOut) => {
             failed(FailureKind::Hang, place, format!("no end after {} s", limit.as_secs_f64()))
         }
+        Ok(End::Exited(process::NO_PIPE)) => {
+            failed(FailureKind::Exit, place, "it closed file descriptors that are not its own".to_owned())
+        }
         Ok(End::Exited(status)) => {
-            failed(FailureKind::Exit, place, format!("the program ended itself with status {status}"))
+            failed(FailureKind::Exit, place, format!("it ended itself with status {status}"))
         }
         Err(error) => failed(FailureKind::Exit, place, error.to_string()),
     }
@@ -325,22 +342,21 @@ impl Run {
     /// The rest of the run after a power cut.
     fn power_returns(&self, device: TestDevice) {
         let cuts = self.boots.get();
-        self.reboot_with(device, |run| run.order(device, cuts));
+        self.reboot_with(device, cuts, |run| run.order(device, cuts));
         let is_due = |count| count < STEPS_AFTER || (cuts < self.cuts.len() && count < STEPS_BETWEEN);
         (0..).take_while(|count| is_due(*count)).for_each(|_| self.step(device));
         self.order(device, usize::MAX);
-        self.reboot(device);
+        self.reboot(device, cuts);
         self.sender.end(Outcome::Good(cuts as u64))
     }
 
-    fn reboot(&self, device: TestDevice) {
-        self.reboot_with(device, |_| {});
+    fn reboot(&self, device: TestDevice, cuts: usize) {
+        self.reboot_with(device, cuts, |_| {});
     }
 
-    /// Power returns; what the program wrote to memory is gone.
-    fn reboot_with(&self, device: TestDevice, order: impl FnOnce(&Self)) {
-        let cuts = self.boots.get();
-        self.boots.set(cuts + 1);
+    /// Power returns after this number of cuts in all; what the program wrote to memory is gone.
+    fn reboot_with(&self, device: TestDevice, cuts: usize, order: impl FnOnce(&Self)) {
+        self.boots.set(self.boots.get() + 1);
         let on = with(device, |handle| {
             handle.ledger.power_returned();
             handle.device.restore_power().map_err(|failure| failure.message)
