@@ -68,6 +68,11 @@ pub enum EnvError {
     /// There are several, and none was chosen.
     #[error("the dump has {} environments: {}", .0.len(), .0.iter().map(|at| format!("{at:#x}")).collect::<Vec<_>>().join(", "))]
     Several(Vec<u64>),
+    /// Of a redundant pair only one copy was found.
+    #[error(
+        "the environment at {0:#x} is one of a redundant pair, and the other copy was not found: a change would overwrite the only good one"
+    )]
+    Lost(u64),
     /// No variable has such a name.
     #[error("{0:?} is no name of a variable: letters, digits and . _ - # : are")]
     Name(String),
@@ -230,6 +235,7 @@ impl Environment {
     /// Bytes to be written, each with its place; the copies become what they are then.
     fn writes(&mut self, store: &dyn Store) -> Result<Vec<(u64, Vec<u8>)>, EnvError> {
         let (used, unused) = match self.copies.as_mut_slice() {
+            [one] if one.flag.is_some() => return Err(EnvError::Lost(one.offset)),
             [one] => (one, None),
             [one, two] if one.active => (one, Some(two)),
             [one, two] => (two, Some(one)),
@@ -241,13 +247,14 @@ impl Environment {
         let target = match unused {
             None => used,
             Some(unused) => {
-                let (before, other) = (used.flag.unwrap_or(0), unused.flag.unwrap_or(0));
-                // NOR cannot count: there 1 is the copy in use, and 0 the other one.
-                if before == 1 && other == 0 {
+                let before = used.flag.unwrap_or(0);
+                // NOR cannot count: there 1 is the copy in use, and 0 the other one. Where the flag of the other one is lost these suit every flash.
+                let is_nor = before == 1 && (unused.flag == Some(0) || unused.checksum != Checksum::Good);
+                if is_nor {
                     used.flag = Some(0);
                     writes.push((used.offset + 4, vec![0]));
                 }
-                unused.flag = Some(if before == 1 && other == 0 { 1 } else { before.wrapping_add(1) });
+                unused.flag = Some(if is_nor { 1 } else { before.wrapping_add(1) });
                 (used.active, unused.active) = (false, true);
                 unused
             }

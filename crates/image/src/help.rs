@@ -50,6 +50,9 @@ impl Help for EnvError {
                 advice! { shell("floatgate image map"), " lists what is in the dump; an environment that was never saved is erased, and U-Boot uses its default one" }
             }
             Self::Several(_) => advice! { "choose one with ", Offset },
+            Self::Lost(_) => {
+                advice! { "save the environment on the board: ", shell("saveenv"), " writes both copies there" }
+            }
             Self::Odd => advice! { "change it on the board: ", shell("setenv"), " and ", shell("saveenv") },
             Self::Name(_) | Self::Zero(_) => advice! { "U-Boot cannot read such a variable" },
             Self::Full { .. } => advice! { "remove variables, or shorten their values" },

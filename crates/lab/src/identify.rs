@@ -93,8 +93,9 @@ pub fn identify(input: &[u8]) -> Identified {
         (Some(device), _) => vec![device],
         (None, Some(text)) => of_register(text)
             .or_else(|| of_page(&hex(text)?))
-            .or_else(|| hex(text).filter(|id| (2..=8).contains(&id.len())).map(|id| of_id(&id)))
-            .map_or_else(|| catalogue.of_log(text), |device| vec![device]),
+            .map(|device| vec![device])
+            .or_else(|| ids(text))
+            .unwrap_or_else(|| catalogue.of_log(text)),
         (None, None) => catalogue.of_log(&String::from_utf8_lossy(input)),
     };
     for device in &mut devices {
@@ -115,6 +116,23 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     })
 }
 
+/// An id in hexadecimal.
+fn id(text: &str) -> Option<Vec<u8>> {
+    hex(text).filter(|id| (2..=8).contains(&id.len()))
+}
+
+/// The ids of a text with nothing else in it: one a line, or several of three bytes or more in a line.
+fn ids(text: &str) -> Option<Vec<Device>> {
+    let of_line = |line: &str| -> Option<Vec<Vec<u8>>> {
+        let words: Option<Vec<Vec<u8>>> = line.split_whitespace().map(id).collect();
+        let words = words.filter(|words| words.iter().all(|word| word.len() >= 3));
+        words.or_else(|| Some(vec![id(line)?]))
+    };
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).take(MAX_DEVICES);
+    let ids: Vec<Vec<u8>> = lines.map(of_line).collect::<Option<Vec<_>>>()?.concat();
+    (!ids.is_empty()).then(|| ids.iter().take(MAX_DEVICES).map(|id| of_id(id)).collect())
+}
+
 fn hex_text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
@@ -127,7 +145,7 @@ fn of_id(id: &[u8]) -> Device {
 
 /// A parameter page, an SFDP area, a CFI table or an EXT_CSD register, by its signature.
 fn of_page(bytes: &[u8]) -> Option<Device> {
-    if let Ok(page) = onfi::parse(bytes) {
+    if let Ok(page) = onfi::parse_copies(bytes) {
         let nand = NandSizes {
             page_bytes: page.page_bytes,
             oob_bytes: page.spare_bytes.into(),
@@ -143,6 +161,13 @@ fn of_page(bytes: &[u8]) -> Option<Device> {
             maker: Some(page.manufacturer.as_str().to_owned()),
             size_bytes: page.chip_bytes(),
             nand: Some(nand),
+            ..Device::default()
+        });
+    }
+    if bytes.starts_with(b"ONFI") {
+        return Some(Device {
+            source: "ONFI".to_owned(),
+            notes: vec!["no copy of the parameter page has a good CRC: read it again".to_owned()],
             ..Device::default()
         });
     }
@@ -295,6 +320,19 @@ impl Catalogue {
         let mut candidates: Vec<Candidate> = candidates.collect();
         candidates.sort_by_key(|part| (part.contradictions.len(), std::cmp::Reverse(part.id.len())));
         device.parts = candidates;
+        if device.id.is_none() && device.name.is_none() {
+            device.parts = self.of_sizes(device);
+        }
+    }
+
+    /// The SPI NANDs of a maker with the sizes that a log states: Linux does not print their names.
+    fn of_sizes(&self, device: &Device) -> Vec<Candidate> {
+        let (Some(maker), Some(_)) = (&device.maker, &device.nand) else { return Vec::new() };
+        let is_possible = |part: &Candidate| {
+            part.maker.eq_ignore_ascii_case(maker) && part.nand.is_some() && part.contradictions.is_empty()
+        };
+        let nands = self.parts.iter().filter(|part| part.kind == ChipKind::SpiNand);
+        nands.map(|part| self.candidate(part, device)).filter(is_possible).collect()
     }
 
     fn candidate(&self, known: &Known, device: &Device) -> Candidate {
@@ -344,19 +382,28 @@ impl Catalogue {
     }
 
     fn of_line(&self, line: &str) -> Option<Device> {
+        // An id alone in a line.
+        if let Some(id) = id(line).filter(|_| line.contains(|c: char| c.is_ascii_digit())) {
+            return Some(of_id(&id));
+        }
         let lower = line.to_lowercase();
         let is_about_flash = ["nand", "nor", "spi", "flash", "jedec", "sf:", "mtd", "m25p80", "mmc"];
         if !is_about_flash.iter().any(|word| lower.contains(word)) {
             return None;
         }
         let source = line.trim().to_owned();
+        if let Some(device) = of_card(line).or_else(|| of_spi_nand(line)) {
+            return Some(Device { source, ..device });
+        }
         if let Some(id) = id_of_line(&lower) {
             return Some(Device { source, size_bytes: size_of_line(&lower), ..of_id(&id) });
         }
-        let words = lower.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+        let words =
+            without_driver(&lower).split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
         let part = words
             .filter(|word| word.len() >= 5)
-            .find(|word| self.parts.iter().any(|part| part.is_named(word)))?;
+            .find(|word| self.parts.iter().any(|part| part.is_named(word)))
+            .or_else(|| stated_name(&lower))?;
         Some(Device {
             source,
             name: Some(part.to_uppercase()),
@@ -375,7 +422,7 @@ impl Known {
 
 impl Device {
     fn is_same(&self, other: &Self) -> bool {
-        (&self.id, &self.name) == (&other.id, &other.name)
+        (&self.id, &self.name, &self.maker) == (&other.id, &other.name, &other.maker)
     }
 }
 
@@ -405,8 +452,44 @@ fn id_of_line(line: &str) -> Option<Vec<u8>> {
     hex(rest[..end].trim_end_matches([' ', ',', '-', ':'])).filter(|id| (2..=8).contains(&id.len()))
 }
 
-/// `N MiB`, `N KiB`, `(N Kbytes)` in a line, bytes.
+/// A line without the driver and the device that Linux prints first, and without the chip that the device tree expects: m25p80 is the name of a
+/// driver, too.
+fn without_driver(line: &str) -> &str {
+    let rest = line.split_once("m25p80 spi").and_then(|(_, rest)| rest.split_once(": "));
+    let rest = rest.map_or(line, |(_, rest)| rest);
+    rest.split_once(", expected").map_or(rest, |(found, _)| found)
+}
+
+/// The name in `SF: Detected NAME with page size 256 Bytes` or `spi-nor spi0.0: NAME (32768 Kbytes)`, also of a chip that no table has.
+fn stated_name(line: &str) -> Option<&str> {
+    let of_uboot = || Some(line.split_once("sf: detected ")?.1.split_once(" with page size")?.0);
+    let of_linux = || Some(line.split_once("spi-nor spi")?.1.split_once(": ")?.1.split_once(" (")?.0);
+    of_uboot().or_else(of_linux).filter(|name| name.len() >= 4 && !name.contains(' '))
+}
+
+/// The card of `mmcblk1: mmc1:0001 8GTF4R 7.28 GiB`. Linux rounds its size.
+fn of_card(line: &str) -> Option<Device> {
+    let rest = line.get(line.find("mmcblk")?..)?;
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let [block, card, name, size, unit, ..] = words.as_slice() else { return None };
+    let is_card = block.ends_with(':') && card.starts_with("mmc") && size.parse::<f64>().is_ok();
+    is_card.then(|| Device {
+        name: Some((*name).to_owned()),
+        notes: vec![format!("about {size} {unit}")],
+        ..Device::default()
+    })
+}
+
+/// The maker in `spi-nand spi1.0: Winbond SPI NAND was found.`
+fn of_spi_nand(line: &str) -> Option<Device> {
+    let (before, _) = line.split_once(" SPI NAND was found")?;
+    let maker = before.rsplit(": ").next()?.trim().to_owned();
+    Some(Device { maker: Some(maker), ..Device::default() })
+}
+
+/// `N MiB`, `N KiB`, `(N Kbytes)` in a line, bytes: the one behind `total`, or the first.
 fn size_of_line(line: &str) -> Option<u64> {
+    let line = line.split_once("total").map_or(line, |(_, total)| total);
     let words: Vec<&str> = line
         .split(|c: char| c.is_whitespace() || "(),".contains(c))
         .filter(|word| !word.is_empty())
@@ -486,6 +569,66 @@ mod tests {
         assert!(found.iter().flatten().any(|part| part == "mx30lf2g18ac"), "{identified:#?}");
         assert!(found.iter().flatten().any(|part| part == "w25q128jv"), "{identified:#?}");
         assert_eq!(identified.devices[0].id.as_deref(), Some("c2 da"));
+    }
+
+    #[test]
+    fn several_ids_are_several_devices() {
+        for text in ["ef4018 c22018", "ef4018\nc22018\n", "ef 40 18\nc2 20 18\n"] {
+            let ids: Vec<Option<String>> =
+                identify(text.as_bytes()).devices.into_iter().map(|device| device.id).collect();
+            assert_eq!(ids, [Some("ef 40 18".to_owned()), Some("c2 20 18".to_owned())], "{text}");
+        }
+        assert_eq!(names("c2 da 90 95 06").len(), 1);
+    }
+
+    #[test]
+    fn the_driver_is_not_the_chip() {
+        for line in ["m25p80 spi0.0: w25q128 (16384 Kbytes)", "m25p80 spi0.0: found w25q128, expected m25p80"]
+        {
+            let device = &identify(line.as_bytes()).devices[0];
+            assert_eq!(device.name.as_deref(), Some("W25Q128"), "{line}");
+        }
+    }
+
+    #[test]
+    fn usual_lines_are_read() {
+        let first = |text: &str| identify(text.as_bytes()).devices.into_iter().next().unwrap();
+        let flash = first("SF: Detected w25q128 with page size 256 Bytes, erase size 64 KiB, total 16 MiB");
+        assert_eq!(flash.size_bytes, Some(16 << 20));
+        let flash =
+            first("SF: Detected mx25l25635e with page size 256 Bytes, erase size 64 KiB, total 32 MiB");
+        assert_eq!((flash.name.as_deref(), flash.size_bytes), (Some("MX25L25635E"), Some(32 << 20)));
+        let nand = first(
+            "spi-nand spi1.0: Winbond SPI NAND was found.\n\
+             spi-nand spi1.0: 128 MiB, block size: 128 KiB, page size: 2048, OOB size: 64\n",
+        );
+        assert_eq!((nand.maker.as_deref(), nand.size_bytes), (Some("Winbond"), Some(128 << 20)));
+        assert!(nand.parts.iter().any(|part| part.part.starts_with("w25n01")), "{nand:#?}");
+        let card = first("[    2.1] mmcblk1: mmc1:0001 8GTF4R 7.28 GiB");
+        assert_eq!(card.name.as_deref(), Some("8GTF4R"));
+        let nand = first("c2 da\nnand: 256 MiB, SLC, erase size: 128 KiB, page size: 2048, OOB size: 64\n");
+        assert_eq!((nand.id.as_deref(), nand.size_bytes), (Some("c2 da"), Some(256 << 20)));
+    }
+
+    #[test]
+    fn a_good_copy_of_a_parameter_page_is_taken() {
+        let page = floatgate_media::onfi::OnfiPage {
+            page_bytes: 2048,
+            spare_bytes: 64,
+            pages_per_block: 64,
+            blocks_per_lun: 1024,
+            luns: 1,
+            ..floatgate_media::onfi::OnfiPage::default()
+        };
+        let mut copies = vec![0; 3 * onfi::PAGE_BYTES];
+        onfi::emit_copies(&page, 3, &mut copies).unwrap();
+        copies[100] ^= 1;
+        copies[onfi::PAGE_BYTES] ^= 1;
+        let device = &identify(&copies).devices[0];
+        assert_eq!(device.nand.as_ref().unwrap().page_bytes, 2048);
+        let device = &identify(&copies[..onfi::PAGE_BYTES]).devices[0];
+        assert_eq!((device.source.as_str(), &device.nand), ("ONFI", &None));
+        assert_eq!(device.notes.len(), 1);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::path::PathBuf;
   floatgate image env router.bin --json
 
 The environment is found in a dump or a file of its own by its CRC, which also tells its size. A change keeps that size. Of a redundant pair the copy \
-that U-Boot does not use gets the new variables, with a flag that makes U-Boot use it, as `saveenv` writes it.")]
+that U-Boot does not use gets the new variables, with a flag that makes U-Boot use it, as `saveenv` writes it. --unset is done before --set.")]
 pub(crate) struct Args {
     /// A dump, or a file with the environment; - reads it from stdin
     file: PathBuf,
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let failed = |error: env::EnvError| options::failure(&args.file, &error);
     let sizes = FlashSizes { peb_bytes: None, pages: args.pages.sizes() };
     let removed = args.unset.iter().map(|name| SetVariable { name: name.clone(), value: None });
-    let changes: Vec<SetVariable> = args.set.iter().cloned().chain(removed).collect();
+    let changes: Vec<SetVariable> = removed.chain(args.set.iter().cloned()).collect();
     let origin = ResultKind::ImageEnv.of(&args.file);
     if changes.is_empty() {
         if args.output.is_some() {

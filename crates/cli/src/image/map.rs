@@ -5,7 +5,7 @@ use super::show;
 use crate::common::Outcome;
 use crate::output::ReportFormat;
 use crate::table::Table;
-use floatgate_image::map::{self, Facts, FlashMap, Part, Value};
+use floatgate_image::map::{self, Facts, FlashMap, Kind, Part, Value};
 use floatgate_image::{FlashSizes, Image, ImageError};
 use floatgate_lab::report::ResultKind;
 use floatgate_stack::fs::Timestamp;
@@ -68,7 +68,7 @@ fn text(map: &FlashMap) -> String {
     for part in &map.parts {
         let indent = "  ".repeat(part.level as usize);
         let name = part.name.as_ref().map_or_else(String::new, |name| format!(" {name}"));
-        let scattered = part.len == 0;
+        let scattered = part.kind == Kind::UbiVolume;
         table.row([
             if scattered { String::new() } else { format!("{:#x}", part.offset) },
             if scattered { String::new() } else { format!("{:#x}", part.len) },
@@ -96,6 +96,7 @@ fn details(part: &Part) -> String {
             Value::Text(text) => format!("{name} {text}"),
             Value::Real(number) => format!("{name} {number:.2}"),
             Value::Number(seconds) if name == "time" => format!("{name} {}", time(*seconds)),
+            Value::Number(address) if name == "load" || name == "entry" => format!("{name} {address:#x}"),
             Value::Number(number) => format!("{name} {number}"),
         }
     });

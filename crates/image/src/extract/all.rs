@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::target::{ExtractError, ExtractLimits, Extracted};
 use super::{DirectoryTarget, Extractions, extract};
 use crate::image::Image;
-use crate::map::{FlashMap, Kind, Part, View};
+use crate::map::{Checksum, FlashMap, Kind, Part, View};
 use crate::readonly::reader;
 use crate::report::Loss;
 use crate::selection::Selection;
@@ -46,7 +46,7 @@ pub struct ExtractedPart {
     pub folder: Option<String>,
     /// Entries of that folder.
     pub entries: u64,
-    /// Reason for which there is no folder although its format has a reader.
+    /// Damage of the part, or the reason for which there is no folder although its format has a reader.
     pub problem: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub fn extract_all(
             file: format!("{name}.bin"),
             folder: None,
             entries: 0,
-            problem: None,
+            problem: part.checksum.is_damage().then(|| damage(part)),
         };
         let own = ExtractLimits { bytes: left, ..*limits };
         match files(image, &*store, part, &folder.join(&name), (&own, owners))? {
@@ -104,9 +104,19 @@ pub fn extract_all(
     Ok(all)
 }
 
-/// True for a part that has bytes of its own worth a file.
+/// True for a part that has bytes of its own worth a file. One whose bytes are all missing gets an empty file.
 fn is_written(part: &Part) -> bool {
-    part.len > 0 && !matches!(part.kind, Kind::Erased | Kind::Zeros)
+    let has_bytes = part.len > 0 || part.checksum.is_damage();
+    has_bytes && !matches!(part.kind, Kind::Erased | Kind::Zeros | Kind::UbiVolume)
+}
+
+/// Damage of a part in words.
+fn damage(part: &Part) -> String {
+    match part.checksum {
+        Checksum::Truncated if part.len == 0 => "none of its bytes are in the dump".to_owned(),
+        Checksum::Truncated => "CUT OFF: its end is missing in the dump".to_owned(),
+        _ => "BAD: a checksum is wrong".to_owned(),
+    }
 }
 
 /// Name of the file of a part: its offset, its format and its name, which comes from the dump: only letters, digits and `. _ -` of it stay, so that it is no

@@ -93,6 +93,12 @@ impl FlashMap {
         self.parts.iter().filter(|part| part.checksum.is_damage()).count()
     }
 
+    /// Number of parts that are not within others, and are damaged or hold a damaged part.
+    fn damaged_top(&self) -> usize {
+        let groups = self.parts.chunk_by(|_, next| next.level > 0);
+        groups.filter(|group| group.iter().any(|part| part.checksum.is_damage())).count()
+    }
+
     /// Bytes of all stretches of a kind.
     #[must_use]
     pub fn bytes_of(&self, kind: Kind) -> u64 {
@@ -105,7 +111,7 @@ impl fmt::Display for FlashMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = self.top().filter(|part| !part.kind.is_gap()).count();
         write!(f, "{}: {}", size(self.size), count(known as u64, "part"))?;
-        match self.damaged() {
+        match self.damaged_top() {
             0 => {}
             damaged => write!(f, ", {damaged} damaged")?,
         }

@@ -1,14 +1,22 @@
 //! Partitions of the flash that a dump lists itself, and environments that belong together.
 
+use std::ops::Range;
+
 use serde::Serialize;
 
 use super::found::{Checksum, Kind, Value};
 use super::probes::fdt::Node;
-use super::probes::uboot_env::{Header, begins, describe};
+use super::probes::uboot_env::{Header, begins_variable, describe};
 use super::{Part, View};
 
 /// Most partitions of one list.
 const MAX_PARTITIONS: usize = 256;
+
+/// Bytes between the places where a damaged environment is looked for.
+const STEP: u64 = 4096;
+
+/// Bytes of it that are looked at: the header, and the name of a variable.
+const HEAD: usize = 128;
 
 /// Name of the list of partitions in arguments of the kernel.
 const MTDPARTS: &str = "mtdparts";
@@ -159,9 +167,8 @@ pub(super) fn with_pairs(
     view: &View<'_>,
     partitions: &mut Vec<Partition>,
 ) -> Vec<Part> {
-    add_damaged(&mut parts, view);
-    let is_env = |part: &Part| part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some();
-    let pairs: Vec<usize> = (0..parts.len()).filter(|&at| parts.get(at).is_some_and(is_env)).collect();
+    add_damaged(&mut parts, view, partitions);
+    let pairs: Vec<usize> = (0..parts.len()).filter(|&at| parts.get(at).is_some_and(is_redundant)).collect();
     for pair in pairs.chunks(2) {
         let &[first, second] = pair else { continue };
         let (Some(one), Some(two)) = (parts.get(first), parts.get(second)) else { continue };
@@ -185,6 +192,11 @@ pub(super) fn with_pairs(
     parts
 }
 
+/// True for one copy of a pair: only such a copy has a flag.
+fn is_redundant(part: &Part) -> bool {
+    part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some()
+}
+
 fn flag(part: &Part) -> Option<u64> {
     part.facts.0.iter().find_map(|(name, value)| match value {
         Value::Number(number) if *name == "flag" => Some(*number),
@@ -201,36 +213,73 @@ pub(crate) const fn is_newer(one: u64, two: u64) -> bool {
     }
 }
 
-/// Adds the second copy of a redundant environment where its CRC is wrong. It stands in data before or behind the good one.
-fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>) {
-    let envs: Vec<(u64, u64)> = parts
-        .iter()
-        .filter(|part| part.level == 0 && part.kind == Kind::UbootEnv && flag(part).is_some())
-        .map(|part| (part.offset, part.len))
-        .collect();
+/// Adds the second copy of a redundant environment where its CRC is wrong, or where it is erased.
+fn add_damaged(parts: &mut Vec<Part>, view: &View<'_>, partitions: &[Partition]) {
+    let mut envs = parts.iter().filter(|part| is_redundant(part));
     // Of two good ones nothing is missing.
-    let &[(offset, len)] = envs.as_slice() else { return };
-    let data = parts.iter().enumerate().filter(|(_, part)| part.level == 0 && part.kind == Kind::Data);
-    let place = data.clone().find_map(|(index, part)| {
-        let steps = (part.offset.next_multiple_of(4096)..part.end()).step_by(4096).take(4096);
-        let fits = |at: &u64| at.abs_diff(offset) >= len && at + len <= part.end();
-        let is_env = |at: &u64| view.bytes(*at, 128).is_some_and(|head| begins(&head[1..]) || begins(&head));
-        steps.filter(fits).find(is_env).map(|at| (index, at))
-    });
-    let Some((index, at)) = place else { return };
-    let Some(bytes) = usize::try_from(len).ok().and_then(|len| view.bytes(at, len)) else { return };
-    let found = describe(&bytes, Header::Redundant);
-    let Some(around) = parts.get(index).cloned() else { return };
-    let env = Part {
-        offset: at,
-        len,
-        checksum: Checksum::Bad,
-        kind: found.kind,
-        facts: found.facts,
-        ..around.clone()
+    let (Some(good), None) = (envs.next().cloned(), envs.next()) else { return };
+    let Some(at) = lost_copy(parts, view, partitions, &good) else { return };
+    let Some(bytes) = usize::try_from(good.len).ok().and_then(|len| view.bytes(at, len)) else { return };
+    let mut found = describe(&bytes, Header::Redundant);
+    if bytes.iter().all(|byte| *byte == 0xFF) {
+        found = found.text("damage", "erased");
+    }
+    let lost = Part { offset: at, checksum: Checksum::Bad, facts: found.facts, ..good };
+    *parts = parts.drain(..).flat_map(|part| around(part, &lost)).collect();
+}
+
+/// A part without what another one takes from it. That one follows the part in which it begins.
+fn around(part: Part, new: &Part) -> Vec<Part> {
+    if part.level > 0 || part.end() <= new.offset || new.end() <= part.offset {
+        return vec![part];
+    }
+    let before = Part { len: new.offset.saturating_sub(part.offset), ..part.clone() };
+    let behind = Part { offset: new.end(), len: part.end().saturating_sub(new.end()), ..part.clone() };
+    let own = (part.offset <= new.offset).then(|| new.clone());
+    [Some(before), own, Some(behind)].into_iter().flatten().filter(|part| part.len > 0).collect()
+}
+
+/// Place of the copy that belongs to a good one: where a partition for it begins, in a stretch beside the good one that has just its size, or where
+/// variables begin.
+fn lost_copy(parts: &[Part], view: &View<'_>, partitions: &[Partition], good: &Part) -> Option<u64> {
+    let stretches = stretches(parts);
+    let has_room = |at: &u64| {
+        let end = at.saturating_add(good.len);
+        stretches.iter().any(|stretch| stretch.start <= *at && end <= stretch.end)
     };
-    let before = Part { len: at - around.offset, ..around.clone() };
-    let behind = Part { offset: env.end(), len: around.end() - env.end(), ..around };
-    let new = [before, env, behind].into_iter().filter(|part| part.len > 0);
-    parts.splice(index..=index, new);
+    let is_for_env = |partition: &&Partition| {
+        let name = partition.name.to_lowercase();
+        (name.contains("env") || name.contains("redund")) && partition.len.is_none_or(|len| len >= good.len)
+    };
+    let places = partitions.iter().filter(is_for_env).map(|partition| partition.offset);
+    let mut places: Vec<u64> = places.filter(has_room).collect();
+    places.dedup();
+    if let &[at] = places.as_slice() {
+        return Some(at);
+    }
+    let is_beside = |stretch: &&Range<u64>| {
+        stretch.end - stretch.start == good.len && (stretch.start == good.end() || stretch.end == good.offset)
+    };
+    if let Some(stretch) = stretches.iter().find(is_beside) {
+        return Some(stretch.start);
+    }
+    let begins = |at: &u64| {
+        let head = view.bytes(*at, HEAD);
+        head.is_some_and(|head| head.get(Header::Redundant.bytes()..).is_some_and(begins_variable))
+    };
+    let data = parts.iter().filter(|part| part.level == 0 && part.kind == Kind::Data);
+    let steps = data.flat_map(|part| (part.offset.next_multiple_of(STEP)..part.end()).step_by(STEP as usize));
+    steps.filter(has_room).filter(begins).min_by_key(|at| at.abs_diff(good.offset))
+}
+
+/// Stretches of bytes that are in no part of known format.
+fn stretches(parts: &[Part]) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for part in parts.iter().filter(|part| part.level == 0 && part.kind.is_gap()) {
+        match all.last_mut() {
+            Some(last) if last.end == part.offset => last.end = part.end(),
+            _ => all.push(part.offset..part.end()),
+        }
+    }
+    all
 }

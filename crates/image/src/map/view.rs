@@ -9,6 +9,9 @@ use floatgate_stack::Store;
 /// Bytes that are read together where a long stretch is read.
 const CHUNK: u64 = 64 << 10;
 
+/// Bytes that a read counts for at least: a short read costs time, too.
+const READ_MIN: u64 = 256;
+
 /// Bytes that all probes of a dump may read: several times its size, so that a hostile file costs no more than a large one.
 pub(super) const fn budget(size: u64) -> u64 {
     size.saturating_mul(4).saturating_add(64 << 20)
@@ -58,7 +61,7 @@ impl<'s> View<'s> {
         if at.checked_add(bytes)? > self.len {
             return None;
         }
-        let left = self.budget.get().checked_sub(bytes);
+        let left = self.budget.get().checked_sub(bytes.max(READ_MIN));
         self.budget.set(left.unwrap_or(0));
         left?;
         self.store.read_at(self.start + at, buf).ok()

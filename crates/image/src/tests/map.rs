@@ -166,6 +166,99 @@ fn the_environment_that_uboot_uses_is_named() {
 }
 
 #[test]
+fn a_cut_device_tree_is_cut_off() {
+    for (kind, bytes) in
+        [(Kind::Fit, &include_bytes!("data/a.fit")[..]), (Kind::DeviceTree, include_bytes!("data/a.dtb"))]
+    {
+        for len in [bytes.len() / 2, bytes.len() - 1] {
+            let map = map_of(&bytes[..len]);
+            let part = map.top().next().unwrap();
+            assert_eq!((part.kind, part.checksum, part.len), (kind, Checksum::Truncated, len as u64));
+            assert_eq!(map.to_string().matches("1 damaged").count(), 1, "{map}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_part_is_a_problem_of_the_extraction() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump");
+    let image = include_bytes!("data/a.uimage");
+    let mut wrong = image.to_vec();
+    wrong[image.len() - 1] ^= 1;
+    for (number, bytes) in [&wrong[..], &image[..image.len() - 1], &image[..64]].into_iter().enumerate() {
+        std::fs::write(&path, bytes).unwrap();
+        let image = Image::open_any(&path, None).unwrap();
+        let out = folder.path().join(number.to_string());
+        let all = extract_all(&image, &map(&image).unwrap(), &out, &ExtractLimits::default(), false).unwrap();
+        assert!(all.parts[0].problem.is_some(), "{all:#?}");
+        assert_eq!(all.parts.len(), 2, "{all:#?}");
+    }
+}
+
+/// A copy of the redundant environment with a flag, and its CRC.
+fn copy_with(flag: u8) -> Vec<u8> {
+    let mut copy = include_bytes!("data/redundant.env").to_vec();
+    copy[4] = flag;
+    let sum = !floatgate_media::crc::ubi(&copy[5..]);
+    copy[..4].copy_from_slice(&sum.to_le_bytes());
+    copy
+}
+
+#[test]
+fn a_change_goes_into_the_damaged_copy_of_an_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("flash.bin");
+    let (good, len) = (copy_with(7), copy_with(7).len());
+    let damages: [fn(&mut [u8]); 4] =
+        [|copy| copy[0] ^= 1, |copy| copy[60] ^= 1, |copy| copy[500..].fill(0xFF), |copy| copy.fill(0xFF)];
+    for damage in damages {
+        let mut bad = copy_with(6);
+        damage(&mut bad);
+        for bad_at in [0, 1] {
+            let mut pair = [&good, &good];
+            pair[bad_at] = &bad;
+            std::fs::write(&path, pair.map(Vec::as_slice).concat()).unwrap();
+            let before = env::read(&Image::open_any(&path, None).unwrap(), None).unwrap();
+            let sums: Vec<Checksum> = before.copies.iter().map(|copy| copy.checksum).collect();
+            let expected =
+                if bad_at == 0 { [Checksum::Bad, Checksum::Good] } else { [Checksum::Good, Checksum::Bad] };
+            assert_eq!(sums, expected);
+            env::change(&path, FlashSizes::default(), None, &[set("new", Some("1"))], None).unwrap();
+            let after = std::fs::read(&path).unwrap();
+            assert_eq!(after[(1 - bad_at) * len..][..len], good);
+            let read = env::read(&Image::open_any(&path, None).unwrap(), None).unwrap();
+            assert_eq!((read.copies[bad_at].flag, read.copies[bad_at].active), (Some(8), true));
+            assert_eq!(read.get("new"), Some("1"));
+        }
+    }
+    // In a large erased stretch the other copy may be anywhere.
+    let alone = flash(&[&[1; 9], &good, &[1; 9]]);
+    std::fs::write(&path, &alone).unwrap();
+    let error = env::change(&path, FlashSizes::default(), None, &[set("new", Some("1"))], None);
+    assert!(matches!(error, Err(env::EnvError::Lost(at)) if at == BLOCK as u64), "{error:?}");
+    assert_eq!(std::fs::read(&path).unwrap(), alone);
+}
+
+#[test]
+fn zeros_are_read_a_few_times_only() {
+    use crate::map::View;
+    use crate::map::probes::{Begins, PROBES};
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![0; 16 << 20]).unwrap();
+    let image = Image::over_any(file, FlashSizes::default()).unwrap();
+    let store = image.store().unwrap();
+    let budget = std::cell::Cell::new(u64::MAX);
+    let view = View::new(&*store, &budget);
+    for probe in PROBES {
+        if matches!(probe.begins, Begins::Head { test, .. } if test(&[0; 4096])) {
+            assert!((probe.probe)(&view).is_none());
+        }
+    }
+    assert!(u64::MAX - budget.get() < 16 << 10, "{}", u64::MAX - budget.get());
+}
+
+#[test]
 fn work_and_memory_are_bounded() {
     // Each sector begins what may be an environment, each word a device tree or a sparse image.
     let bytes: Vec<u8> = b"\0\0\0\0a=b\0".iter().copied().cycle().take(512 << 10).collect();

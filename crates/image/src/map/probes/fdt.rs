@@ -67,7 +67,7 @@ impl Node {
     }
 }
 
-/// The tree at the beginning of a stretch: its nodes and its length.
+/// The tree at the beginning of a stretch: its nodes and its length. Of one whose end is missing these are the nodes before the cut.
 pub(crate) fn parse(view: &View<'_>) -> Option<(Vec<Node>, u64)> {
     let header = view.array::<40>(0)?;
     let header = &header[..];
@@ -85,7 +85,9 @@ pub(crate) fn parse(view: &View<'_>) -> Option<(Vec<Node>, u64)> {
     let own = view.slice(0, len);
     let mut reader =
         Reader { view: own, at: structure, strings, nodes: Vec::new(), path: Vec::new(), items: 0 };
-    reader.run()?;
+    if reader.run().is_none() && !reader.is_at_cut(len) {
+        return None;
+    }
     Some((reader.nodes, len))
 }
 
@@ -117,6 +119,11 @@ impl Reader<'_> {
                 _ => return None,
             }
         }
+    }
+
+    /// True where the structure of a tree with `len` bytes is right up to the end of the bytes that there are.
+    fn is_at_cut(&self, len: u64) -> bool {
+        len > self.view.len() && !self.nodes.is_empty() && self.at + VALUE_MAX > self.view.len()
     }
 
     fn word(&mut self) -> Option<u32> {
@@ -155,7 +162,9 @@ impl Reader<'_> {
 
     fn property(&mut self) -> Option<()> {
         let (len, name_at) = (u64::from(self.word()?), u64::from(self.word()?));
-        let name = self.text(self.strings + name_at)?;
+        // The names stand behind the structure: of a tree whose end is missing they are unknown.
+        let is_missing = self.strings + name_at >= self.view.len();
+        let name = if is_missing { String::new() } else { self.text(self.strings + name_at)? };
         let kept = usize::try_from(len.min(VALUE_MAX)).ok()?;
         let value = self.view.bytes(self.at, kept)?;
         let property = Property { name, at: self.at, len, value };

@@ -15,6 +15,9 @@ const SHAPES: [(u64, u64); 5] = [(256, 4096), (256, 8192), (256, 65536), (512, 8
 /// Fewest blocks whose numbers are believed.
 const MIN_BLOCKS: u16 = 4;
 
+/// Most blocks without a number.
+const MAX_ERASED: usize = 2;
+
 /// Place of the magic number in a block: before the erase counter, which ends the pages of the lookup table.
 const fn magic_at(page: u64, block: u64) -> u64 {
     let entries = block / page * 2;
@@ -38,18 +41,18 @@ fn begins(head: &[u8]) -> bool {
 
 fn probe(view: &View<'_>) -> Option<Found> {
     SHAPES.iter().find_map(|&(page, block)| {
-        let head = view.bytes(0, page as usize * 4)?;
-        let count = blocks(&head, page, block);
+        let number = |index: u64| {
+            let magic = view.array(index * block + magic_at(page, block))?;
+            Some(u16::from_le_bytes(magic) ^ MAGIC ^ page as u16)
+        };
+        let count = number(0)?;
         if !(MIN_BLOCKS..0x4000).contains(&count) || u64::from(count) * block > view.len() {
             return None;
         }
-        let is_counted = |index: u16| {
-            let magic = view.array::<2>(u64::from(index) * block + magic_at(page, block));
-            magic.is_some_and(|magic| u16::from_le_bytes(magic) == MAGIC ^ page as u16 ^ (count - index))
-        };
-        let counted = (0..count).filter(|&index| is_counted(index)).count();
-        // A block that was just erased has no number.
-        (counted >= usize::from(MIN_BLOCKS) && counted + 2 >= usize::from(count)).then(|| {
+        // A block that was just erased has no number. The search ends with the first one too many: bytes of any kind begin what may be a SPIFFS.
+        let allowed = usize::from(count - MIN_BLOCKS).min(MAX_ERASED);
+        let mut others = (0..count).filter(|&index| number(index.into()) != Some(count - index));
+        others.nth(allowed).is_none().then(|| {
             Found::new(Kind::Spiffs, u64::from(count) * block)
                 .number("page_bytes", page)
                 .number("block_bytes", block)
