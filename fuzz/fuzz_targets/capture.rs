@@ -17,11 +17,11 @@ fn new(part: &str) -> Pins {
 fuzz_target!(|data: &[u8]| {
     static CHIPS: OnceLock<[Pins; 2]> = OnceLock::new();
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(windows) = read(text, &Channels::default()) else { return };
-    assert!(windows.iter().all(|window| window.sent.len() == window.received.len()));
+    let Ok(capture) = read(text, &Channels::default()) else { return };
+    assert!(capture.windows.iter().all(|window| window.sent.len() == window.received.len()));
     for chip in CHIPS.get_or_init(|| ["w25q128jv", "w25n01gv"].map(new)) {
-        let report = check(&windows, &mut chip.clone()).unwrap();
+        let report = check(&capture.windows, &mut chip.clone()).unwrap();
         let count: u64 = report.commands.iter().map(|command| command.count).sum();
-        assert_eq!(count, windows.len() as u64);
+        assert_eq!(count, capture.windows.len() as u64);
     }
 });
