@@ -119,15 +119,21 @@ fn shown(json: &Json) -> String {
         text += "  ..\n";
     }
     text += &format!(
-        "\n{} in all: {} on the wires; the chip was busy for {}{}\n{}, {} of them while the chip was busy; they saw programs, erases and page reads end {} late in all\n\n",
+        "\n{} in all: {} on the wires; the chip was busy for {}{}\n{}",
         ns(report.ns),
         ns(report.selected_ns),
         ns(report.busy_ns),
         if report.busy_ns > report.ns { ", in part after the capture" } else { "" },
         common::grouped_count(report.polls.count, "status read"),
-        common::grouped(report.polls.while_busy),
-        ns(report.polls.late_ns)
     );
+    if report.polls.count > 0 {
+        text += &format!(
+            ", {} of them while the chip was busy; they saw programs, erases and page reads end {} late in all",
+            common::grouped(report.polls.while_busy),
+            ns(report.polls.late_ns)
+        );
+    }
+    text += "\n\n";
     let mut table = Table::new(["opcode", "commands", "bytes", "time on the wires"]).numbers(1..);
     for command in &report.commands {
         table.row([
