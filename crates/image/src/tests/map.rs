@@ -211,7 +211,7 @@ fn a_change_goes_into_the_damaged_copy_of_an_environment() {
     let path = folder.path().join("flash.bin");
     let (good, len) = (copy_with(7), copy_with(7).len());
     let damages: [fn(&mut [u8]); 4] =
-        [|copy| copy[0] ^= 1, |copy| copy[60] ^= 1, |copy| copy[500..].fill(0xFF), |copy| copy.fill(0xFF)];
+        [|copy| copy[0] ^= 1, |copy| copy[60] ^= 1, |copy| copy[40..].fill(0xFF), |copy| copy.fill(0xFF)];
     for damage in damages {
         let mut bad = copy_with(6);
         damage(&mut bad);
