@@ -230,7 +230,7 @@ fn head(subject: &str) -> String {
     format!("{}\n", json!({ "floatgate_sweep": 4, "subject": digest(subject, 32) }))
 }
 
-/// What a file is that begins otherwise.
+/// Reason for which a file that begins otherwise is refused.
 fn foreign(found: &[u8]) -> &'static str {
     match found.starts_with(b"{\"floatgate_sweep\"") {
         true => "the checkpoint of another sweep, or of a setup that was changed since",
