@@ -23,7 +23,7 @@
 //!   areas of closed blocks are in a temporary file.
 //! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
-//! - [`reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
+//! - [`mod@reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
 //! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
 //!
 //! **Loss of power.** The map lives in RAM. After a cut, [`Card::power_on`] reads the summaries of the blocks (each page of those that were
