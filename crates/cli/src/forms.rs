@@ -210,9 +210,7 @@ impl Family {
     fn usage_with(&self, root: &Command, option: &str) -> Option<String> {
         self.forms.iter().find_map(|form| {
             let command = found(root, form.command)?;
-            let has =
-                |arg: &clap::Arg| arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long));
-            command.get_arguments().any(has).then(|| form.usage(self, command))
+            command.get_arguments().any(|arg| has_long(arg, option)).then(|| form.usage(self, command))
         })
     }
 }
@@ -252,14 +250,24 @@ pub(crate) fn routed(root: &Command, arguments: Vec<OsString>) -> Vec<OsString> 
     )
 }
 
+/// The word that a refusal calls unknown.
+fn unknown_word(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => Some(word.clone()),
+        _ => None,
+    }
+}
+
+/// True for the argument of a long option, such as `--json`.
+fn has_long(arg: &clap::Arg, option: &str) -> bool {
+    arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long))
+}
+
 /// Adds to the refusal of an option the usage of the other form that has it.
 pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[OsString]) -> clap::Error {
-    let option = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(option)) if error.kind() == ErrorKind::UnknownArgument => option.as_str(),
-        _ => return error,
-    };
+    let Some(option) = unknown_word(&error) else { return error };
     let family = typed.get(1).and_then(|name| FAMILIES.iter().find(|family| name == family.name));
-    let Some(usage) = family.and_then(|family| family.usage_with(root, option)) else { return error };
+    let Some(usage) = family.and_then(|family| family.usage_with(root, &option)) else { return error };
     let tip = format!("'{option}' is an option of `{usage}`").into();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
     error
@@ -267,17 +275,11 @@ pub(crate) fn with_other_form(mut error: clap::Error, root: &Command, typed: &[O
 
 /// Adds to the refusal of a word how the option before it takes its value, where that needs `=`.
 pub(crate) fn with_equals_sign(mut error: clap::Error, root: &Command, words: &[OsString]) -> clap::Error {
-    let word = match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word.clone(),
-        _ => return error,
-    };
+    let Some(word) = unknown_word(&error) else { return error };
     let before = words.windows(2).find(|pair| pair[1] == *word).and_then(|pair| pair[0].to_str());
     let command = words.get(1).and_then(|name| root.find_subcommand(name));
     let (Some(option), Some(command)) = (before, command) else { return error };
-    let needs_equals = |arg: &clap::Arg| {
-        arg.is_require_equals_set()
-            && arg.get_long().is_some_and(|long| option.strip_prefix("--") == Some(long))
-    };
+    let needs_equals = |arg: &clap::Arg| arg.is_require_equals_set() && has_long(arg, option);
     if command.get_arguments().any(needs_equals) {
         let tip = format!("'{option}' takes its value behind `=`: `{option}={word}`").into();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));

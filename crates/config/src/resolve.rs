@@ -75,7 +75,10 @@ impl Library {
     pub fn setup(&self, name: impl AsRef<Path>) -> Result<Setup, ConfigError> {
         let name = name.as_ref();
         let unknown = match self.text(Kind::Setup, name, None) {
-            Ok(text) if !self.is_of_part(&text.tree()?) => return self.setup_of(&text),
+            // Those of the library are setups: only files of the user's are looked at.
+            Ok(text) if text.source.folder().is_none() || !self.is_of_part(&text.tree()?) => {
+                return self.setup_of(&text);
+            }
             Ok(text) => {
                 let part = name.to_str().map(|path| self.setup_of_part(path)).transpose()?.flatten();
                 return part.map_or_else(|| self.setup_of(&text), Ok);
@@ -115,7 +118,7 @@ impl Library {
 
     /// True for the file of a part: it names its kind, or a part that it is based on.
     fn is_of_part(&self, file: &Node) -> bool {
-        if file.child("kind").is_some() && file.child("chip").is_some() {
+        if names_kind(file) {
             return true;
         }
         let Some(base) = file.child("base") else { return false };
@@ -127,7 +130,7 @@ impl Library {
     /// True for a path at which there is the file of a part with its kind.
     fn is_path_of_part(&self, base: &Node, path: &str) -> bool {
         let text = self.text(Kind::Part, path, Some(&base.origin)).and_then(|text| text.tree());
-        text.is_ok_and(|file| file.child("kind").is_some() && file.child("chip").is_some())
+        text.is_ok_and(|file| names_kind(&file))
     }
 
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
@@ -345,6 +348,11 @@ impl Prepared {
         }
         Ok(Config { tree, part })
     }
+}
+
+/// True for a file with a chip and its kind.
+fn names_kind(file: &Node) -> bool {
+    file.child("kind").is_some() && file.child("chip").is_some()
 }
 
 /// Says what to write in a setup that names no part.

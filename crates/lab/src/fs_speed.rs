@@ -142,6 +142,14 @@ pub fn trace(
     Ok((bench.tests.swap_remove(last), start, spans))
 }
 
+/// A new filesystem that fills the flash.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn empty(rig: Rig, config: &Config, kind: machine::FilesystemKind) -> Result<Vfs, Error> {
+    Bench::new(rig, config, kind).map(|(_, fs)| fs)
+}
+
 struct Bench {
     layers: Layers,
     cpu: Cpu,

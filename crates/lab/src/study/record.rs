@@ -8,18 +8,15 @@ use crate::card::{self, is_card};
 use crate::progress::Progress;
 use crate::recorder::{File, Quantile, Recording, Sectors, Storage, Stream, record};
 use crate::report::Origin;
-use crate::speed_run;
+use crate::{fs_speed, speed_run};
 use floatgate_card::CardOptions;
-use floatgate_config::{Config, Override};
-use floatgate_device::host::HostProfile;
+use floatgate_config::Override;
 use floatgate_mtd::words::{count, grouped};
-use floatgate_mtd::{Counted, Nanos, SECTOR_BYTES, size};
-use floatgate_sim::cpu::Cpu;
+use floatgate_mtd::{Nanos, SECTOR_BYTES, size};
 use floatgate_sim::error::Error;
-use floatgate_sim::machine::{self, Filesystem, FilesystemKind, failed};
+use floatgate_sim::machine::FilesystemKind;
 use floatgate_sim::partition;
 use floatgate_sim::rig::{self, RigOptions};
-use floatgate_sim::vfs::Vfs;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -192,7 +189,7 @@ impl RecordOptions {
         let usual = if config.chip_kind()?.is_nand() { FilesystemKind::Ubifs } else { FilesystemKind::Jffs2 };
         let kind = self.fs.unwrap_or(usual);
         let options = RigOptions { seed: self.seed, ..RigOptions::default() };
-        let empty = made(&config, rig::wire(context.library, &config, options)?, kind)?;
+        let empty = fs_speed::empty(rig::wire(context.library, &config, options)?, &config, kind)?;
         Ok(New {
             title: speed_run::title(&config),
             on: kind.to_string(),
@@ -228,16 +225,6 @@ impl RecordOptions {
         }
         Ok(Stream { bytes_per_s: self.rate, piece_bytes: self.piece as usize, ring_bytes: ring, bytes })
     }
-}
-
-/// A new filesystem on the flash of a rig.
-fn made(config: &Config, rig: rig::Rig, kind: FilesystemKind) -> Result<Vfs, Error> {
-    let rig::Rig { mut device, chip, .. } = rig;
-    let now = device.host().now();
-    let layers = Filesystem { kind, ..Filesystem::of_setup(config)? }.layers()?;
-    let fs = machine::make_on(&chip, Counted::new(device), now, &layers)?;
-    let cpu = Cpu::of(&config.extract_or_default::<HostProfile>("host")?);
-    Vfs::on_new(fs, cpu, config.extract_or_default("page_cache")?).map_err(failed("sync"))
 }
 
 impl Study for Record {
