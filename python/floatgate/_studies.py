@@ -499,6 +499,28 @@ def parts() -> Parts:
     return Parts(data, [row(PartRow, entry) for entry in data["rows"]])
 
 
+def schema(kind: Optional[str] = None) -> dict[str, Any]:
+    """JSON Schema (2020-12) of the results of a kind, or of all kinds.
+
+    Parameters
+    ----------
+    kind
+        Value of ``kind`` in a result, such as ``"speed"``. Without it the schema covers every kind.
+
+    Raises
+    ------
+    Error
+        No result is of this kind.
+
+    Examples
+    --------
+    >>> schema("speed")["properties"]["kind"]
+    {'const': 'speed'}
+    """
+    found: dict[str, Any] = json.loads(native.result_schema(kind))
+    return found
+
+
 def speed(
     setup: Path,
     set: Optional[Overrides] = None,

@@ -47,7 +47,7 @@ mod _floatgate {
     #[pymodule_export]
     use crate::studies::{
         advise_ecc, advise_on, card_speed, compare_filesystems, compare_papers, cut_power, fit_results, live,
-        parts, probe_card, probe_device, run_study, setups, trace_operation, wear_out,
+        parts, probe_card, probe_device, result_schema, run_study, setups, trace_operation, wear_out,
     };
     #[pymodule_export]
     use crate::sweep::{NativeSweep, measure_work};

@@ -17,7 +17,7 @@ use floatgate_lab::card::shipped::ShippedTrace;
 use floatgate_lab::card::state::CardState;
 use floatgate_lab::endurance::{PAPER_CHIPS, Subject};
 use floatgate_lab::powercut::{self, CutKind, FlashId, SecondCut, SetupFlash, Summary};
-use floatgate_lab::report::{Origin, ResultKind, Rows};
+use floatgate_lab::report::{Origin, ResultKind, Rows, documented_kinds, schema_of, schema_of_all};
 use floatgate_lab::study::{Age, Context, Endurance, Finished, Registered, STUDIES, SpeedOfCard};
 use floatgate_lab::trace::Operation;
 use floatgate_lab::{card, catalogue, fit, fs_compare, papers, trace};
@@ -62,6 +62,17 @@ pub(crate) fn parts(py: Python<'_>) -> PyResult<String> {
     Ok(py.detach(|| -> Result<_, Failure> {
         in_envelope(&ResultKind::Parts.of_nothing(), &Rows { rows: &catalogue::parts(library())? })
     })?)
+}
+
+/// JSON Schema of the results of a kind, or of all.
+#[pyfunction]
+pub(crate) fn result_schema(kind: Option<&str>) -> PyResult<String> {
+    let Some(kind) = kind else { return Ok(schema_of_all().to_string()) };
+    let schema = schema_of(kind).ok_or_else(|| {
+        let near = floatgate_config::did_you_mean(kind, documented_kinds().iter().map(|known| known.kind));
+        Failure::new(format!("no result is of the kind {kind:?}"), Some(near).filter(|near| !near.is_empty()))
+    })?;
+    Ok(schema.to_string())
 }
 
 fn finished(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 import floatgate
+import jsonschema  # type: ignore[import-untyped,unused-ignore]
 import numpy
 import pyarrow  # type: ignore[import-untyped,unused-ignore]
 import pytest
@@ -433,3 +434,27 @@ def test_a_study_is_found_by_the_words_of_its_command() -> None:
     for name, options, message in wrong:
         with pytest.raises(floatgate.Error, match=message):
             floatgate.study(name, **options)
+
+
+def test_results_are_valid_by_their_schemas() -> None:
+    jsonschema.Draft202012Validator.check_schema(floatgate.schema())
+    assert json.loads(command("list", "schemas", "all")) == floatgate.schema()
+    lines = [
+        "speed am62a-w35n01jw",
+        "compare am62a-w35n01jw kingston-class-10",
+        "list parts --kind sd-card",
+        "list am62a-w35n01jw",
+        "ecc advise mt29f8g08maawc",
+        "trace am62a-w35n01jw read-page",
+        "papers p1",
+        "powercut imx6-mx30lf2g18ac --cuts 5 --steps 8",
+    ]
+    for line in lines:
+        result = json.loads(command(*line.split(), "--json"))
+        for schema in (floatgate.schema(result["kind"]), floatgate.schema()):
+            jsonschema.validate(result, schema)
+    del result["floatgate"]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(result, floatgate.schema(result["kind"]))
+    with pytest.raises(floatgate.Error, match="no result is of the kind"):
+        floatgate.schema("speeed")

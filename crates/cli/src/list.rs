@@ -1,14 +1,15 @@
 //! `floatgate list`: what the catalogue has.
 
 use crate::common::{Failure, Outcome};
-use crate::output::ReportFormat;
+use crate::output::{self, ReportFormat, bug};
 use crate::table::Table;
 use crate::{parts, profiles, setups};
 use floatgate_config::{Kind, Library};
 use floatgate_lab::card::shipped;
-use floatgate_lab::report::ResultKind;
+use floatgate_lab::report::{self, ResultKind};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
-const LISTS: [&str; 6] = ["parts", "setups", "controllers", "hosts", "keys", "traces"];
+const LISTS: [&str; 7] = ["parts", "setups", "controllers", "hosts", "keys", "traces", "schemas"];
 
 #[derive(clap::Subcommand)]
 enum What {
@@ -59,6 +60,24 @@ enum What {
         after_help = "Examples:\n  floatgate list traces\n  floatgate run a1-32g --trace ext4-postmark"
     )]
     Traces(TraceArgs),
+    /// JSON Schemas of the results that `--json` prints
+    #[command(after_help = "Examples:
+  floatgate list schemas
+  floatgate list schemas speed > speed.schema.json
+  floatgate list schemas all > floatgate.schema.json
+
+KIND is the value of the key `kind` in a result; `all` has every kind.")]
+    Schemas(SchemaArgs),
+}
+
+#[derive(clap::Args)]
+struct SchemaArgs {
+    /// Print the schema of this kind of result, or of `all`
+    #[arg(value_name = "KIND", conflicts_with = "csv")]
+    kind: Option<String>,
+
+    #[command(flatten)]
+    format: ReportFormat,
 }
 
 #[derive(clap::Args)]
@@ -79,6 +98,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(What::Hosts(args)) => hosts(args),
         Some(What::Keys(args)) => setups::list_keys(args),
         Some(What::Traces(args)) => traces(args.format),
+        Some(What::Schemas(args)) => schemas(args),
     }
 }
 
@@ -126,6 +146,7 @@ fn overview(format: ReportFormat) -> Outcome {
             shipped::traces().len(),
             "traces of filesystems, for `floatgate run CARD --trace NAME`",
         ),
+        row("schemas", report::documented_kinds().len(), "JSON Schemas of results"),
     ];
     format.finish_rows(&ResultKind::Lists.of_nothing(), &rows, || {
         let mut table = Table::new(["list", "names", "what it has"]).numbers(1..2);
@@ -160,4 +181,36 @@ fn traces(format: ReportFormat) -> Outcome {
         }
         format!("{table}\n\n`floatgate run CARD --trace NAME` replays one on a card")
     })
+}
+
+/// A kind of result that has a schema.
+#[derive(Serialize)]
+struct SchemaRow {
+    kind: &'static str,
+    title: &'static str,
+}
+
+fn schemas(args: &SchemaArgs) -> Outcome {
+    let kinds = report::documented_kinds();
+    let Some(kind) = &args.kind else {
+        let rows: Vec<SchemaRow> =
+            kinds.iter().map(|known| SchemaRow { kind: known.kind, title: known.title }).collect();
+        return args.format.finish_rows(&ResultKind::Schemas.of_nothing(), &rows, || {
+            let mut table = Table::new(["kind", "section of docs/json.md"]);
+            rows.iter().for_each(|row| table.row([row.kind.to_owned(), row.title.to_owned()]));
+            format!("{table}\n\n`floatgate list schemas KIND` prints the JSON Schema of one, `list schemas all` of all")
+        });
+    };
+    let schema = match kind.as_str() {
+        "all" => report::schema_of_all(),
+        kind => report::schema_of(kind).ok_or_else(|| {
+            let near = floatgate_config::did_you_mean(kind, kinds.iter().map(|known| known.kind));
+            Failure::new(
+                format!("no result is of the kind {kind:?}"),
+                format!("{near}`floatgate list schemas` names the kinds"),
+            )
+        })?,
+    };
+    output::print(&serde_json::to_string_pretty(&schema).map_err(bug)?)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -110,7 +110,7 @@ enum Command {
     CheckCapture(check_capture::Args),
     /// Setups and results as one page of HTML: bottlenecks, waterfalls, tables to sort, Pareto plots, sources
     Report(report::Args),
-    /// The catalogue: parts, setups, controllers, hosts, keys, traces, and what is known about a name
+    /// The catalogue: parts, setups, controllers, hosts, keys, traces, schemas, and what is known about a name
     List(list::Args),
     /// Chips and cards
     Parts(parts::Args),

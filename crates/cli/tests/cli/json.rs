@@ -355,6 +355,7 @@ const LINES: &[(&str, &str)] = &[
     ("list SETUP", "list zynqmp-arasan-16k --resolved --json"),
     ("list", "list --json"),
     ("list traces", "list traces --json"),
+    ("list schemas", "list schemas --json"),
     ("examples", "examples examples --json"),
     ("list controllers", "list controllers --json"),
     ("list hosts", "list hosts --json"),

@@ -226,6 +226,8 @@ const EACH: &[&str] = &[
     "list",
     "list keys bus",
     "list traces",
+    "list schemas",
+    "list schemas speed",
     "examples my-examples",
     "list controllers",
     "list hosts",

@@ -148,6 +148,8 @@ pub enum ResultKind {
     Lists,
     /// Result of `floatgate list traces`.
     Traces,
+    /// Result of `floatgate list schemas`.
+    Schemas,
 }
 
 impl fmt::Display for ResultKind {

@@ -3,6 +3,7 @@
 //! - `envelope`: the kind of each result, and the input that it follows from, which its JSON begins with.
 //! - [`Report`]: inputs are added one by one, each becomes a section.
 //! - `read`: the JSON of floatgate's commands and CSV files to sections; `setup`: a setup is measured and traced.
+//! - `schema`: the JSON Schema of each kind.
 //! - `html`: sections to a page; its style and script stand beside it, `page.css` and `page.js`, and the plotting library in `plot`.
 //!
 //! Texts of inputs are shown without control characters, and escaped. The page is at most [`MAX_BYTES`] long: of tables with
@@ -13,6 +14,7 @@ mod envelope;
 mod html;
 mod model;
 mod read;
+mod schema;
 mod setup;
 
 use crate::study::Registered;
@@ -21,6 +23,7 @@ use floatgate_config::{Library, Override, Setup};
 use floatgate_sim::error::Error;
 use floatgate_sim::rig::RigOptions;
 use model::Section;
+pub use schema::{DocumentedKind, documented_kinds, schema_of, schema_of_all};
 
 /// Largest report, in bytes.
 pub const MAX_BYTES: usize = 3_000_000;
