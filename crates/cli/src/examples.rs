@@ -182,7 +182,10 @@ impl Folder<'_> {
             encoded("rootfs.ubi", &["--oob-only"])
         })?;
         self.file("dump.nand", "rootfs.ubi as read from a chip, with wrong bits", || {
-            encoded("rootfs.ubi", &[]).map(images::with_wrong_bits)
+            encoded("rootfs.ubi", &[]).map(|dump| images::with_wrong_bits(dump, 0))
+        })?;
+        self.file("second.nand", "the same chip read once more, with other wrong bits", || {
+            encoded("rootfs.ubi", &[]).map(|dump| images::with_wrong_bits(dump, 1000))
         })
     }
 

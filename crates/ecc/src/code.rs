@@ -1,6 +1,7 @@
 //! Codes by name, and their sizes.
 
 use crate::bch::field;
+use crate::rs;
 use core::fmt;
 use core::str::FromStr;
 
@@ -43,6 +44,16 @@ pub enum Code {
         /// Data bytes per step: 256 or 512.
         step_bytes: u32,
     },
+    /// The same parities in two words of 12 bits, as hardware engines store them. Steps have 512 bytes.
+    HammingWords {
+        /// Arrangement of the words.
+        order: ParityOrder,
+    },
+    /// Reed-Solomon code that corrects four bytes per step, of Qualcomm's older controllers.
+    ReedSolomon {
+        /// Data bytes per step.
+        step_bytes: u32,
+    },
     /// Binary Bose-Chaudhuri-Hocquenghem code over the field of Linux's default polynomial.
     Bch {
         /// Bits corrected per step.
@@ -61,7 +72,34 @@ pub enum Code {
     },
 }
 
+/// Arrangement of the parities of a Hamming code over 512 bytes: of the halves of a step where an address bit is 1 ("odd" in data sheets), and of
+/// those where it is 0 ("even").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParityOrder {
+    /// ARM PL35x (Zynq): odd parities in the low 12 bits, even ones above them, inverted.
+    Pl35x,
+    /// TI DaVinci: even parities in the low 12 bits, odd ones above them, inverted.
+    Davinci,
+    /// TI OMAP: a byte of even parities, a byte of odd ones, then the upper four of both.
+    Omap,
+}
+
+/// Names of the arrangements.
+const PARITY_ORDERS: [(&str, ParityOrder); 3] = [
+    ("hamming-pl35x", ParityOrder::Pl35x),
+    ("hamming-davinci", ParityOrder::Davinci),
+    ("hamming-omap", ParityOrder::Omap),
+];
+
+/// Data bytes of a step of [`Code::HammingWords`].
+const WORDS_STEP: u32 = 512;
+
 impl Code {
+    /// True of Hamming codes, which correct one bit.
+    pub const fn is_hamming(self) -> bool {
+        matches!(self, Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. })
+    }
+
     /// A BCH code over the field of a primitive polynomial: [`Code::Bch`] when that is Linux's default for the step.
     ///
     /// # Errors
@@ -82,7 +120,10 @@ impl Code {
     /// The polynomial of a BCH code's field.
     pub(crate) fn polynomial(self) -> Result<Option<u32>, CodeError> {
         match self {
-            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => Ok(None),
+            Self::Hamming { .. }
+            | Self::HammingSmartMedia { .. }
+            | Self::HammingWords { .. }
+            | Self::ReedSolomon { .. } => Ok(None),
             Self::Bch { step_bytes, .. } => field::linux_polynomial(bch_degree(step_bytes)).map(Some),
             Self::BchOver { polynomial, .. } => Ok(Some(polynomial)),
         }
@@ -91,17 +132,20 @@ impl Code {
     /// Data bytes per step.
     pub const fn step_bytes(self) -> u32 {
         match self {
+            Self::HammingWords { .. } => WORDS_STEP,
             Self::Hamming { step_bytes }
             | Self::HammingSmartMedia { step_bytes }
+            | Self::ReedSolomon { step_bytes }
             | Self::Bch { step_bytes, .. }
             | Self::BchOver { step_bytes, .. } => step_bytes,
         }
     }
 
-    /// Bits corrected per step.
+    /// Bits corrected per step; bytes of a Reed-Solomon code.
     pub const fn strength(self) -> u32 {
         match self {
-            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 1,
+            Self::Hamming { .. } | Self::HammingSmartMedia { .. } | Self::HammingWords { .. } => 1,
+            Self::ReedSolomon { .. } => rs::STRENGTH,
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => strength,
         }
     }
@@ -112,16 +156,21 @@ impl Code {
             Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => {
                 hamming_bytes(step_bytes)
             }
+            Self::HammingWords { .. } => hamming_bytes(WORDS_STEP),
+            Self::ReedSolomon { .. } => rs::ECC_BYTES,
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
                 strength.saturating_mul(self.degree()).div_ceil(8)
             }
         }
     }
 
-    /// Degree m of the field of a BCH code; 0 for Hamming codes.
+    /// Degree m of the field of a BCH code; 0 for other codes.
     pub const fn degree(self) -> u32 {
         match self {
-            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 0,
+            Self::Hamming { .. }
+            | Self::HammingSmartMedia { .. }
+            | Self::HammingWords { .. }
+            | Self::ReedSolomon { .. } => 0,
             Self::Bch { step_bytes, .. } => bch_degree(step_bytes),
             Self::BchOver { polynomial: 0, .. } => 0,
             Self::BchOver { polynomial, .. } => polynomial.ilog2(),
@@ -131,7 +180,10 @@ impl Code {
     /// Check bits per step: the ECC bytes without the padding in the last one.
     pub const fn ecc_bits(self) -> u32 {
         match self {
-            Self::Hamming { .. } | Self::HammingSmartMedia { .. } => 8 * self.ecc_bytes(),
+            Self::Hamming { .. }
+            | Self::HammingSmartMedia { .. }
+            | Self::HammingWords { .. }
+            | Self::ReedSolomon { .. } => 8 * self.ecc_bytes(),
             Self::Bch { strength, .. } | Self::BchOver { strength, .. } => {
                 strength.saturating_mul(self.degree())
             }
@@ -146,6 +198,11 @@ impl Code {
         match self {
             Self::Hamming { step_bytes } | Self::HammingSmartMedia { step_bytes } => match step_bytes {
                 256 | 512 => Ok(()),
+                _ => Err(CodeError::Step { step_bytes }),
+            },
+            Self::HammingWords { .. } => Ok(()),
+            Self::ReedSolomon { step_bytes } => match step_bytes {
+                1..=rs::MAX_MESSAGE => Ok(()),
                 _ => Err(CodeError::Step { step_bytes }),
             },
             Self::Bch { strength, step_bytes } => check_step(bch_degree(step_bytes), step_bytes, strength),
@@ -199,6 +256,12 @@ impl fmt::Display for Code {
         match self {
             Self::Hamming { step_bytes } => write!(f, "hamming/{step_bytes}"),
             Self::HammingSmartMedia { step_bytes } => write!(f, "hamming-smartmedia/{step_bytes}"),
+            Self::HammingWords { order } => {
+                let name =
+                    PARITY_ORDERS.iter().find(|(_, other)| other == order).map_or("", |(name, _)| name);
+                write!(f, "{name}/{WORDS_STEP}")
+            }
+            Self::ReedSolomon { step_bytes } => write!(f, "rs{}/{step_bytes}", rs::STRENGTH),
             Self::BchOver { strength, step_bytes, polynomial }
                 if !Self::is_default(*step_bytes, *polynomial) =>
             {
@@ -228,6 +291,11 @@ impl FromStr for Code {
             (Some(strength), None) => Self::Bch { strength: number(strength)?, step_bytes },
             (None, None) if name == "hamming" => Self::Hamming { step_bytes },
             (None, None) if name == "hamming-smartmedia" => Self::HammingSmartMedia { step_bytes },
+            (None, None) if name == "rs4" => Self::ReedSolomon { step_bytes },
+            (None, None) if step_bytes == WORDS_STEP => {
+                let order = PARITY_ORDERS.iter().find(|(other, _)| *other == name);
+                order.map(|(_, order)| Self::HammingWords { order: *order }).ok_or(CodeError::Form)?
+            }
             _ => return Err(CodeError::Form),
         };
         code.check()?;
@@ -253,11 +321,13 @@ fn any_number(text: &str) -> Result<u32, CodeError> {
 pub enum CodeError {
     /// Not the name of a code.
     #[error(
-        "not a code: write hamming/256, hamming/512, hamming-smartmedia/256 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
+        "not a code: write hamming/256, hamming/512, hamming-smartmedia/256, hamming-pl35x/512, hamming-davinci/512, hamming-omap/512, rs4/512 or bch<bits>/<step bytes>[@<polynomial>], such as bch8/512"
     )]
     Form,
     /// No code for steps of this size.
-    #[error("no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095")]
+    #[error(
+        "no code for a step of {step_bytes} B: Hamming takes 256 or 512, BCH 2 to 4095, Reed-Solomon 1 to 1015"
+    )]
     Step {
         /// Data bytes per step.
         step_bytes: u32,
@@ -327,6 +397,10 @@ mod tests {
             "bch8/512",
             "bch24/1024",
             "bch72/1024",
+            "hamming-pl35x/512",
+            "hamming-davinci/512",
+            "hamming-omap/512",
+            "rs4/512",
         ] {
             let code: Code = name.parse().unwrap();
             assert_eq!(code.to_string(), name);

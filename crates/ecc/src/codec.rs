@@ -3,6 +3,7 @@
 use crate::bch::Bch;
 use crate::code::{self, Code, CodeError};
 use crate::hamming;
+use crate::rs::{self, ReedSolomon};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -54,8 +55,16 @@ pub struct Variant {
 pub struct Codec {
     code: Code,
     variant: Variant,
-    /// None: Hamming, which needs no tables.
-    bch: Option<Arc<Bch>>,
+    engine: Engine,
+}
+
+/// Tables of a code.
+#[derive(Clone)]
+enum Engine {
+    Bch(Arc<Bch>),
+    ReedSolomon(Arc<ReedSolomon>),
+    /// Hamming codes need none.
+    Hamming,
 }
 
 impl Codec {
@@ -77,8 +86,15 @@ impl Codec {
             code::check_length(code.degree(), message, code.strength())?;
             Bch::for_step(polynomial, code.strength(), message as usize, variant.inversion)
         };
-        let bch = code.polynomial()?.map(bch).transpose()?.map(Arc::new);
-        Ok(Self { code, variant, bch })
+        let engine = match (code, code.polynomial()?) {
+            (_, Some(polynomial)) => Engine::Bch(Arc::new(bch(polynomial)?)),
+            (Code::ReedSolomon { .. }, None) if message > rs::MAX_MESSAGE => {
+                return Err(CodeError::Step { step_bytes: message });
+            }
+            (Code::ReedSolomon { .. }, None) => Engine::ReedSolomon(Arc::new(ReedSolomon::new())),
+            (_, None) => Engine::Hamming,
+        };
+        Ok(Self { code, variant, engine })
     }
 
     /// Representation of the code.
@@ -93,7 +109,7 @@ impl Codec {
 
     fn check_lengths(&self, data: usize, ecc: usize) {
         let most = (self.code.step_bytes() + self.variant.extra_bytes) as usize;
-        assert!(data == most || data < most && self.bch.is_some(), "bytes of a step");
+        assert!(data == most || data < most && !self.code.is_hamming(), "bytes of a step");
         assert_eq!(ecc, self.code.ecc_bytes() as usize, "ECC bytes of a step");
     }
 
@@ -103,18 +119,19 @@ impl Codec {
     /// When `step` or `ecc` are not of the code's sizes.
     pub fn encode(&self, step: &[u8], ecc: &mut [u8]) {
         self.check_lengths(step.len(), ecc.len());
-        match &self.bch {
-            Some(bch) if self.padding() > 0 => {
+        match &self.engine {
+            Engine::Bch(bch) if self.padding() > 0 => {
                 let (message, mut check) = self.joined(step, ecc);
                 bch.encode(&message, &mut check);
                 self.put_check_bits(&check, ecc);
             }
-            Some(bch) if self.variant.bits == BitOrder::Lsb => {
+            Engine::Bch(bch) if self.variant.bits == BitOrder::Lsb => {
                 bch.encode(&reversed(step), ecc);
                 reverse(ecc);
             }
-            Some(bch) => bch.encode(step, ecc),
-            None => ecc.copy_from_slice(&self.in_order(hamming::encode(step))),
+            Engine::Bch(bch) => bch.encode(step, ecc),
+            Engine::ReedSolomon(code) => code.encode(step, ecc),
+            Engine::Hamming => ecc.copy_from_slice(&self.in_order(hamming::encode(step))),
         }
     }
 
@@ -127,8 +144,8 @@ impl Codec {
     /// As [`encode`](Self::encode).
     pub fn decode(&self, step: &mut [u8], ecc: &mut [u8]) -> Result<u32, Uncorrectable> {
         self.check_lengths(step.len(), ecc.len());
-        match &self.bch {
-            Some(bch) if self.padding() > 0 => {
+        match &self.engine {
+            Engine::Bch(bch) if self.padding() > 0 => {
                 let (mut message, mut check) = self.joined(step, ecc);
                 let bits = bch.decode(&mut message, &mut check)?;
                 let padding = self.padding();
@@ -142,7 +159,7 @@ impl Codec {
                 self.put_check_bits(&check, ecc);
                 Ok(bits)
             }
-            Some(bch) if self.variant.bits == BitOrder::Lsb => {
+            Engine::Bch(bch) if self.variant.bits == BitOrder::Lsb => {
                 let (mut message, mut check) = (reversed(step), reversed(ecc));
                 let bits = bch.decode(&mut message, &mut check)?;
                 if bits > 0 {
@@ -151,11 +168,12 @@ impl Codec {
                 }
                 Ok(bits)
             }
-            Some(bch) => bch.decode(step, ecc),
-            None => {
+            Engine::Bch(bch) => bch.decode(step, ecc),
+            Engine::ReedSolomon(code) => code.decode(step, ecc),
+            Engine::Hamming => {
                 let mut bytes = [0; 3];
                 bytes.copy_from_slice(ecc);
-                bytes = self.in_order(bytes);
+                bytes = self.in_linux_order(bytes);
                 let result = hamming::decode(step, &mut bytes);
                 ecc.copy_from_slice(&self.in_order(bytes));
                 result
@@ -193,11 +211,23 @@ impl Codec {
         }
     }
 
-    /// Hamming bytes of Linux's order in that of the code, and the other way round.
-    const fn in_order(&self, [first, second, third]: hamming::Ecc) -> hamming::Ecc {
+    /// Hamming bytes of Linux's order in that of the code.
+    fn in_order(&self, ecc: hamming::Ecc) -> hamming::Ecc {
+        let [first, second, third] = ecc;
         match self.code {
             Code::HammingSmartMedia { .. } => [second, first, third],
-            _ => [first, second, third],
+            Code::HammingWords { order } => hamming::arrange(ecc, order),
+            _ => ecc,
+        }
+    }
+
+    /// Hamming bytes of the code in Linux's order.
+    fn in_linux_order(&self, ecc: hamming::Ecc) -> hamming::Ecc {
+        let [first, second, third] = ecc;
+        match self.code {
+            Code::HammingSmartMedia { .. } => [second, first, third],
+            Code::HammingWords { order } => hamming::from_arranged(ecc, order),
+            _ => ecc,
         }
     }
 

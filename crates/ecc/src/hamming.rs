@@ -9,7 +9,7 @@
 //! byte (bits 7 to 2) and that of 256-byte halves (bits 1 and 0; always 1 for steps of 256 bytes), byte 1 the pairs of the
 //! low four bits of the byte's number, byte 0 those of the next four (facts 5).
 
-use crate::Uncorrectable;
+use crate::{ParityOrder, Uncorrectable};
 
 /// ECC bytes of a step.
 pub(crate) type Ecc = [u8; 3];
@@ -61,6 +61,32 @@ fn pack(pairs: u32) -> Ecc {
 fn unpack([high, low, column]: Ecc) -> u32 {
     let column = u32::from(column);
     !(u32::from(high) << 14 | u32::from(low) << 6 | column >> 2 | (column & 3) << 22) & 0xFF_FFFF
+}
+
+/// The ECC bytes in another arrangement of the parities.
+pub(crate) fn arrange(ecc: Ecc, order: ParityOrder) -> Ecc {
+    let pairs = unpack(ecc);
+    let (odd, even) = (every_other(pairs >> 1), every_other(pairs));
+    let [low, middle, high, _] = match order {
+        ParityOrder::Pl35x => (!(odd | even << 12)).to_le_bytes(),
+        ParityOrder::Davinci => (!(even | odd << 12)).to_le_bytes(),
+        ParityOrder::Omap => {
+            (even & 0xFF | (odd & 0xFF) << 8 | even >> 8 << 16 | odd >> 8 << 20).to_le_bytes()
+        }
+    };
+    [low, middle, high]
+}
+
+/// The ECC bytes of an [arrangement](arrange).
+pub(crate) fn from_arranged([low, middle, high]: Ecc, order: ParityOrder) -> Ecc {
+    let word = u32::from_le_bytes([low, middle, high, 0]);
+    let (odd, even) = match order {
+        ParityOrder::Pl35x => (!word & 0xFFF, !word >> 12 & 0xFFF),
+        ParityOrder::Davinci => (!word >> 12 & 0xFFF, !word & 0xFFF),
+        ParityOrder::Omap => (word >> 8 & 0xFF | word >> 20 << 8, word & 0xFF | word >> 16 << 8 & 0xF00),
+    };
+    let spread = |bits: u32| (0..12).fold(0, |pairs, k| pairs | (bits >> k & 1) << (2 * k));
+    pack(spread(odd) << 1 | spread(even))
 }
 
 /// The ECC bytes of `step`.
@@ -120,6 +146,34 @@ mod tests {
             assert_eq!(unpack(pack(parities(&step))), parities(&step));
         }
         assert_eq!((encode(&[0xFF; 256]), encode(&[0xFF; 512])), ([0xFF; 3], [0xFF; 3]));
+    }
+
+    /// Data of FFh have no odd parities, so that hardware that stores parities as they are writes zeros.
+    #[test]
+    fn arrangements_come_back() {
+        for order in [ParityOrder::Pl35x, ParityOrder::Davinci, ParityOrder::Omap] {
+            let ecc = encode(&noise(6, 512));
+            assert_eq!(from_arranged(arrange(ecc, order), order), ecc, "{order:?}");
+            let erased = if order == ParityOrder::Omap { 0 } else { 0xFF };
+            assert_eq!(arrange([0xFF; 3], order), [erased; 3]);
+        }
+    }
+
+    /// The address of a wrong bit as the drivers of these controllers compute it from read and computed bytes.
+    #[test]
+    fn arrangements_spell_the_address_where_drivers_look_for_it() {
+        let step = noise(7, 512);
+        let mut wrong = step.clone();
+        wrong[300] ^= 1 << 5;
+        let word = |step: &[u8], order| {
+            let [a, b, c] = arrange(encode(step), order);
+            u32::from_le_bytes([a, b, c, 0])
+        };
+        let differs = |order| word(&step, order) ^ word(&wrong, order);
+        assert_eq!(differs(ParityOrder::Pl35x) & 0xFFF, 300 << 3 | 5);
+        assert_eq!(differs(ParityOrder::Davinci) >> 12, 300 << 3 | 5);
+        let omap = differs(ParityOrder::Omap);
+        assert_eq!(omap >> 8 & 0xFF | omap >> 20 << 8, 300 << 3 | 5);
     }
 
     /// A step with its ECC bytes, and bits by number.

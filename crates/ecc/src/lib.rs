@@ -2,7 +2,7 @@
 //!
 //! - [`code`]: codes by name, and their sizes.
 //! - [`codec`]: a code set up to encode and decode steps and pages, bit for bit as Linux's software engines do: the one-bit
-//!   Hamming code, or a BCH code ([`Bch`] is the bare one).
+//!   Hamming code, or a BCH code ([`Bch`] is the bare one); and as some controllers do, a Reed-Solomon code among them.
 //! - [`erased`]: pages that are erased, but for some bitflips.
 //! - [`layout`]: OOB layouts, bit-compatible with Linux's.
 //! # Example
@@ -32,10 +32,11 @@ mod divisor;
 pub mod erased;
 mod hamming;
 pub mod layout;
+mod rs;
 mod simd;
 
 pub use bch::Bch;
-pub use code::{Code, CodeError, MAX_STRENGTH, bch_bytes, hamming_bytes};
+pub use code::{Code, CodeError, MAX_STRENGTH, ParityOrder, bch_bytes, hamming_bytes};
 pub use codec::{BitOrder, Codec, Inversion, Uncorrectable, Variant};
 pub use divisor::Divisor;
 pub use erased::{NotErased, check_erased};

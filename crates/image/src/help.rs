@@ -402,6 +402,7 @@ impl Help for EccError {
             Self::Layout { .. } => {
                 advice! { "a weaker code has fewer ECC bytes; ", Layout, " names another place for them" }
             }
+            Self::Dumps { .. } => advice! { "merge some of them first, and the results then" },
             Self::Empty => advice! { "was it written completely?" },
             Self::Short { .. } => {
                 advice! { "is it a dump with OOB of this chip? ", PageSize, " and ", OobSize, ", or ", Part, ", say how large a page is" }

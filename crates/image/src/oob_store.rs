@@ -99,7 +99,7 @@ impl OobPages {
             let at = self.offset + number * full_page;
             let mut page = vec![0; self.geometry.full_page() as usize];
             dump.read_exact_at(&mut page, at).map_err(ImageError::File)?;
-            if corrector.correct_with_oob(&mut page) > 0 {
+            if corrector.correct_with_oob(number, &mut page) > 0 {
                 changed.push((at, page));
             }
         }
@@ -184,7 +184,7 @@ impl OobStore {
         let Some(scheme) = self.regions.at(number).scheme() else {
             return Err(failed("no ECC code is known for this page".to_owned()));
         };
-        Encoder::new(scheme).page(Form::WithOob, &self.page, &mut self.full_page);
+        Encoder::new(scheme).page(Form::WithOob, number, &self.page, &mut self.full_page);
         self.mark_clean(number);
         self.dump.write_all_at(&self.full_page, place).map_err(|error| failed(error.to_string()))
     }

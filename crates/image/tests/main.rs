@@ -5,4 +5,5 @@ mod build;
 mod ecc;
 mod ecc_detect;
 mod ecc_layouts;
+mod ecc_merge;
 mod jffs2;

@@ -1,16 +1,17 @@
 //! `floatgate ecc check`.
 
-use super::files::{self, Input};
+use super::files::Source;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{
-    self, DecodeOptions, DecodeReport, Detection, Dump, EccError, RegionEcc, Regions,
+    self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Layout, PageGeometry, RegionEcc, Regions,
 };
 use floatgate_lab::report::ResultKind;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -63,6 +64,18 @@ pub(super) struct CheckedRegion {
     pub(super) report: Option<DecodeReport>,
 }
 
+impl CheckedRegion {
+    /// The region, without a report where no code protects it.
+    pub(super) fn without_code(self) -> Self {
+        Self { report: self.report.filter(|_| self.ecc == Protection::Code), ..self }
+    }
+
+    /// True when its code corrects everything.
+    pub(super) fn is_good(&self) -> bool {
+        self.report.as_ref().is_some_and(DecodeReport::is_good)
+    }
+}
+
 /// Protection of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -77,54 +90,74 @@ pub(super) enum Protection {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(None, args.format)?;
+    let finder = Finder::new(args.geometry.open()?.0, &args.file, &args.apart)?;
     let (regions, detection) = match args.code.code()? {
         Some(_) => (Regions::one(RegionEcc::Code(Box::new(args.code.scheme(&args.geometry)?))), None),
         None => {
-            let detection = args.detect()?;
+            let detection = args.detected(&finder)?;
             (detection.regions.clone(), Some(detection))
         }
     };
-    let checked = Checked { detection, regions: args.check(&regions)? };
+    let options = DecodeOptions { erased_threshold: args.erased_bitflips, ..DecodeOptions::default() };
+    let regions = finder.decode(&regions, options, None)?.into_iter().map(CheckedRegion::without_code);
+    let checked = Checked { detection, regions: regions.collect() };
     told.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
-    let is_good = |region: &CheckedRegion| region.report.as_ref().is_some_and(DecodeReport::is_good);
-    Ok(if checked.regions.iter().all(is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if checked.regions.iter().all(CheckedRegion::is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 impl Args {
-    fn check(&self, regions: &Regions) -> Result<Vec<CheckedRegion>, Failure> {
-        let (geometry, _) = self.geometry.open()?;
-        let options = DecodeOptions { erased_threshold: self.erased_bitflips, ..DecodeOptions::default() };
-        let reports = self
-            .read(|dump, progress| ecc::decode_regions(&geometry, regions, dump, None, options, progress))?;
-        let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
-            let (first_page, pages) = (numbers.start, report.pages);
-            let (ecc, report) = match ecc {
-                RegionEcc::Code(_) => (Protection::Code, Some(report)),
-                RegionEcc::None => (Protection::None, None),
-                RegionEcc::Unknown => (Protection::Unknown, None),
-            };
-            CheckedRegion { first_page, pages, ecc, report }
-        });
-        Ok(checked.collect())
+    fn detected(&self, finder: &Finder<'_>) -> Result<Detection, Failure> {
+        let layout = self.code.layout()?;
+        finder.detect(layout.as_deref())
+    }
+}
+
+/// A dump whose code is to be found, which is read twice.
+pub(super) struct Finder<'a> {
+    geometry: PageGeometry,
+    path: &'a Path,
+    apart: &'a ApartArgs,
+    pages: Source,
+    oob: Option<Source>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(geometry: PageGeometry, path: &'a Path, apart: &'a ApartArgs) -> Result<Self, Failure> {
+        Ok(Self { geometry, path, apart, pages: Source::new(path)?, oob: apart.source()? })
     }
 
-    fn detect(&self) -> Result<Detection, Failure> {
-        let layout = self.code.layout()?;
-        let (geometry, _) = self.geometry.open()?;
-        if self.apart.path().into_iter().chain([self.file.as_path()]).any(files::reads_once) {
-            return Err(Failure::new(
-                "to find out the code, the dump is read twice, which a pipe cannot be",
-                "give the code with --code, or name a file",
-            ));
-        }
+    /// The codes of the dump, and its regions.
+    pub(super) fn detect(&self, layout: Option<&Layout>) -> Result<Detection, Failure> {
         if self.apart.only_ecc() {
             return Err(Failure::new(
                 "how many ECC bytes a page has depends on the code",
                 "give it with --code, or the whole OOB with --oob",
             ));
         }
-        let sample = self.read(|dump, progress| ecc::sample(&geometry, dump, progress))?;
-        Ok(ecc::detect(&geometry, layout.as_deref(), &sample))
+        let sample = self.read(|dump, progress| ecc::sample(&self.geometry, dump, progress))?;
+        Ok(ecc::detect(&self.geometry, layout, &sample))
+    }
+
+    /// Decodes the dump in its regions.
+    pub(super) fn decode(
+        &self,
+        regions: &Regions,
+        options: DecodeOptions,
+        out: Option<&mut dyn Write>,
+    ) -> Result<Vec<CheckedRegion>, Failure> {
+        let reports = self.read(|dump, progress| {
+            ecc::decode_regions(&self.geometry, regions, dump, out, options, progress)
+        })?;
+        let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
+            let (first_page, pages) = (numbers.start, report.pages);
+            let ecc = match ecc {
+                RegionEcc::Code(_) => Protection::Code,
+                RegionEcc::None => Protection::None,
+                RegionEcc::Unknown => Protection::Unknown,
+            };
+            CheckedRegion { first_page, pages, ecc, report: Some(report) }
+        });
+        Ok(checked.collect())
     }
 
     /// Reads the dump from its start.
@@ -132,11 +165,12 @@ impl Args {
         &self,
         work: impl FnOnce(Dump<'_>, &mut dyn FnMut(u64)) -> Result<T, EccError>,
     ) -> Result<T, Failure> {
-        let (mut input, mut apart) = (Input::open(&self.file)?, self.apart.open()?);
+        let mut input = self.pages.open()?;
+        let mut apart = self.oob.as_ref().map(Source::open).transpose()?;
         let bar = input.progress();
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();
-        outcome.map_err(|error| self.apart.failure(&error, &self.file, None))
+        outcome.map_err(|error| self.apart.failure(&error, self.path, None))
     }
 }

@@ -1,23 +1,28 @@
 //! `floatgate ecc decode`.
 
+use super::check::{Checked, CheckedRegion, Finder};
 use super::files::Input;
 use super::options::{ApartArgs, CodeArgs, GeometryArgs};
 use super::show::{self, Told};
 use crate::common::{self, Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_host::output::Output;
-use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, Dump, PageGeometry, Scheme};
+use floatgate_image::ecc::{self, BadBlocks, DecodeOptions, DecodeReport, Dump, PageGeometry, Scheme};
 use floatgate_lab::report::ResultKind;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  floatgate ecc decode dump.nand --part mt29f2g08aad -o corrected.ubi
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o corrected.ubi
   floatgate ecc decode dump.nand --part mt29f2g08aad --code bch4/512 --bad-blocks skip -o corrected.ubi
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code bch4/512 -o corrected.ubi --json
   floatgate ecc decode dump.nand --page-size 2048 --oob-size 64 --code none -o pages.bin
   floatgate ecc decode rootfs.ubi --oob rootfs.oob --part mt29f2g08aad --code bch4/512 -o corrected.ubi
 
+Without --code and --layout the codes are found as by `ecc check`, one for each part of the dump. gzip, xz, zstd and Android sparse files are unpacked. \
 --code none writes the data as they were read, without the OOB. \
 Exit status 1 when something could not be corrected: it is written as it was read. Blocks that are marked bad do not count.")]
 pub(crate) struct Args {
@@ -51,10 +56,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let told = Told::new(Some(&args.output), args.format)?;
+    if args.code.is_open() {
+        return args.find(told);
+    }
     let how = args.how()?;
     let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
-    let inputs: Vec<&Path> = [args.file.as_path()].into_iter().chain(args.apart.path()).collect();
-    let mut output = Output::stream(&args.output, &inputs)?;
+    let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
     let dump = Dump { pages: &mut input.reader, apart: args.apart.apart(&mut apart) };
@@ -69,6 +76,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     Ok(show::code(&report))
 }
 
+/// Result of decoding a dump whose codes were found.
+#[derive(Serialize)]
+struct Found {
+    /// All regions together.
+    #[serde(flatten)]
+    all: DecodeReport,
+    #[serde(flatten)]
+    checked: Checked,
+}
+
 /// Work on the pages.
 enum How {
     Correct(Box<Scheme>),
@@ -81,6 +98,32 @@ impl Args {
             return Ok(How::Strip(self.geometry.open()?.0));
         }
         self.code.scheme(&self.geometry).map(|scheme| How::Correct(Box::new(scheme)))
+    }
+
+    /// Finds the codes of the dump, each region's own, and decodes it.
+    fn find(&self, told: Told) -> Outcome {
+        let finder = Finder::new(self.geometry.open()?.0, &self.file, &self.apart)?;
+        let detection = finder.detect(None)?;
+        if detection.found().is_none() {
+            let checked = Checked { detection: Some(detection), regions: Vec::new() };
+            return Err(Failure::new(
+                format!("{}: {}", self.file.display(), show::checked(&checked)),
+                "give the code with --code or --layout; --code none writes the data as they were read",
+            ));
+        }
+        let mut output = Output::stream(&self.output, &self.inputs())?;
+        let regions = finder.decode(&detection.regions, self.options(), Some(&mut output))?;
+        common::finish(output)?;
+        let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
+        let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();
+        let is_good = regions.iter().all(CheckedRegion::is_good);
+        let found = Found { all, checked: Checked { detection: Some(detection), regions } };
+        told.report(&ResultKind::EccDecode.of(&self.file), &found, || show::checked(&found.checked))?;
+        Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    }
+
+    fn inputs(&self) -> Vec<&Path> {
+        [self.file.as_path()].into_iter().chain(self.apart.path()).collect()
     }
 
     fn options(&self) -> DecodeOptions {

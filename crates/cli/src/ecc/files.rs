@@ -2,12 +2,12 @@
 
 use crate::common::Failure;
 use floatgate_host::output::is_stdout;
-use floatgate_image::ecc::EccError;
+use floatgate_image::ecc::{EccError, unpack};
 use floatgate_mtd::advice::Help;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read, Seek};
+use std::path::{Path, PathBuf};
 
 /// A file to be read, or `-` for stdin.
 pub(super) struct Input {
@@ -16,22 +16,24 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// Opens a file. A compressed or sparse one is read as what it holds.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if is_stdout(path) {
-            return Ok(Self { reader: Box::new(std::io::stdin()), bytes: None });
+            return Self::unpacked(path, io::stdin(), None);
         }
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
-        let (metadata, file) = opened.map_err(|error| {
-            Failure::new(
-                format!("{}: {error}", path.display()),
-                "name a file that can be read, or - for stdin",
-            )
-        })?;
+        let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
         if metadata.is_dir() {
             return Err(Failure::new(format!("{} is a folder", path.display()), "name a file"));
         }
         let bytes = metadata.is_file().then_some(metadata.len());
-        Ok(Self { reader: Box::new(file), bytes })
+        Self::unpacked(path, file, bytes)
+    }
+
+    fn unpacked(path: &Path, file: impl Read + 'static, bytes: Option<u64>) -> Result<Self, Failure> {
+        let (reader, packings) = unpack(file).map_err(|error| unreadable(path, &error))?;
+        let bytes = bytes.filter(|_| packings.is_empty());
+        Ok(Self { reader, bytes })
     }
 
     /// A progress bar on stderr; nothing where that is no terminal.
@@ -42,8 +44,55 @@ impl Input {
     }
 }
 
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()), "name a file that can be read, or - for stdin")
+}
+
+/// A file that is read more than once. What a pipe brings is kept in a temporary file.
+pub(super) struct Source {
+    path: PathBuf,
+    kept: Option<File>,
+}
+
+impl Source {
+    pub(super) fn new(path: &Path) -> Result<Self, Failure> {
+        let kept = if reads_once(path) { Some(keep(path)?) } else { None };
+        Ok(Self { path: path.to_owned(), kept })
+    }
+
+    /// Opens the file at its start.
+    pub(super) fn open(&self) -> Result<Input, Failure> {
+        let Some(kept) = &self.kept else { return Input::open(&self.path) };
+        let again = kept.try_clone().and_then(|mut file| {
+            file.rewind()?;
+            Ok((file.metadata()?.len(), file))
+        });
+        let (bytes, file) = again.map_err(|error| unreadable(&self.path, &error))?;
+        Input::unpacked(&self.path, file, Some(bytes))
+    }
+}
+
+/// The bytes of a pipe in a temporary file without a name.
+fn keep(path: &Path) -> Result<File, Failure> {
+    let copied = || -> io::Result<File> {
+        let mut file = tempfile::tempfile()?;
+        if is_stdout(path) {
+            io::copy(&mut io::stdin().lock(), &mut file)?;
+        } else {
+            io::copy(&mut File::open(path)?, &mut file)?;
+        }
+        Ok(file)
+    };
+    copied().map_err(|error| {
+        Failure::new(
+            format!("{}: {error}", path.display()),
+            "the code of a dump is found by reading it twice: name a file, or have room in the folder for temporary files (TMPDIR)",
+        )
+    })
+}
+
 /// True when what a path leads to is gone once it was read.
-pub(super) fn reads_once(path: &Path) -> bool {
+fn reads_once(path: &Path) -> bool {
     is_stdout(path) || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 

@@ -6,6 +6,7 @@ mod decode;
 mod encode;
 mod files;
 mod layouts;
+mod merge;
 mod options;
 mod show;
 
@@ -18,10 +19,12 @@ use crate::common::Outcome;
   floatgate ecc check dump.nand --page-size 2048 --oob-size 64 --code bch4/512
   floatgate ecc check dump.nand --part mt29f2g08aad --json
   floatgate ecc encode MLO --page-size 2048 --oob-size 64 --layout omap-bch8 -o MLO.nand
+  floatgate ecc merge dump.nand second.nand --part mt29f2g08aad -o merged.nand
   floatgate ecc layouts
   floatgate ecc advise mt29f8g08maawc
 
-Codes are hamming/256, hamming/512, the same as hamming-smartmedia/256, and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them. \
+Codes are hamming/256, hamming/512, the same as hamming-smartmedia/256, and bch<bits>/<step bytes>, bit for bit as Linux's software engines write them; \
+hamming-pl35x/512, hamming-davinci/512, hamming-omap/512 and Qualcomm's Reed-Solomon code rs4/512 are those of controllers. \
 bch<bits>/<step bytes>@<polynomial> takes another primitive polynomial (decimal or 0x...) than Linux's default, which is 8219 for \
 steps of 512 bytes and 16427 for 1024; 17475 is the other one in use for 1024.")]
 pub(crate) struct Args {
@@ -37,6 +40,8 @@ enum Command {
     Decode(decode::Args),
     /// Report only; without --code find out which code and layout fit
     Check(check::Args),
+    /// Merge several dumps of one chip by vote and by ECC
+    Merge(merge::Args),
     /// List the layouts of pages that are known, or show one
     Layouts(layouts::Args),
     /// Say which ECC code a chip needs, and how often each code fails
@@ -48,6 +53,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Encode(args) => encode::run(args),
         Command::Decode(args) => decode::run(args),
         Command::Check(args) => check::run(args),
+        Command::Merge(args) => merge::run(args),
         Command::Layouts(args) => layouts::run(args),
         Command::Advise(args) => advise::run(args),
     }

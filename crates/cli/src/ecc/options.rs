@@ -1,6 +1,6 @@
 //! Options that the subcommands share: sizes, code, layout, OOB in a file of its own.
 
-use super::files::{self, Input};
+use super::files::{self, Input, Source};
 use crate::common::Failure;
 use floatgate_config::Library;
 use floatgate_image::ecc::{Apart, Code, EccError, Layout, LayoutError, PageGeometry, Scheme};
@@ -102,6 +102,11 @@ impl CodeArgs {
         Layout::named(text).map(|layout| Some(Cow::Borrowed(layout))).map_err(failed)
     }
 
+    /// True when neither a code nor a layout is given, so that they are to be found.
+    pub(super) const fn is_open(&self) -> bool {
+        self.code.is_none() && self.layout.is_none()
+    }
+
     /// True when the option says that there is no code.
     pub(super) fn is_none(&self) -> bool {
         self.code.as_deref() == Some("none")
@@ -140,6 +145,11 @@ impl ApartArgs {
     /// Opens the file, if one is named.
     pub(super) fn open(&self) -> Result<Option<Input>, Failure> {
         self.oob.as_deref().map(Input::open).transpose()
+    }
+
+    /// The file, if one is named, to be read more than once.
+    pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
+        self.oob.as_deref().map(Source::new).transpose()
     }
 
     /// The OOB as the library reads it.

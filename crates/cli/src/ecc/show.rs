@@ -1,12 +1,14 @@
 //! Reports for people.
 
 use super::check::{Checked, CheckedRegion, Protection};
-use crate::common::{Failure, grouped, grouped_count};
+use super::merge::Merged;
+use crate::common::{self, grouped, grouped_count};
 use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_host::output::is_stdout;
-use floatgate_image::ecc::report::{BadBlockReport, DecodeReport};
+use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
 use floatgate_image::ecc::{Candidate, Detection, EncodeReport};
+use floatgate_image::words::measure;
 use floatgate_lab::report::Origin;
 use serde::Serialize;
 use std::path::Path;
@@ -18,6 +20,9 @@ const LINES: usize = 10;
 /// Most bad blocks that are printed.
 const BLOCKS: usize = 20;
 
+/// Difference in evidence below which pages do not tell two layouts apart, in bits.
+const INDISTINGUISHABLE_BITS: f64 = 3.3;
+
 /// Destination of a report.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
@@ -27,10 +32,10 @@ pub(super) struct Told {
 
 impl Told {
     /// Stdout, unless the data is there.
-    pub(super) fn new(output: Option<&Path>, format: ReportFormat) -> Result<Self, Failure> {
+    pub(super) fn new(output: Option<&Path>, format: ReportFormat) -> Result<Self, common::Failure> {
         let to_stderr = output.is_some_and(is_stdout);
         if to_stderr && format.is_for_programs() {
-            return Err(Failure::new(
+            return Err(common::Failure::new(
                 "both the data and the report would go to stdout",
                 "name a file with -o",
             ));
@@ -44,7 +49,7 @@ impl Told {
         origin: &Origin,
         report: &T,
         text: impl FnOnce() -> String,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), common::Failure> {
         if self.to_stderr {
             output::tell(&text());
             return Ok(());
@@ -170,14 +175,79 @@ fn detected(detection: &Detection) -> String {
 }
 
 fn candidates(candidates: &[Candidate]) -> String {
-    let header = ["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence"];
+    let header = ["code", "layout", "clean steps", "corrected", "uncorrectable", "evidence", "confidence"];
     let mut table = Table::new(header).numbers(2..);
     for c in candidates {
-        let evidence = floatgate_image::words::measure(c.evidence_bits, "bit");
+        let evidence = measure(c.evidence_bits, "bit");
         let counts = [c.clean, c.corrected, c.uncorrectable].map(grouped);
-        table.row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence]));
+        let confidence = format!("{:.1} %", (c.confidence * 1000.0).floor() / 10.0);
+        table.row([c.code.clone(), c.layout.clone()].into_iter().chain(counts).chain([evidence, confidence]));
     }
-    table.to_string()
+    let rivals = candidates.iter().filter_map(rival);
+    let same = candidates.iter().filter(|c| !c.same_as.is_empty());
+    let same = same.map(|c| format!("{} has the same bytes as {}", c.layout, c.same_as.join(", ")));
+    let notes: String = rivals.chain(same).map(|note| format!("\n{note}")).collect();
+    format!("{table}{notes}")
+}
+
+/// The next best code, in words.
+fn rival(c: &Candidate) -> Option<String> {
+    let rival = c.runner_up.as_ref()?;
+    let name = format!("{} in the layout {}", rival.code, rival.layout);
+    let bits = measure(rival.evidence_bits, "bit");
+    Some(if rival.evidence_bits + INDISTINGUISHABLE_BITS > c.evidence_bits {
+        format!("these pages do not tell {} in the layout {} from {name}: {bits}", c.code, c.layout)
+    } else {
+        format!("next best: {name}, {bits}")
+    })
+}
+
+pub(super) fn merged(merged: &Merged, paths: &[&Path]) -> String {
+    let report = &merged.report;
+    let mut lines: Vec<String> = merged
+        .schemes
+        .iter()
+        .map(|scheme| {
+            format!("from page {} on: {}, layout {}", grouped(scheme.first_page), scheme.code, scheme.layout)
+        })
+        .collect();
+    if merged.schemes.is_empty() {
+        lines.push("no ECC code: bits are those of the majority".to_owned());
+    }
+    lines.push(format!(
+        "pages   {}, the dumps disagree on {} in {}",
+        grouped(report.pages),
+        grouped_count(report.bits_that_differ, "bit"),
+        grouped_count(report.pages_that_differ, "page")
+    ));
+    if report.undecided_bits > 0 {
+        lines.push(format!("votes   {} without a majority", grouped_count(report.undecided_bits, "bit")));
+    }
+    let steps = &report.steps;
+    if steps.total > 0 {
+        lines.push(format!(
+            "steps   {} with data: {} right by vote, {} by one dump, {} by combination, {} uncorrectable",
+            grouped(steps.total),
+            grouped(steps.by_vote),
+            grouped(steps.by_one_dump),
+            grouped(steps.by_combination),
+            grouped(steps.uncorrectable)
+        ));
+    }
+    let mut table = Table::new(["dump", "pages", "wrong bits", "uncorrectable alone"]).numbers(1..);
+    for (dump, path) in report.dumps.iter().zip(paths) {
+        let counts = [dump.pages, dump.wrong_bits, dump.uncorrectable_alone].map(grouped);
+        table.row([path.display().to_string()].into_iter().chain(counts));
+    }
+    lines.push(format!("\n{table}"));
+    lines.extend(listed(&report.uncorrectable, steps.uncorrectable));
+    if report.rest_bytes > 0 {
+        lines.push(format!(
+            "\nthe last {} are no whole page and were left out",
+            grouped_count(report.rest_bytes, "byte")
+        ));
+    }
+    lines.join("\n")
 }
 
 fn bad_blocks(bad: &BadBlockReport, is_written: bool) -> String {
@@ -215,24 +285,29 @@ fn histogram(report: &DecodeReport) -> Option<String> {
 }
 
 fn failures(report: &DecodeReport) -> Option<String> {
-    if report.uncorrectable.is_empty() {
+    let fate =
+        if report.written_bytes > 0 { "\nwhat is uncorrectable was written as it was read" } else { "" };
+    Some(format!("{}{fate}", listed(&report.uncorrectable, report.steps.uncorrectable)?))
+}
+
+/// The first uncorrectable steps of `count`.
+fn listed(uncorrectable: &[Failure], count: u64) -> Option<String> {
+    if uncorrectable.is_empty() {
         return None;
     }
     let mut table = Table::new(["uncorrectable at byte", "page", "block", "step"]).numbers(..);
-    for failure in report.uncorrectable.iter().take(LINES) {
+    for failure in uncorrectable.iter().take(LINES) {
         let block = failure.block.map_or("?".to_owned(), grouped);
         let row = [format!("{:#x}", failure.offset), grouped(failure.page), block, failure.step.to_string()];
         table.row(row);
     }
-    let more = report.steps.uncorrectable.saturating_sub(LINES as u64);
+    let more = count.saturating_sub(LINES as u64);
     let more = if more > 0 {
         format!("\nand {} more; --json lists up to 1000", grouped(more))
     } else {
         String::new()
     };
-    let fate =
-        if report.written_bytes > 0 { "\nwhat is uncorrectable was written as it was read" } else { "" };
-    Some(format!("\n{table}{more}{fate}"))
+    Some(format!("\n{table}{more}"))
 }
 
 /// Explanation of a result that is not good, with advice.

@@ -65,10 +65,11 @@ pub(super) fn router() -> Result<Vec<u8>, Failure> {
     Ok(flash)
 }
 
-/// A dump of pages of 2048 + 64 bytes with bits that BCH-4 corrects.
-pub(super) fn with_wrong_bits(mut dump: Vec<u8>) -> Vec<u8> {
+/// A dump of pages of 2048 + 64 bytes with bits that BCH-4 corrects, which `shift` moves.
+pub(super) fn with_wrong_bits(mut dump: Vec<u8>, shift: usize) -> Vec<u8> {
     const PAGE: usize = 2048 + 64;
     for (page, bit) in [(1, 100), (1, 101), (64, 9000), (65, 5), (65, 8 * 2100 + 7)] {
+        let bit = (bit + shift) % (8 * PAGE);
         if let Some(byte) = dump.get_mut(page * PAGE + bit / 8) {
             *byte ^= 1 << (bit % 8);
         }

@@ -37,10 +37,10 @@ struct Instructions {
 impl Instructions {
     fn of(code: Code) -> Self {
         match code {
-            Code::Hamming { step_bytes } | Code::HammingSmartMedia { step_bytes } => {
-                Self { per_kib: 1_176 + 172 * 1024 / u64::from(step_bytes.max(1)), per_wrong_bit: 50 }
+            code if code.is_hamming() => {
+                Self { per_kib: 1_176 + 172 * 1024 / u64::from(code.step_bytes().max(1)), per_wrong_bit: 50 }
             }
-            Code::Bch { .. } | Code::BchOver { .. } => {
+            _ => {
                 let per_wrong_bit = 450 * u64::from(code.strength());
                 Self { per_kib: 7_234 + 2_328 * u64::from(ecc_words(code)), per_wrong_bit }
             }
@@ -52,7 +52,7 @@ impl Instructions {
 fn software_ps_per_byte(code: Code, host: &HostProfile) -> u64 {
     let counted = match code {
         Code::Bch { .. } | Code::BchOver { .. } => host.bch.ps_per_kib(ecc_words(code)),
-        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => None,
+        _ => None,
     };
     let per_kib = counted.unwrap_or_else(|| Instructions::of(code).per_kib * u64::from(host.instruction_ps));
     (per_kib / 1024).min(u32::MAX.into())

@@ -67,8 +67,8 @@ fn code(requirement: EccRequirement, algo: Option<Algo>) -> Result<Code, PageCod
 fn linux_layout(code: Code, page_bytes: u32, oob_bytes: u32) -> Result<OobLayout, LayoutError> {
     let ecc_bytes = page_bytes / code.step_bytes() * code.ecc_bytes();
     match code {
-        Code::Bch { .. } | Code::BchOver { .. } => OobLayout::large_page(oob_bytes, ecc_bytes),
-        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => match page_bytes {
+        code if !code.is_hamming() => OobLayout::large_page(oob_bytes, ecc_bytes),
+        _ => match page_bytes {
             ..=512 => OobLayout::small_page(oob_bytes, ecc_bytes),
             _ => OobLayout::large_page_hamming(oob_bytes, ecc_bytes),
         },

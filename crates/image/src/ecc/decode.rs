@@ -182,9 +182,10 @@ impl Work<'_> {
         let mut tally = Tally::default();
         for (at, data) in (first..).zip(data.chunks_exact_mut(self.geometry.page_bytes as usize)) {
             self.shape.load(scheme, self.chunk, at, &mut corrector.raw);
-            let found = corrector.correct();
+            let number = self.first_page + at as u64;
+            let found = corrector.correct(number);
             corrector.take_data(data);
-            self.count(scheme, &corrector, found, self.first_page + at as u64, &mut tally);
+            self.count(scheme, &corrector, found, number, &mut tally);
         }
         if corrector.is_foreign() { self.leave(scheme, first, data) } else { tally }
     }

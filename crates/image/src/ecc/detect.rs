@@ -15,6 +15,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
 
 /// Most pages that a code is tried on.
 const TRIED: usize = 64;
@@ -75,6 +76,8 @@ pub(super) struct Group {
 
 /// A page with data.
 pub(super) struct Page {
+    /// Number in the dump.
+    number: u64,
     /// Data, then OOB.
     pub(super) raw: Vec<u8>,
     /// Bytes of the data.
@@ -116,6 +119,24 @@ pub struct Candidate {
     pub evidence_bits: f64,
     /// True when that is enough, and the code explains nearly all steps.
     pub fits: bool,
+    /// Probability that this is the code and the layout, 0 to 1: its share among all that were tried, each as likely as the other before. At most 0.9
+    /// for a layout that no file describes, and 0.5 for a code that does not fit.
+    pub confidence: f64,
+    /// The code and layout that explain the same pages next best.
+    pub runner_up: Option<RunnerUp>,
+    /// Other layouts that have the same data and ECC bytes in the same places, so that they decode alike.
+    pub same_as: Vec<String>,
+}
+
+/// The next best code in a layout.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunnerUp {
+    /// Name of the code.
+    pub code: String,
+    /// Name of the layout.
+    pub layout: String,
+    /// Its evidence on the same pages.
+    pub evidence_bits: f64,
 }
 
 impl Detection {
@@ -174,7 +195,7 @@ impl Sample {
         if pieces == 0 || group.pages.len() >= self.kept && pieces <= least {
             return;
         }
-        group.pages.push(Page { raw: [data, oob].concat(), page_bytes: data.len(), pieces });
+        group.pages.push(Page { number, raw: [data, oob].concat(), page_bytes: data.len(), pieces });
         self.bytes += data.len() + oob.len();
         self.bytes -= group.keep(self.kept);
         if self.bytes > SAMPLE_BYTES {
@@ -251,52 +272,146 @@ pub(super) fn is_constant(bytes: &[u8]) -> bool {
 
 /// Tries the usual codes in the usual layouts, or in `layout` alone, on all parts of a dump.
 pub fn detect(geometry: &PageGeometry, layout: Option<&Layout>, sample: &Sample) -> Detection {
-    let may_hold_ecc = regions::hold_ecc(&sample.groups);
-    let schemes = if may_hold_ecc { schemes(geometry, layout) } else { Vec::new() };
-    let unknown = if may_hold_ecc && layout.is_none() { Some(geometry) } else { None };
-    let regions = regions::find(&schemes, unknown, sample);
-    let sampled_pages = sample.groups.iter().map(|group| group.pages.len() as u64).sum();
-    let mut candidates = found(&regions, sample);
-    if candidates.is_empty() {
-        candidates = nearest(&schemes, sample);
-    }
-    Detection { sampled_pages, tried: schemes.len() as u64, candidates, regions }
+    Detector::new(geometry, layout).detect(sample)
 }
 
-/// The codes of regions, each once.
-fn found(regions: &Regions, sample: &Sample) -> Vec<Candidate> {
-    let mut candidates: Vec<Candidate> = Vec::new();
-    for (pages, ecc) in regions.iter() {
-        let RegionEcc::Code(scheme) = ecc else { continue };
-        let group = |page: u64| usize::try_from(page / sample.group_pages).unwrap_or(usize::MAX);
-        let groups = group(pages.start)..group(pages.end).min(sample.groups.len());
-        let candidate = Trial::over(scheme, &sample.spread(groups)).candidate(scheme);
-        let is_same =
-            |other: &Candidate| (&other.code, &other.layout) == (&candidate.code, &candidate.layout);
-        match candidates.iter_mut().find(|other| is_same(other)) {
-            Some(other) => {
-                other.clean += candidate.clean;
-                other.corrected += candidate.corrected;
-                other.uncorrectable += candidate.uncorrectable;
-                other.evidence_bits += candidate.evidence_bits;
-            }
-            None => candidates.push(candidate),
+/// The codes in their layouts that are tried on dumps with pages of one geometry. Their tables are made once.
+pub struct Detector {
+    pub(super) geometry: PageGeometry,
+    layout: Option<Layout>,
+    schemes: OnceLock<Vec<Scheme>>,
+    alternatives: OnceLock<Vec<Scheme>>,
+}
+
+impl Detector {
+    /// The usual codes in the usual layouts, or in `layout` alone.
+    pub fn new(geometry: &PageGeometry, layout: Option<&Layout>) -> Self {
+        Self {
+            geometry: geometry.clone(),
+            layout: layout.cloned(),
+            schemes: OnceLock::new(),
+            alternatives: OnceLock::new(),
         }
     }
-    candidates
+
+    /// Tries the codes on all parts of a dump.
+    pub fn detect(&self, sample: &Sample) -> Detection {
+        let may_hold_ecc = regions::hold_ecc(&sample.groups);
+        let regions = match may_hold_ecc {
+            true => regions::find(self, sample),
+            false => Regions::one(RegionEcc::None),
+        };
+        let sampled_pages = sample.groups.iter().map(|group| group.pages.len() as u64).sum();
+        let mut candidates = self.found(&regions, sample);
+        if candidates.is_empty() && may_hold_ecc {
+            candidates = self.nearest(sample);
+        }
+        let tried = if may_hold_ecc { self.tried() as u64 } else { 0 };
+        Detection { sampled_pages, tried, candidates, regions }
+    }
+
+    /// Codes in the layouts of files.
+    pub(super) fn schemes(&self) -> &[Scheme] {
+        self.schemes.get_or_init(|| schemes(&self.geometry, self.layout.as_ref()))
+    }
+
+    /// The same layouts with what their sources leave open.
+    pub(super) fn alternatives(&self) -> &[Scheme] {
+        self.alternatives.get_or_init(|| alternatives(&self.geometry, self.layout.as_ref()))
+    }
+
+    /// True when layouts that no file describes are looked for.
+    pub(super) const fn searches(&self) -> bool {
+        self.layout.is_none()
+    }
+
+    fn tried(&self) -> usize {
+        self.schemes().len() + self.alternatives.get().map_or(0, Vec::len)
+    }
+
+    /// The codes of regions, each once.
+    fn found(&self, regions: &Regions, sample: &Sample) -> Vec<Candidate> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for (pages, ecc) in regions.iter() {
+            let RegionEcc::Code(scheme) = ecc else { continue };
+            let group = |page: u64| usize::try_from(page / sample.group_pages).unwrap_or(usize::MAX);
+            let groups = group(pages.start)..group(pages.end).min(sample.groups.len());
+            let pages = sample.spread(groups);
+            let trial = Trial::over(scheme, &pages);
+            let (code, layout) = (scheme.code().to_string(), scheme.layout_name());
+            match candidates.iter_mut().find(|other| other.code == code && other.layout == layout) {
+                Some(other) => {
+                    other.clean += trial.clean;
+                    other.corrected += trial.corrected;
+                    other.uncorrectable += trial.failed;
+                    other.evidence_bits += libm::round(trial.evidence);
+                }
+                None => candidates.push(self.compared(scheme, &trial, &pages)),
+            }
+        }
+        candidates
+    }
+
+    /// A code with the others that were tried on the same pages.
+    fn compared(&self, scheme: &Scheme, trial: &Trial, pages: &[&Page]) -> Candidate {
+        let alternatives = self.alternatives.get().map_or(&[][..], Vec::as_slice);
+        let all: Vec<&Scheme> = self.schemes().iter().chain(alternatives).collect();
+        let (same, others): (Vec<&Scheme>, Vec<&Scheme>) =
+            all.into_iter().partition(|other| other.is_same(scheme));
+        let evidence: Vec<f64> =
+            others.par_iter().map(|other| Trial::pruned(other, pages).evidence).collect();
+        let best = evidence.iter().zip(&others).max_by(|one, other| one.0.total_cmp(other.0));
+        let runner_up = best.map(|(evidence, other)| RunnerUp {
+            code: other.code().to_string(),
+            layout: other.layout_name().to_owned(),
+            evidence_bits: libm::round(*evidence),
+        });
+        let mut same_as: Vec<String> = same.iter().map(|other| other.layout_name().to_owned()).collect();
+        same_as.retain(|name| name != scheme.layout_name());
+        let most = match scheme.layout_file() {
+            Some(_) if !scheme.layout_name().contains('(') => MOST_FOUND,
+            _ => MOST,
+        };
+        let confidence = confidence(trial.evidence, &evidence).min(most);
+        Candidate { confidence, runner_up, same_as, ..trial.candidate(scheme) }
+    }
+
+    /// The codes for which most speaks, none of which is believed.
+    fn nearest(&self, sample: &Sample) -> Vec<Candidate> {
+        let pages = sample.spread(0..sample.groups.len());
+        let tried = |scheme: &Scheme| Trial::pruned(scheme, &pages).candidate(scheme);
+        let mut candidates: Vec<Candidate> = self.schemes().par_iter().map(tried).collect();
+        // Stable: among equals the simpler code, which was tried first, stays first.
+        candidates.sort_by(|one, other| other.evidence_bits.total_cmp(&one.evidence_bits));
+        let evidence: Vec<f64> = candidates.iter().map(|candidate| candidate.evidence_bits).collect();
+        candidates.truncate(REPORTED);
+        for (at, candidate) in candidates.iter_mut().enumerate() {
+            let others: Vec<f64> = evidence
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != at)
+                .map(|(_, bits)| *bits)
+                .collect();
+            candidate.confidence = confidence(candidate.evidence_bits, &others).min(MOST_UNFIT);
+            // A code that no region has does not fit, whatever a few pages say.
+            candidate.fits = false;
+        }
+        candidates
+    }
 }
 
-/// The codes for which most speaks, none of which is believed.
-fn nearest(schemes: &[Scheme], sample: &Sample) -> Vec<Candidate> {
-    let pages = sample.spread(0..sample.groups.len());
-    let tried = |scheme| Trial::pruned(scheme, &pages).candidate(scheme);
-    let mut candidates: Vec<Candidate> = schemes.par_iter().map(tried).collect();
-    // Stable: among equals the simpler code, which was tried first, stays first.
-    candidates.sort_by(|one, other| other.evidence_bits.total_cmp(&one.evidence_bits));
-    candidates.truncate(REPORTED);
-    // A code that no region has does not fit, whatever a few pages say.
-    candidates.iter_mut().for_each(|candidate| candidate.fits = false);
-    candidates
+/// Most confidence in a code, in a layout that no file describes, and in a code that does not fit.
+const MOST: f64 = 0.999_999;
+const MOST_FOUND: f64 = 0.9;
+const MOST_UNFIT: f64 = 0.5;
+
+/// Share of a code among all that were tried, each as likely as the other before; random ECC bytes are as likely as all codes together.
+fn confidence(evidence: f64, others: &[f64]) -> f64 {
+    let against = |other: f64| libm::exp2((other - evidence).clamp(-1000.0, 1000.0));
+    let random = libm::log2(others.len() as f64 + 1.0);
+    let sum = others.iter().map(|other| against(*other)).sum::<f64>() + against(random);
+    let share = 1.0 / (1.0 + sum);
+    libm::floor(share * 1e6) / 1e6
 }
 
 /// The codes that fit, each in every layout that is another place for it.
@@ -320,6 +435,16 @@ fn schemes(geometry: &PageGeometry, layout: Option<&Layout>) -> Vec<Scheme> {
         layout.codes().iter().filter_map(|code| scheme(layout, code)).collect::<Vec<_>>()
     });
     general.chain(of_controllers).collect()
+}
+
+/// Layouts with what their sources leave open.
+fn alternatives(geometry: &PageGeometry, layout: Option<&Layout>) -> Vec<Scheme> {
+    let layouts: Vec<&Layout> = layout.map_or_else(|| Layout::all().iter().collect(), |layout| vec![layout]);
+    let of_layout = |layout: &Layout| {
+        let scheme = |(layout, code): (Layout, Code)| Scheme::new(geometry.clone(), code, &layout).ok();
+        layout.alternatives().into_iter().filter_map(scheme).collect::<Vec<_>>()
+    };
+    layouts.into_par_iter().flat_map_iter(of_layout).collect()
 }
 
 /// A code in every layout that goes with any, each place once.
@@ -421,6 +546,9 @@ impl Trial {
             uncorrectable: self.failed,
             evidence_bits: libm::round(self.evidence),
             fits: self.is_believed(),
+            confidence: 0.0,
+            runner_up: None,
+            same_as: Vec::new(),
         }
     }
 
@@ -446,12 +574,22 @@ impl Trial {
     }
 
     fn page(&mut self, scheme: &Scheme, page: &Page) {
+        if scheme.is_randomized() {
+            let mut raw = page.raw.clone();
+            scheme.randomize(page.number, &mut raw);
+            self.raw(scheme, &raw);
+        } else {
+            self.raw(scheme, &page.raw);
+        }
+    }
+
+    fn raw(&mut self, scheme: &Scheme, raw: &[u8]) {
         // Swapped with an OOB byte, the marker of a good block is FFh; else it is a byte of the data.
-        if let Some(marker) = scheme.map().swapped_marker().and_then(|byte| page.raw.get(byte)) {
+        if let Some(marker) = scheme.map().swapped_marker().and_then(|byte| raw.get(byte)) {
             self.evidence += if *marker == 0xFF { 1.0 } else { -8.0 };
         }
         let (mut messages, mut ecc) = (Vec::new(), Vec::new());
-        scheme.map().take(&page.raw, &mut messages, &mut ecc);
+        scheme.map().take(raw, &mut messages, &mut ecc);
         let mut rest = messages.as_mut_slice();
         let eccs = ecc.chunks_exact_mut(scheme.code().ecc_bytes() as usize);
         for (bytes, ecc) in scheme.map().message_bytes().zip(eccs) {
@@ -496,10 +634,9 @@ fn log2_chances(code: Code) -> Vec<f64> {
     let check_bits = match code {
         // The two parities of a pair are equal, or in all pairs different: only one bit per address bit, and the parity of the step, depend on
         // the data. ECC bytes that are the same for all steps, as zeros, have such pairs; then each step of odd parity is "corrected".
-        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
-            return vec![-f64::from(data_bits.ilog2() + 1), -1.0];
-        }
-        Code::Bch { .. } | Code::BchOver { .. } => code.ecc_bits(),
+        code if code.is_hamming() => return vec![-f64::from(data_bits.ilog2() + 1), -1.0],
+        Code::ReedSolomon { step_bytes } => return log2_chances_of_bytes(code, step_bytes),
+        _ => code.ecc_bits(),
     };
     let bits = f64::from(data_bits + check_bits);
     let (mut words, mut within) = (0.0, 0.0);
@@ -509,6 +646,20 @@ fn log2_chances(code: Code) -> Vec<f64> {
         within = words + libm::log2(1.0 + libm::exp2(within - words));
         chances.push((within - f64::from(check_bits)).min(0.0));
     }
+    chances
+}
+
+/// The same for a code that corrects whole bytes, by the number of bits: as many bytes may be wrong.
+fn log2_chances_of_bytes(code: Code, step_bytes: u32) -> Vec<f64> {
+    let (bytes, check_bits) = (f64::from(step_bytes + code.ecc_bytes()), f64::from(code.ecc_bits()));
+    let (mut words, mut within) = (0.0, 0.0);
+    let mut chances = vec![-check_bits];
+    for errors in 1..=code.strength() {
+        words += libm::log2((bytes + 1.0 - f64::from(errors)) / f64::from(errors)) + 8.0;
+        within = words + libm::log2(1.0 + libm::exp2(within - words));
+        chances.push(within - check_bits);
+    }
+    chances.resize(1 + 10 * code.strength() as usize, within - check_bits);
     chances
 }
 

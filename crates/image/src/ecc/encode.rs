@@ -63,9 +63,10 @@ pub fn encode(
         }
         let last = chunk.len() < want;
         report.padding_bytes = pad(scheme, &mut chunk);
+        let first_page = report.pages;
         report.pages += (chunk.len() / scheme.geometry().page_bytes as usize) as u64;
         fits(scheme, report.pages)?;
-        report.erased_pages += encode_chunk(scheme, form, &chunk, &mut pages);
+        report.erased_pages += encode_chunk(scheme, form, first_page, &chunk, &mut pages);
         writer.write(&pages)?;
         progress(reader.offset());
         if last {
@@ -97,8 +98,8 @@ fn fits(scheme: &Scheme, pages: u64) -> Result<(), EccError> {
     }
 }
 
-/// Encodes whole pages into `out`; the number of erased ones.
-fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> u64 {
+/// Encodes whole pages from `first_page` on into `out`; the number of erased ones.
+fn encode_chunk(scheme: &Scheme, form: Form, first_page: u64, data: &[u8], out: &mut Vec<u8>) -> u64 {
     let geometry = scheme.geometry();
     let (page, group) = (geometry.page_bytes as usize, Grouping::new(scheme.geometry()).pages);
     let stride = match form {
@@ -107,11 +108,12 @@ fn encode_chunk(scheme: &Scheme, form: Form, data: &[u8], out: &mut Vec<u8>) -> 
         Form::OnlyEcc => scheme.ecc_bytes(),
     } as usize;
     out.resize(data.len() / page * stride, 0xFF);
-    let groups = data.par_chunks(group * page).zip(out.par_chunks_mut(group * stride));
-    let erased = groups.map(|(data, out)| {
+    let groups = data.par_chunks(group * page).zip(out.par_chunks_mut(group * stride)).enumerate();
+    let erased = groups.map(|(at, (data, out))| {
         let mut encoder = Encoder::new(scheme);
-        let pages = data.chunks_exact(page).zip(out.chunks_exact_mut(stride));
-        pages.map(|(data, out)| u64::from(encoder.page(form, data, out))).sum::<u64>()
+        let numbers = first_page + (at * group) as u64..;
+        let pages = numbers.zip(data.chunks_exact(page).zip(out.chunks_exact_mut(stride)));
+        pages.map(|(number, (data, out))| u64::from(encoder.page(form, number, data, out))).sum::<u64>()
     });
     erased.sum()
 }
@@ -130,8 +132,8 @@ impl<'s> Encoder<'s> {
         Self { scheme, raw, messages: Vec::new(), ecc: Vec::new() }
     }
 
-    /// Encodes one page; whether it is erased: such a page has no ECC bytes.
-    pub(crate) fn page(&mut self, form: Form, data: &[u8], out: &mut [u8]) -> bool {
+    /// Encodes the page of a number; whether it is erased: such a page has no ECC bytes.
+    pub(crate) fn page(&mut self, form: Form, number: u64, data: &[u8], out: &mut [u8]) -> bool {
         if all_ff(data) {
             out.fill(0xFF);
             return true;
@@ -139,6 +141,15 @@ impl<'s> Encoder<'s> {
         let map = self.scheme.map();
         self.raw.fill(0xFF);
         map.put_data(&mut self.raw, data);
+        let marker = self.scheme.marker_range();
+        if !marker.is_empty() {
+            // The marker is to read FFh once the page is randomized.
+            let mut mask = vec![0; self.raw.len()];
+            self.scheme.randomize(number, &mut mask);
+            for byte in marker {
+                self.raw[byte] ^= mask[byte];
+            }
+        }
         map.take(&self.raw, &mut self.messages, &mut self.ecc);
         let mut rest = self.messages.as_slice();
         let eccs = self.ecc.chunks_exact_mut(self.scheme.code().ecc_bytes() as usize);
@@ -148,6 +159,10 @@ impl<'s> Encoder<'s> {
             rest = later;
         }
         map.put_ecc(&mut self.raw, &self.ecc);
+        self.scheme.randomize(number, &mut self.raw);
+        if self.scheme.is_randomized() && form == Form::OnlyEcc {
+            map.take(&self.raw, &mut self.messages, &mut self.ecc);
+        }
         match form {
             Form::WithOob => out.copy_from_slice(&self.raw),
             Form::OnlyOob => out.copy_from_slice(self.raw.get(data.len()..).unwrap_or(&[])),

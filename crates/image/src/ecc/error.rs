@@ -31,6 +31,12 @@ pub enum EccError {
         /// Description of the fault.
         error: LayoutError,
     },
+    /// No dump to merge, or too many.
+    #[error("{count} dumps were named, and 1 to 16 can be merged")]
+    Dumps {
+        /// Number of dumps.
+        count: usize,
+    },
     /// There is nothing in the file.
     #[error("the file is empty")]
     Empty,

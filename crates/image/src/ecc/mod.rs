@@ -6,6 +6,8 @@
 //! - [`mod@encode`]: data in, pages with OOB out.
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
 //! - [`mod@detect`]: which codes and layouts a dump was written with.
+//! - [`mod@merge`]: several dumps of one chip as one.
+//! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
 //! - `search`: BCH codes in layouts that nobody has described.
 //! - [`regions`]: the parts of a dump that they protect.
 //!
@@ -17,24 +19,28 @@ pub mod encode;
 mod error;
 pub mod geometry;
 pub mod layout;
+pub mod merge;
 mod page;
 pub mod regions;
 pub mod report;
 pub mod scheme;
 mod search;
 mod stream;
+pub mod unpack;
 
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
-pub use detect::{Candidate, Detection, Sample, detect, sample};
+pub use detect::{Candidate, Detection, Detector, RunnerUp, Sample, detect, sample};
 pub(crate) use encode::Encoder;
 pub use encode::{EncodeReport, Form, encode};
 pub use error::EccError;
 pub use geometry::{Marker, PageGeometry};
 pub use layout::{Layout, LayoutError};
+pub use merge::{MergeReport, merge};
 pub(crate) use page::Corrector;
 pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
+pub use unpack::{Packing, unpack};
 
 pub use floatgate_ecc::{Code, CodeError};

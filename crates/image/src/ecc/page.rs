@@ -14,6 +14,14 @@ pub(super) enum Found {
     Data,
 }
 
+/// True when a raw page as it was read is erased, but for as many bits as the code corrects in each step.
+pub(super) fn is_erased_raw(scheme: &Scheme, raw: &[u8]) -> bool {
+    let (mut messages, mut ecc) = (Vec::new(), Vec::new());
+    scheme.map().take(raw, &mut messages, &mut ecc);
+    let most = scheme.code().strength().saturating_mul(scheme.steps());
+    check_erased(&mut messages, &mut ecc, &mut [], most).is_ok()
+}
+
 /// Corrects pages, with memory for one.
 pub(crate) struct Corrector<'a> {
     scheme: &'a Scheme,
@@ -50,11 +58,21 @@ impl<'a> Corrector<'a> {
         }
     }
 
-    /// Corrects the page in `self.raw`. Steps that cannot be corrected stay as they are.
-    pub(super) fn correct(&mut self) -> Found {
+    /// Corrects the page of a number in `self.raw`, which is not randomized afterwards. Steps that cannot be corrected stay as they are.
+    pub(super) fn correct(&mut self, number: u64) -> Found {
         self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
         if self.is_erased() {
             return Found::Erased(0);
+        }
+        if self.scheme.is_randomized() {
+            let most = self.threshold.saturating_mul(self.scheme.steps());
+            if let Ok(bits) = check_erased(&mut self.messages, &mut self.ecc, &mut [], most) {
+                self.steps.fill(Ok(0));
+                self.scheme.map().put(&mut self.raw, &self.messages, &self.ecc);
+                return Found::Erased(bits);
+            }
+            self.scheme.randomize(number, &mut self.raw);
+            self.scheme.map().take(&self.raw, &mut self.messages, &mut self.ecc);
         }
         if self.weights.is_some() {
             self.read.0.clone_from(&self.messages);
@@ -117,12 +135,15 @@ impl<'a> Corrector<'a> {
         }
     }
 
-    /// Corrects a page with its OOB; the number of bits.
-    pub(crate) fn correct_with_oob(&mut self, page: &mut [u8]) -> u32 {
+    /// Corrects the page of a number with its OOB; the number of bits.
+    pub(crate) fn correct_with_oob(&mut self, number: u64, page: &mut [u8]) -> u32 {
         self.raw.copy_from_slice(page);
-        let bits = match self.correct() {
+        let bits = match self.correct(number) {
             Found::Erased(bits) => bits,
-            Found::Data => self.steps.iter().flatten().sum(),
+            Found::Data => {
+                self.scheme.randomize(number, &mut self.raw);
+                self.steps.iter().flatten().sum()
+            }
         };
         if bits > 0 {
             page.copy_from_slice(&self.raw);

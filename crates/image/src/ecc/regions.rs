@@ -2,9 +2,9 @@
 //!
 //! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
 
-use super::detect::{Group, Page, Sample, Trial, is_constant};
+use super::Scheme;
+use super::detect::{Detector, Group, Page, Sample, Trial, is_constant};
 use super::search::search;
-use super::{PageGeometry, Scheme};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -104,10 +104,9 @@ struct Run {
     state: State,
 }
 
-/// Finds the regions of a dump among the codes that it may be written with, and in layouts that nobody has described where a geometry
-/// is given.
-pub(super) fn find(schemes: &[Scheme], unknown: Option<&PageGeometry>, sample: &Sample) -> Regions {
-    let (codes, states) = label(schemes, unknown, sample);
+/// Finds the regions of a dump among the codes that it may be written with, and in layouts that nobody has described.
+pub(super) fn find(detector: &Detector, sample: &Sample) -> Regions {
+    let (codes, states) = label(detector, sample);
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
     take_in_damage(&mut runs, |run| {
@@ -142,7 +141,8 @@ fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> 
 }
 
 /// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
-fn label(schemes: &[Scheme], unknown: Option<&PageGeometry>, sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
+fn label(detector: &Detector, sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
+    let schemes = detector.schemes();
     let marked = marked(&sample.groups);
     let state = |(group, is_marked): (&Group, &bool)| {
         if group.pages.is_empty() || *is_marked { State::Silent } else { State::Unknown }
@@ -160,7 +160,11 @@ fn label(schemes: &[Scheme], unknown: Option<&PageGeometry>, sample: &Sample) ->
         let found = found.or_else(|| best(schemes, &around)).cloned();
         let in_unknown = || {
             searches += 1;
-            unknown.filter(|_| searches <= MAX_SEARCHES).and_then(|geometry| search(geometry, &around))
+            if searches > MAX_SEARCHES {
+                return None;
+            }
+            let found = best(detector.alternatives(), &around).cloned();
+            found.or_else(|| detector.searches().then(|| search(&detector.geometry, &around)).flatten())
         };
         let Some(found) = found.or_else(in_unknown) else { continue };
         let code = codes.len();

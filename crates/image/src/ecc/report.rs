@@ -120,6 +120,49 @@ impl DecodeReport {
         self.steps.uncorrectable == 0 && self.rest_bytes == 0 && !self.too_many_bad()
     }
 
+    /// All regions of a dump together, under the first of their codes.
+    pub fn total<'r>(reports: impl IntoIterator<Item = &'r Self>) -> Self {
+        let mut reports = reports.into_iter();
+        let mut total =
+            reports.next().cloned().unwrap_or_else(|| Tally::default().report(SchemeReport::nothing()));
+        for report in reports {
+            total.add(report);
+        }
+        total
+    }
+
+    fn add(&mut self, later: &Self) {
+        if self.scheme.is_without_code() {
+            self.scheme = later.scheme.clone();
+        }
+        self.pages += later.pages;
+        self.erased.pages += later.erased.pages;
+        self.erased.with_bitflips += later.erased.with_bitflips;
+        self.erased.bitflips += later.erased.bitflips;
+        self.steps.total += later.steps.total;
+        self.steps.clean += later.steps.clean;
+        self.steps.corrected += later.steps.corrected;
+        self.steps.uncorrectable += later.steps.uncorrectable;
+        self.corrected_bits += later.corrected_bits;
+        self.max_corrected_bits = self.max_corrected_bits.max(later.max_corrected_bits);
+        for bar in &later.histogram {
+            match self.histogram.iter_mut().find(|own| own.bits == bar.bits) {
+                Some(own) => own.steps += bar.steps,
+                None => self.histogram.push(*bar),
+            }
+        }
+        self.histogram.sort_by_key(|bar| bar.bits);
+        extend(&mut self.uncorrectable, later.uncorrectable.clone());
+        if let (Some(own), Some(bad)) = (&mut self.bad_blocks, &later.bad_blocks) {
+            own.blocks += bad.blocks;
+            extend(&mut own.bad, bad.bad.clone());
+            own.count += bad.count;
+            own.uncorrectable_steps += bad.uncorrectable_steps;
+        }
+        self.rest_bytes += later.rest_bytes;
+        self.written_bytes += later.written_bytes;
+    }
+
     /// True when more than half of the blocks are marked bad: then what was read as markers are none. Makers guarantee
     /// some 98 % good blocks.
     pub fn too_many_bad(&self) -> bool {
@@ -134,6 +177,18 @@ impl SchemeReport {
             layout: scheme.layout_name().to_string(),
             ecc_bytes: scheme.ecc_bytes(),
             ..Self::without_code(scheme.geometry())
+        }
+    }
+
+    /// No pages.
+    fn nothing() -> Self {
+        Self {
+            page_bytes: 0,
+            oob_bytes: 0,
+            pages_per_block: None,
+            code: NO_CODE.to_owned(),
+            layout: NO_CODE.to_owned(),
+            ecc_bytes: 0,
         }
     }
 

@@ -1,9 +1,13 @@
 //! A code in an OOB layout, for pages of one geometry.
 
-use super::layout::{Layout, LayoutError, map::PageMap};
+use super::layout::{Layout, LayoutError, map::PageMap, randomizer::Masks};
 use super::{EccError, PageGeometry};
 use floatgate_ecc::{Code, Codec};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Bytes of a bad block marker.
+const MARKER_BYTES: u32 = 2;
 
 /// Everything that says how a page is protected.
 #[derive(Clone, Debug)]
@@ -11,6 +15,8 @@ pub struct Scheme {
     geometry: PageGeometry,
     codec: Codec,
     map: Arc<PageMap>,
+    /// Bits that a randomizer adds.
+    masks: Option<Arc<Masks>>,
     name: Arc<str>,
     /// File of a layout that no other file describes.
     file: Option<Arc<str>>,
@@ -20,11 +26,10 @@ pub struct Scheme {
 
 /// Layouts that Linux's software engines take; the first that suits page and code.
 pub(super) const fn linux_layouts(code: Code) -> [&'static str; 3] {
-    match code {
-        Code::Hamming { .. } | Code::HammingSmartMedia { .. } => {
-            ["small-page", "large-page-hamming", "large-page"]
-        }
-        Code::Bch { .. } | Code::BchOver { .. } => ["small-page", "large-page", "large-page-hamming"],
+    if code.is_hamming() {
+        ["small-page", "large-page-hamming", "large-page"]
+    } else {
+        ["small-page", "large-page", "large-page-hamming"]
     }
 }
 
@@ -34,8 +39,10 @@ impl Scheme {
     pub fn new(geometry: PageGeometry, code: Code, layout: &Layout) -> Result<Self, EccError> {
         code.check()?;
         let (map, variant) = layout.map(&geometry, code)?;
+        let masks = layout.randomizer().map(|randomizer| randomizer.masks(geometry.pages_per_block));
         Ok(Self {
             geometry,
+            masks,
             codec: Codec::with(code, variant)?,
             map: Arc::new(map),
             name: Arc::clone(&layout.name),
@@ -68,7 +75,15 @@ impl Scheme {
         } else {
             Codec::with(self.code(), variant)?
         };
-        Ok(Self { codec, map: Arc::new(map), name: Arc::clone(&layout.name), file: None, ..self.clone() })
+        let masks = layout.randomizer().map(|randomizer| randomizer.masks(self.geometry.pages_per_block));
+        Ok(Self {
+            codec,
+            map: Arc::new(map),
+            masks,
+            name: Arc::clone(&layout.name),
+            file: None,
+            ..self.clone()
+        })
     }
 
     /// The same scheme, which was found out: a page that speaks against it stays as it was read.
@@ -121,9 +136,33 @@ impl Scheme {
         self.map.is_free(self.geometry.page_bytes + byte)
     }
 
-    /// True when both put the same code into the same bits.
+    /// True when both put the same code into the same bits, so that they decode alike.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.code() == other.code() && self.codec.variant() == other.codec.variant() && self.map == other.map
+        self.code() == other.code()
+            && self.codec.variant() == other.codec.variant()
+            && self.map.is_same(&other.map)
+            && self.masks.is_none() == other.masks.is_none()
+    }
+
+    /// True when the pages are randomized.
+    pub(super) const fn is_randomized(&self) -> bool {
+        self.masks.is_some()
+    }
+
+    /// Adds the bits of the randomizer to a raw page, or takes them away.
+    pub(super) fn randomize(&self, page: u64, raw: &mut [u8]) {
+        if let Some(masks) = &self.masks {
+            let mask = masks.of(page, &self.map, self.geometry.full_page() as usize);
+            raw.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+        }
+    }
+
+    /// Bytes of the raw page that mark bad blocks and hold nothing else, if the pages are randomized: there good blocks read FFh.
+    pub(super) fn marker_range(&self) -> Range<usize> {
+        let (marker, end) = (self.geometry.page_bytes, self.geometry.full_page());
+        let range = marker..end.min(marker + MARKER_BYTES);
+        let is_free = self.is_randomized() && range.clone().all(|byte| self.map.is_free(byte));
+        if is_free { range.start as usize..range.end as usize } else { 0..0 }
     }
 
     pub(super) fn map(&self) -> &PageMap {

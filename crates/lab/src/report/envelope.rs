@@ -74,6 +74,8 @@ pub enum ResultKind {
     EccDecode,
     /// Result of `floatgate ecc check`.
     EccCheck,
+    /// Result of `floatgate ecc merge`.
+    EccMerge,
     /// Result of `floatgate ecc advise`.
     EccAdvise,
     /// Result of `floatgate ecc layouts`.

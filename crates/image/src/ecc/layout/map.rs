@@ -26,6 +26,17 @@ struct Step {
     ecc: Vec<Span>,
 }
 
+/// Properties of a layout that are not in its pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MapOptions {
+    /// ECC bits follow each other without padding to whole bytes.
+    pub(super) packed: bool,
+    /// Bytes from the factory's bad block marker on that belong to nothing: the pattern goes on behind them.
+    pub(super) skip_marker: u32,
+    /// The ECC bytes of a step in a group are filled up to a multiple of this, with 00h.
+    pub(super) ecc_align: u32,
+}
+
 /// The bits of a raw page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::ecc) struct PageMap {
@@ -49,8 +60,11 @@ struct Builder {
     data: Vec<Span>,
     ecc: Vec<Span>,
     step_bits: u32,
-    /// Bits of the ECC of a step in the flash.
+    /// Bits of the ECC of a step in the flash, and with those that fill it up.
     ecc_bits: u32,
+    ecc_room: u32,
+    /// Steps with data.
+    data_steps: usize,
     /// The code is for steps of one size.
     is_hamming: bool,
 }
@@ -60,15 +74,18 @@ impl PageMap {
         pattern: &Pattern,
         geometry: &PageGeometry,
         code: Code,
-        packed: bool,
+        options: MapOptions,
     ) -> Result<Self, LayoutError> {
-        let steps = geometry.page_bytes.div_ceil(code.step_bytes());
-        let ecc_bits = if packed { code.ecc_bits() } else { 8 * code.ecc_bytes() };
-        let raw_bits = 8 * u64::from(geometry.full_page());
+        let data_steps = geometry.page_bytes.div_ceil(code.step_bytes()) as usize;
+        // A last step may have OOB bytes alone.
+        let steps = data_steps.max(pattern.fixed_steps().min(data_steps + 1));
+        let ecc_bits = if options.packed { code.ecc_bits() } else { 8 * code.ecc_bytes() };
+        let marker_bits = 8 * u64::from(options.skip_marker.min(geometry.oob_bytes));
+        let raw_bits = 8 * u64::from(geometry.full_page()) - marker_bits;
         let mut builder = Builder {
             map: Self {
                 data: Vec::new(),
-                steps: vec![Step::default(); steps as usize],
+                steps: vec![Step::default(); steps],
                 zeros: Vec::new(),
                 swap: None,
                 ecc_bytes: code.ecc_bytes(),
@@ -80,7 +97,13 @@ impl PageMap {
             ecc: Vec::new(),
             step_bits: 8 * code.step_bytes(),
             ecc_bits,
-            is_hamming: matches!(code, Code::Hamming { .. } | Code::HammingSmartMedia { .. }),
+            ecc_room: if options.packed {
+                ecc_bits
+            } else {
+                ecc_bits.next_multiple_of(8 * options.ecc_align)
+            },
+            data_steps,
+            is_hamming: code.is_hamming(),
         };
         // What an unlimited `free` in the middle takes is what the others leave.
         let page_bits = 8 * u64::from(geometry.page_bytes);
@@ -89,7 +112,43 @@ impl PageMap {
             .checked_sub(fixed)
             .ok_or(LayoutError::Long { needs: fixed.div_ceil(8), has: raw_bits / 8 })?;
         builder.parts(pattern, page_bits, rest)?;
-        builder.finish(page_bits)
+        let mut map = builder.finish(page_bits)?;
+        if marker_bits > 0 {
+            map.skip(Span { start: 8 * geometry.page_bytes, bits: 8 * options.skip_marker });
+        }
+        Ok(map)
+    }
+
+    /// Moves what is behind the begin of some bytes to their end.
+    fn skip(&mut self, gap: Span) {
+        let moved = |spans: &[Span]| spans.iter().flat_map(|span| span.around(gap)).collect::<Vec<_>>();
+        self.data = moved(&self.data);
+        self.zeros = moved(&self.zeros);
+        for step in &mut self.steps {
+            step.message = moved(&step.message);
+            step.ecc = moved(&step.ecc);
+        }
+    }
+
+    /// Writes bytes to the steps, each from a sequence of its own: its data and covered OOB bytes, then its ECC bytes. So are the bytes behind the
+    /// last step.
+    pub(in crate::ecc) fn put_by_step<S: Iterator<Item = u8>>(
+        &self,
+        raw: &mut [u8],
+        sequence: impl Fn() -> S,
+    ) {
+        let mut end = 0;
+        for step in &self.steps {
+            let spans = || step.message.iter().chain(&step.ecc);
+            let bytes: usize = spans().map(|span| span.bits.div_ceil(8) as usize).sum();
+            let bytes: Vec<u8> = sequence().take(bytes).collect();
+            let rest = put(&step.message, raw, &bytes);
+            put(&step.ecc, raw, rest);
+            end = spans().map(|span| span.end()).max().unwrap_or(0).max(end);
+        }
+        end = self.zeros.iter().map(|span| span.end()).max().unwrap_or(0).max(end);
+        let rest = raw.get_mut(end.div_ceil(8) as usize..).unwrap_or(&mut []);
+        rest.iter_mut().zip(sequence()).for_each(|(byte, next)| *byte = next);
     }
 
     /// Has the data byte where the factory marks bad blocks exchanged with the first OOB byte of the page, or of its step.
@@ -111,6 +170,11 @@ impl PageMap {
     pub(in crate::ecc) fn interleaves(&self) -> bool {
         let mut end = 0;
         self.data.iter().any(|span| std::mem::replace(&mut end, span.end()) != span.start)
+    }
+
+    /// True when data and codewords are in the same bits.
+    pub(in crate::ecc) fn is_same(&self, other: &Self) -> bool {
+        self.data == other.data && self.steps == other.steps && self.swap == other.swap
     }
 
     /// Number of steps.
@@ -266,7 +330,7 @@ impl Builder {
         match (item.kind, item.bytes) {
             (_, Some(bytes)) => 8 * u64::from(bytes),
             (Kind::Data, None) => self.step_bits.into(),
-            (Kind::Ecc, None) => self.ecc_bits.into(),
+            (Kind::Ecc, None) => self.ecc_room.into(),
             _ => 0,
         }
     }
@@ -339,7 +403,12 @@ impl Builder {
                     step.message.push(span);
                 }
                 Kind::Meta => self.meta.push((number, span)),
-                Kind::Ecc => step.ecc.push(span),
+                Kind::Ecc => {
+                    let room = if item.bytes.is_none() { self.ecc_room - self.ecc_bits } else { 0 };
+                    step.ecc.push(span);
+                    let filled = Span { start: span.start + self.ecc_bits, bits: room };
+                    self.map.zeros.extend((room > 0).then_some(filled));
+                }
                 Kind::Zero => self.map.zeros.push(span),
                 Kind::Free => {}
             }
@@ -354,8 +423,9 @@ impl Builder {
         }
         let (step_bits, ecc_bits) = (self.step_bits, self.ecc_bits);
         let (mut data, mut ecc) = (Queue::new(&self.data), Queue::new(&self.ecc));
-        for step in &mut self.map.steps {
-            if step.message.is_empty() {
+        let data_steps = self.data_steps;
+        for (at, step) in self.map.steps.iter_mut().enumerate() {
+            if step.message.is_empty() && at < data_steps {
                 step.message = data.take(step_bits);
                 let got = 8 * step.message_bytes();
                 if got != step_bits {
@@ -463,6 +533,14 @@ fn put<'b>(spans: &[Span], raw: &mut [u8], bytes: &'b [u8]) -> &'b [u8] {
 }
 
 impl Span {
+    /// The span where a gap was made in its page: in two parts if the gap is within.
+    fn around(self, gap: Self) -> impl Iterator<Item = Self> {
+        let before = gap.start.saturating_sub(self.start).min(self.bits);
+        let first = Self { bits: before, ..self };
+        let second = Self { start: self.start + before + gap.bits, bits: self.bits - before };
+        [first, second].into_iter().filter(|span| span.bits > 0)
+    }
+
     const fn end(self) -> u32 {
         self.start + self.bits
     }

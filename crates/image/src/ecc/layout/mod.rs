@@ -3,15 +3,18 @@
 //! - [`Layout`]: a layout from a TOML file of `data/layouts`, or of a user (docs/ecc-layouts.md).
 //! - `pattern`: the text that names the bytes of a page in their order.
 //! - `map`: a pattern for pages of one size and one code, as ranges of bits.
+//! - `randomizer`: the bits that a controller adds to pages.
 
 pub(super) mod map;
 mod pattern;
+pub(super) mod randomizer;
 
 use super::{EccError, PageGeometry};
 use floatgate_ecc::{BitOrder, Code, Inversion, Variant};
 use include_dir::{Dir, include_dir};
-use map::PageMap;
+use map::{MapOptions, PageMap};
 use pattern::Pattern;
+use randomizer::{Randomizer, RandomizerForm};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -28,6 +31,9 @@ const MAX_FILE: u64 = 64 << 10;
 /// Most page shapes and most codes in a file.
 const MAX_ENTRIES: usize = 64;
 
+/// Most bytes at the place of the marker that a controller leaves alone, and largest alignment of ECC bytes.
+const MAX_SKIP: u32 = 64;
+
 /// A layout of raw pages.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -41,12 +47,26 @@ pub struct Layout {
     codes: Vec<Code>,
     bits: BitOrder,
     inversion: Inversion,
-    /// ECC bits follow each other without padding to whole bytes.
-    packed: bool,
+    options: MapOptions,
+    /// Properties of the code that the source leaves open.
+    open: Vec<Open>,
+    randomizer: Option<Randomizer>,
     /// Check bits end with the last bit of the ECC bytes.
     ends_with_check_bits: bool,
     swap: Option<Swap>,
     pages: Vec<Shape>,
+}
+
+/// Property of a code that a source leaves open: the file has the usual one, and dumps are tried with the others as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Open {
+    /// Order of the bits of a byte.
+    Bits,
+    /// Mask on the ECC bytes.
+    Inversion,
+    /// Primitive polynomial of the field.
+    Polynomial,
 }
 
 /// Byte of the OOB that changes places with the data byte where the factory marks bad blocks.
@@ -96,6 +116,10 @@ pub struct LayoutRow {
     pub inversion: &'static str,
     /// The data byte in the place of the factory's bad block marker is exchanged with an OOB byte.
     pub swaps_marker: bool,
+    /// Pages are randomized.
+    pub is_randomized: bool,
+    /// The source leaves properties of the code open: the file has the usual ones, and dumps are tried with others as well.
+    pub is_assumed: bool,
     /// Patterns by size of page.
     pub pages: Vec<PatternRow>,
 }
@@ -129,7 +153,13 @@ struct FileForm {
     packed: bool,
     #[serde(default)]
     ends_with_check_bits: bool,
+    #[serde(default)]
+    skip_marker: u32,
+    ecc_align: Option<u32>,
     swap: Option<Swap>,
+    #[serde(default)]
+    open: Vec<Open>,
+    randomizer: Option<RandomizerForm>,
     pages: Vec<ShapeForm>,
 }
 
@@ -213,6 +243,21 @@ pub enum LayoutError {
     /// The factory's bad block marker is not among the data.
     #[error("no data lie where the factory marks bad blocks, so nothing can be swapped with them")]
     Swap,
+    /// Bytes at the marker's place, or an alignment, that no controller has.
+    #[error("{key} is {value}, and may be {least} to {most}")]
+    Range {
+        /// Key of the file.
+        key: &'static str,
+        /// Its value.
+        value: u32,
+        /// Least value.
+        least: u32,
+        /// Greatest value.
+        most: u32,
+    },
+    /// The generator of the randomizer is none.
+    #[error("randomizer: {0}")]
+    Randomizer(&'static str),
     /// No layout of that name.
     #[error("no such layout: `floatgate ecc layouts` lists them")]
     Unknown,
@@ -267,6 +312,11 @@ impl Layout {
         let within = |what, count| if count > MAX_ENTRIES { Err(LayoutError::Many(what)) } else { Ok(()) };
         within("codes", form.codes.len())?;
         within("pages", form.pages.len())?;
+        within("open properties", form.open.len())?;
+        let range = |key, value, least| match value {
+            _ if (least..=MAX_SKIP).contains(&value) => Ok(value),
+            _ => Err(LayoutError::Range { key, value, least, most: MAX_SKIP }),
+        };
         let codes = form.codes.iter().map(|code| code.parse().map_err(LayoutError::Code));
         let shape = |shape: ShapeForm| {
             let pattern = Pattern::parse(&shape.pattern)?;
@@ -288,7 +338,13 @@ impl Layout {
                 InversionForm::None => Inversion::None,
                 InversionForm::All => Inversion::All,
             },
-            packed: form.packed,
+            options: MapOptions {
+                packed: form.packed,
+                skip_marker: range("skip_marker", form.skip_marker, 0)?,
+                ecc_align: range("ecc_align", form.ecc_align.unwrap_or(1), 1)?,
+            },
+            open: form.open,
+            randomizer: form.randomizer.map(Randomizer::new).transpose()?,
             ends_with_check_bits: form.ends_with_check_bits,
             swap: form.swap,
             pages: form.pages.into_iter().map(shape).collect::<Result<_, LayoutError>>()?,
@@ -309,6 +365,58 @@ impl Layout {
         Self::parse(FOUND, &text)
     }
 
+    /// The layout with each combination of the properties that its source leaves open, but the one in its file; with the code that goes with it.
+    pub(super) fn alternatives(&self) -> Vec<(Self, Code)> {
+        let is_open = |property| self.open.contains(&property);
+        let orders = [BitOrder::Msb, BitOrder::Lsb];
+        let orders = orders.into_iter().filter(|bits| *bits == self.bits || is_open(Open::Bits));
+        let masks = [Inversion::Erased, Inversion::None, Inversion::All];
+        let masks: Vec<Inversion> =
+            masks.into_iter().filter(|mask| *mask == self.inversion || is_open(Open::Inversion)).collect();
+        let mut all = Vec::new();
+        for (bits, inversion) in orders.flat_map(|bits| masks.iter().map(move |mask| (bits, *mask))) {
+            for code in &self.codes {
+                let codes = if is_open(Open::Polynomial) { polynomials(*code) } else { vec![*code] };
+                let is_own = |other: &Code| (bits, inversion, *other) == (self.bits, self.inversion, *code);
+                for other in codes.into_iter().filter(|other| !is_own(other)) {
+                    all.push((self.with(other, bits, inversion), other));
+                }
+            }
+        }
+        all
+    }
+
+    /// The layout with another code.
+    fn with(&self, code: Code, bits: BitOrder, inversion: Inversion) -> Self {
+        Self {
+            name: format!("{} ({} first, mask {})", self.name, bits_name(bits), inversion_name(inversion))
+                .into(),
+            text: self.text_with(code, bits, inversion),
+            codes: vec![code],
+            bits,
+            inversion,
+            open: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// The text of the file with another code.
+    fn text_with(&self, code: Code, bits: BitOrder, inversion: Inversion) -> String {
+        let replaced = ["codes", "bits", "inversion", "open"];
+        let key = |line: &str| line.split('=').next().map_or(String::new(), |key| key.trim().to_owned());
+        let (head, pages) = self.text.split_at(self.text.find("\n[").unwrap_or(self.text.len()));
+        let kept = head.lines().filter(|line| !replaced.contains(&key(line).as_str()));
+        let (bits, inversion) = (bits_name(bits), inversion_name(inversion));
+        let own = format!("codes = [\"{code}\"]\nbits = \"{bits}\"\ninversion = \"{inversion}\"");
+        let lines: Vec<&str> = kept.chain(own.lines()).collect();
+        format!("{}\n{pages}", lines.join("\n"))
+    }
+
+    /// The bits that a controller adds to the pages.
+    pub(super) const fn randomizer(&self) -> Option<&Randomizer> {
+        self.randomizer.as_ref()
+    }
+
     /// The code to take where none is given.
     pub fn usual_code(&self) -> Option<Code> {
         self.codes.first().copied()
@@ -319,9 +427,9 @@ impl Layout {
         &self.codes
     }
 
-    /// True of a layout that was found in a dump.
+    /// True of a layout that has no name to give it by: one that was found in a dump, or an alternative.
     pub(super) fn is_nameless(&self) -> bool {
-        &*self.name == FOUND
+        &*self.name == FOUND || self.name.ends_with(')')
     }
 
     /// The text of its file.
@@ -340,6 +448,8 @@ impl Layout {
             bits: bits_name(self.bits),
             inversion: inversion_name(self.inversion),
             swaps_marker: self.swap.is_some(),
+            is_randomized: self.randomizer.is_some(),
+            is_assumed: !self.open.is_empty(),
             pages: self.pages.iter().map(Shape::row).collect(),
         }
     }
@@ -355,7 +465,7 @@ impl Layout {
             |error| EccError::Layout { code: code.to_string(), layout: self.name.to_string(), error };
         let shape = self.pages.iter().find(suits);
         let shape = shape.ok_or_else(|| refused(LayoutError::Shape { page_bytes, oob_bytes }))?;
-        let mut map = PageMap::new(&shape.pattern, geometry, code, self.packed).map_err(refused)?;
+        let mut map = PageMap::new(&shape.pattern, geometry, code, self.options).map_err(refused)?;
         match self.swap {
             None => {}
             Some(Swap::First) => map.swap_marker(page_bytes, false).map_err(refused)?,
@@ -371,6 +481,16 @@ impl Layout {
         Ok((map, variant))
     }
 }
+
+/// A code over each field in use that is of the same degree.
+fn polynomials(code: Code) -> Vec<Code> {
+    let of_degree = POLYNOMIALS.into_iter().filter(|polynomial| polynomial.ilog2() == code.degree());
+    let code = |polynomial| Code::bch_over(code.strength(), code.step_bytes(), polynomial).ok();
+    of_degree.filter_map(code).collect()
+}
+
+/// Primitive polynomials in use, by degree: Linux's (8219, 16427, 32771), that of Atmel and others, Allwinner's, and the reciprocals of Linux's.
+const POLYNOMIALS: [u32; 7] = [0x201B, 0x3601, 0x402B, 0x4443, 0x5803, 0x8003, 0xC001];
 
 const fn bits_name(bits: BitOrder) -> &'static str {
     match bits {

@@ -87,6 +87,15 @@ impl Pattern {
         &self.text
     }
 
+    /// Steps that groups with a fixed number name.
+    pub(super) fn fixed_steps(&self) -> usize {
+        let times = self.parts.iter().map(|part| match part {
+            Part::Group(Times::Fixed(times), _) => *times as usize,
+            _ => 0,
+        });
+        times.sum()
+    }
+
     pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }

@@ -1,0 +1,111 @@
+//! `floatgate ecc merge`.
+
+use super::files::{self, Input, Source};
+use super::options::{CodeArgs, GeometryArgs};
+use super::show::{self, Told};
+use crate::common::{self, Failure, Outcome};
+use crate::output::ReportFormat;
+use floatgate_host::output::Output;
+use floatgate_image::ecc::{self, Dump, MergeReport, PageGeometry, RegionEcc, Regions};
+use floatgate_lab::report::ResultKind;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate ecc merge dump.nand second.nand --part mt29f2g08aad -o merged.nand
+  floatgate ecc merge dump.nand second.nand --part mt29f2g08aad --code bch4/512 -o merged.nand --json
+  floatgate ecc merge dump.nand second.nand --part mt29f2g08aad --code none -o voted.nand
+
+Each bit is that of the majority. A step that its code cannot correct then is taken from a dump in which it can, or with bits turned over on which \
+the dumps disagree. OUT has pages with OOB, corrected; `ecc decode` takes the OOB out. \
+Exit status 1 when something could not be corrected: it is written as voted.")]
+pub(super) struct Args {
+    /// Dumps of one chip, 1 to 16: pages with OOB, one after the other
+    #[arg(required = true, value_name = "DUMP")]
+    files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    geometry: GeometryArgs,
+
+    #[command(flatten)]
+    code: CodeArgs,
+
+    /// Output file, written whole or not at all; - for stdout, with the report on stderr
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+/// Result of a merge.
+#[derive(Serialize)]
+pub(super) struct Merged {
+    /// Codes and layouts of the parts of the dump; empty where bits were voted alone.
+    pub(super) schemes: Vec<MergedScheme>,
+    #[serde(flatten)]
+    pub(super) report: MergeReport,
+}
+
+/// Protection of a part of the dumps.
+#[derive(Serialize)]
+pub(super) struct MergedScheme {
+    /// Number of its first page.
+    pub(super) first_page: u64,
+    /// Name of the code.
+    pub(super) code: String,
+    /// Name of the layout.
+    pub(super) layout: String,
+}
+
+pub(super) fn run(args: &Args) -> Outcome {
+    let told = Told::new(Some(&args.output), args.format)?;
+    let geometry = args.geometry.open()?.0;
+    let sources = args.files.iter().map(|path| Source::new(path)).collect::<Result<Vec<_>, _>>()?;
+    let regions = args.regions(&geometry, &sources)?;
+    let mut inputs = sources.iter().map(Source::open).collect::<Result<Vec<Input>, _>>()?;
+    let bar = inputs.first().map_or_else(indicatif::ProgressBar::new_spinner, Input::progress);
+    let paths: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let mut output = Output::stream(&args.output, &paths)?;
+    let dumps = inputs.iter_mut().map(|input| Dump { pages: &mut input.reader, apart: None }).collect();
+    let merged = ecc::merge(&geometry, &regions, dumps, &mut output, &mut |bytes| bar.set_position(bytes));
+    bar.finish_and_clear();
+    let first = args.first()?;
+    let report = merged.map_err(|error| files::failure(first, &error))?;
+    common::finish(output)?;
+    let schemes = regions.iter().filter_map(|(pages, ecc)| {
+        let scheme = ecc.scheme()?;
+        let (code, layout) = (scheme.code().to_string(), scheme.layout_name().to_owned());
+        Some(MergedScheme { first_page: pages.start, code, layout })
+    });
+    let merged = Merged { schemes: schemes.collect(), report };
+    told.report(&ResultKind::EccMerge.of(first), &merged, || show::merged(&merged, &paths))?;
+    Ok(if merged.report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+impl Args {
+    fn first(&self) -> Result<&Path, Failure> {
+        let first = self.files.first().map(PathBuf::as_path);
+        first.ok_or_else(|| Failure::new("no dump is named", "name the dumps of one chip"))
+    }
+
+    /// The code that was given, or those that explain the first dump.
+    fn regions(&self, geometry: &PageGeometry, sources: &[Source]) -> Result<Regions, Failure> {
+        if self.code.is_none() {
+            return Ok(Regions::one(RegionEcc::None));
+        }
+        if !self.code.is_open() {
+            return Ok(Regions::one(RegionEcc::Code(Box::new(self.code.scheme(&self.geometry)?))));
+        }
+        let Some(source) = sources.first() else { return Ok(Regions::one(RegionEcc::None)) };
+        let mut input = source.open()?;
+        let dump = Dump { pages: &mut input.reader, apart: None };
+        let sample = ecc::sample(geometry, dump, &mut |_| ());
+        let sample = sample.map_err(|error| {
+            files::failure(self.files.first().map_or(Path::new(""), PathBuf::as_path), &error)
+        })?;
+        Ok(ecc::detect(geometry, None, &sample).regions)
+    }
+}

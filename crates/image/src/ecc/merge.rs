@@ -1,0 +1,377 @@
+//! Several dumps of one chip as one: bits by vote, steps by their ECC.
+//!
+//! Cells near their limit read differently from time to time, so that a step which one dump cannot correct may be right in another, or in the
+//! majority of all. Each step is tried as the vote has it, as each dump has it, and with the bits turned over on which the dumps disagree.
+
+use super::page::is_erased_raw;
+use super::regions::Regions;
+use super::report::{Failure, MAX_LISTED};
+use super::stream::{Chunk, Dump, Grouping, Pages, Shape, Writer};
+use super::{EccError, PageGeometry, Scheme};
+use rayon::prelude::*;
+use serde::Serialize;
+use std::io::Write;
+
+/// Most dumps of a chip.
+pub const MAX_DUMPS: usize = 16;
+
+/// Most bits of a step on which dumps disagree that are tried one with another.
+const MAX_TRIED_BITS: usize = 8;
+
+/// Report on a merge.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MergeReport {
+    /// Whole pages written.
+    pub pages: u64,
+    /// Pages on which the dumps disagree.
+    pub pages_that_differ: u64,
+    /// Bits on which the dumps disagree.
+    pub bits_that_differ: u64,
+    /// Bits for which as many dumps read 0 as 1: the first dump's are written, unless the ECC tells them.
+    pub undecided_bits: u64,
+    /// Steps with data under a code.
+    pub steps: MergedSteps,
+    /// The dumps, in the order in which they were given.
+    pub dumps: Vec<MergedDump>,
+    /// The first uncorrectable steps, at most 1000.
+    pub uncorrectable: Vec<Failure>,
+    /// Bytes after the last whole page of the first dump: they are not written.
+    pub rest_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// Steps of a merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MergedSteps {
+    /// Steps with data.
+    pub total: u64,
+    /// The vote needs no correction, or the ECC corrects it.
+    pub by_vote: u64,
+    /// The ECC corrects one of the dumps, and not the vote.
+    pub by_one_dump: u64,
+    /// The ECC corrects the vote once some bits are turned over on which the dumps disagree.
+    pub by_combination: u64,
+    /// Nothing corrects them: they are written as voted.
+    pub uncorrectable: u64,
+}
+
+/// A dump of a merge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MergedDump {
+    /// Whole pages.
+    pub pages: u64,
+    /// Bits that differ from what was written.
+    pub wrong_bits: u64,
+    /// Steps that it alone cannot correct.
+    pub uncorrectable_alone: u64,
+}
+
+/// Merges dumps of one chip, pages with OOB, and writes pages with OOB. Pages that a shorter dump lacks are those of the others.
+///
+/// # Errors
+/// No dump, or too many; a first dump without a whole page; what reading and writing meet.
+pub fn merge(
+    geometry: &PageGeometry,
+    regions: &Regions,
+    dumps: Vec<Dump<'_>>,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(u64),
+) -> Result<MergeReport, EccError> {
+    if dumps.is_empty() || dumps.len() > MAX_DUMPS {
+        return Err(EccError::Dumps { count: dumps.len() });
+    }
+    let mut inputs: Vec<(Pages<'_>, Chunk)> =
+        dumps.into_iter().map(|dump| (Pages::new(geometry, 0, dump), Chunk::default())).collect();
+    let mut report = MergeReport { dumps: vec![MergedDump::default(); inputs.len()], ..Default::default() };
+    let mut writer = Writer::new(Some(out));
+    let mut merged = Vec::new();
+    loop {
+        let mut most = 0;
+        for ((pages, chunk), dump) in inputs.iter_mut().zip(&mut report.dumps) {
+            pages.next(chunk)?;
+            dump.pages += chunk.pages as u64;
+            most = most.max(chunk.pages);
+        }
+        let shape = inputs.first().map(|(pages, chunk)| (pages.shape(), pages.shape().rest(chunk).len()));
+        report.rest_bytes += shape.map_or(0, |(_, rest)| rest as u64);
+        if most == 0 {
+            break;
+        }
+        let read = inputs.iter().map(|(pages, chunk)| (pages.shape(), chunk)).collect();
+        let work = Work { geometry, regions, read, first_page: report.pages };
+        let tallies = work.run(most, &mut merged);
+        writer.write(&merged)?;
+        report.pages += most as u64;
+        tallies.into_iter().for_each(|tally| report.add(tally));
+        progress(inputs.first().map_or(0, |(pages, _)| pages.offset()));
+    }
+    if report.pages == 0 {
+        return Err(inputs.first().map_or(EccError::Empty, |(pages, _)| pages.too_short()));
+    }
+    report.written_bytes = writer.offset();
+    Ok(report)
+}
+
+impl MergeReport {
+    /// True when no step with data is uncorrectable and no byte was left over.
+    pub const fn is_good(&self) -> bool {
+        self.steps.uncorrectable == 0 && self.rest_bytes == 0
+    }
+
+    fn add(&mut self, tally: Self) {
+        self.pages_that_differ += tally.pages_that_differ;
+        self.bits_that_differ += tally.bits_that_differ;
+        self.undecided_bits += tally.undecided_bits;
+        let (steps, more) = (&mut self.steps, tally.steps);
+        steps.total += more.total;
+        steps.by_vote += more.by_vote;
+        steps.by_one_dump += more.by_one_dump;
+        steps.by_combination += more.by_combination;
+        steps.uncorrectable += more.uncorrectable;
+        for (dump, more) in self.dumps.iter_mut().zip(tally.dumps) {
+            dump.wrong_bits += more.wrong_bits;
+            dump.uncorrectable_alone += more.uncorrectable_alone;
+        }
+        let room = MAX_LISTED.saturating_sub(self.uncorrectable.len());
+        self.uncorrectable.extend(tally.uncorrectable.into_iter().take(room));
+    }
+}
+
+/// Chunks of all dumps.
+struct Work<'w> {
+    geometry: &'w PageGeometry,
+    regions: &'w Regions,
+    read: Vec<(Shape, &'w Chunk)>,
+    first_page: u64,
+}
+
+impl Work<'_> {
+    /// Merges pages into `merged`, all cores at work; one tally per group, in order.
+    fn run(&self, pages: usize, merged: &mut Vec<u8>) -> Vec<MergeReport> {
+        let (full_page, group) = (self.geometry.full_page() as usize, Grouping::new(self.geometry).pages);
+        merged.resize(pages * full_page, 0);
+        let groups = merged.par_chunks_mut(group * full_page).enumerate();
+        let merge = |(at, merged): (usize, &mut [u8])| {
+            let mut merger = Merger::new(self.geometry, self.read.len());
+            for (at, out) in (at * group..).zip(merged.chunks_exact_mut(full_page)) {
+                let raws: Vec<Option<Vec<u8>>> = self
+                    .read
+                    .iter()
+                    .map(|(shape, chunk)| {
+                        (at < chunk.pages).then(|| {
+                            let (data, oob) = shape.page(chunk, at);
+                            [data, oob].concat()
+                        })
+                    })
+                    .collect();
+                let number = self.first_page + at as u64;
+                merger.page(self.regions.at(number).scheme(), number, &raws, out);
+            }
+            merger.report
+        };
+        groups.map(merge).collect()
+    }
+}
+
+/// Merges pages, and counts.
+struct Merger<'g> {
+    geometry: &'g PageGeometry,
+    report: MergeReport,
+}
+
+/// What led to the right bytes of a step.
+#[derive(Clone, Copy)]
+enum Origin {
+    Vote,
+    Dump,
+    Combination,
+}
+
+/// Message and ECC bytes of a step.
+type Step = (Vec<u8>, Vec<u8>);
+
+impl<'g> Merger<'g> {
+    fn new(geometry: &'g PageGeometry, dumps: usize) -> Self {
+        let report = MergeReport { dumps: vec![MergedDump::default(); dumps], ..Default::default() };
+        Self { geometry, report }
+    }
+
+    fn page(&mut self, scheme: Option<&Scheme>, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
+        let there: Vec<&[u8]> = raws.iter().flatten().map(Vec::as_slice).collect();
+        let (differing, undecided) = vote(&there, out);
+        self.report.bits_that_differ += differing;
+        self.report.undecided_bits += undecided;
+        self.report.pages_that_differ += u64::from(differing > 0);
+        if let Some(scheme) = scheme {
+            self.correct(scheme, number, raws, out);
+        }
+        for (raw, dump) in raws.iter().zip(&mut self.report.dumps) {
+            let wrong = raw.iter().flatten().zip(out.iter()).map(|(one, other)| (one ^ other).count_ones());
+            dump.wrong_bits += u64::from(wrong.sum::<u32>());
+        }
+    }
+
+    /// Corrects the vote of a page under a code.
+    fn correct(&mut self, scheme: &Scheme, number: u64, raws: &[Option<Vec<u8>>], out: &mut [u8]) {
+        if is_erased_raw(scheme, out) {
+            return;
+        }
+        scheme.randomize(number, out);
+        let voted = steps(scheme, out);
+        let dumps: Vec<Option<Vec<Step>>> = raws
+            .iter()
+            .map(|raw| {
+                raw.as_ref().map(|raw| {
+                    let mut raw = raw.clone();
+                    scheme.randomize(number, &mut raw);
+                    steps(scheme, &raw)
+                })
+            })
+            .collect();
+        let (mut messages, mut ecc) = (Vec::new(), Vec::new());
+        for (at, voted) in voted.into_iter().enumerate() {
+            let own: Vec<Option<&Step>> =
+                dumps.iter().map(|steps| steps.as_ref().and_then(|steps| steps.get(at))).collect();
+            let step = self.step(scheme, (number, at), voted, &own);
+            messages.extend(step.0);
+            ecc.extend(step.1);
+        }
+        scheme.map().put(out, &messages, &ecc);
+        scheme.randomize(number, out);
+    }
+
+    /// The right bytes of a step, or the vote: of all codewords that vote, dumps and combinations lead to that which is nearest to all dumps.
+    fn step(&mut self, scheme: &Scheme, place: (u64, usize), voted: Step, dumps: &[Option<&Step>]) -> Step {
+        let distance = |right: &Step| dumps.iter().flatten().map(|dump| differing_bits(dump, right)).sum::<u32>();
+        let counts = &mut self.report.steps;
+        counts.total += 1;
+        let mut best: Option<(u32, Origin, Step)> = None;
+        let mut offer = |origin, right: Step| {
+            let far = distance(&right);
+            if best.as_ref().is_none_or(|(least, ..)| far < *least) {
+                best = Some((far, origin, right));
+            }
+        };
+        decoded(scheme, &voted).into_iter().for_each(|right| offer(Origin::Vote, right));
+        let mut all_correct = true;
+        for (step, dump) in dumps.iter().zip(&mut self.report.dumps) {
+            match step.map(|step| decoded(scheme, step)) {
+                Some(Some(right)) => offer(Origin::Dump, right),
+                Some(None) => {
+                    dump.uncorrectable_alone += 1;
+                    all_correct = false;
+                }
+                None => {}
+            }
+        }
+        if !all_correct {
+            combined(scheme, &voted, dumps).into_iter().for_each(|right| offer(Origin::Combination, right));
+        }
+        match best {
+            Some((_, origin, right)) => {
+                match origin {
+                    Origin::Vote => counts.by_vote += 1,
+                    Origin::Dump => counts.by_one_dump += 1,
+                    Origin::Combination => counts.by_combination += 1,
+                }
+                right
+            }
+            None => {
+                counts.uncorrectable += 1;
+                if self.report.uncorrectable.len() < MAX_LISTED {
+                    self.report.uncorrectable.push(self.failure(scheme, place));
+                }
+                voted
+            }
+        }
+    }
+
+    fn failure(&self, scheme: &Scheme, (page, step): (u64, usize)) -> Failure {
+        let offset = page * u64::from(self.geometry.full_page()) + u64::from(scheme.map().data_offset(step));
+        let block = self.geometry.pages_per_block.map(|pages| page / u64::from(pages));
+        Failure { offset, page, block, step: step as u32 }
+    }
+}
+
+/// Writes the majority of each bit, the first dump's where there is none; the number of bits on which the dumps disagree, and of those without
+/// a majority.
+fn vote(raws: &[&[u8]], out: &mut [u8]) -> (u64, u64) {
+    let Some((first, others)) = raws.split_first() else { return (0, 0) };
+    out.copy_from_slice(first);
+    if others.iter().all(|other| other == first) {
+        return (0, 0);
+    }
+    let (mut differing, mut undecided) = (0, 0);
+    for (at, out) in out.iter_mut().enumerate() {
+        let differs = others.iter().fold(0, |bits, other| bits | other[at] ^ first[at]);
+        if differs == 0 {
+            continue;
+        }
+        for bit in (0..8).filter(|bit| differs >> bit & 1 == 1) {
+            let ones = raws.iter().filter(|raw| raw[at] >> bit & 1 == 1).count();
+            differing += 1;
+            undecided += u64::from(2 * ones == raws.len());
+            if 2 * ones != raws.len() {
+                *out = *out & !(1 << bit) | u8::from(2 * ones > raws.len()) << bit;
+            }
+        }
+    }
+    (differing, undecided)
+}
+
+/// The steps of a raw page that is not randomized.
+fn steps(scheme: &Scheme, raw: &[u8]) -> Vec<Step> {
+    let (mut messages, mut ecc) = (Vec::new(), Vec::new());
+    scheme.map().take(raw, &mut messages, &mut ecc);
+    let mut rest = messages.as_slice();
+    let eccs = ecc.chunks_exact(scheme.code().ecc_bytes() as usize);
+    let step = |(bytes, ecc): (usize, &[u8])| {
+        let (message, later) = rest.split_at(bytes.min(rest.len()));
+        rest = later;
+        (message.to_vec(), ecc.to_vec())
+    };
+    scheme.map().message_bytes().zip(eccs).map(step).collect()
+}
+
+/// A step as its code corrects it.
+fn decoded(scheme: &Scheme, step: &Step) -> Option<Step> {
+    let (mut message, mut ecc) = step.clone();
+    scheme.codec().decode(&mut message, &mut ecc).ok()?;
+    Some((message, ecc))
+}
+
+fn differing_bits(one: &Step, other: &Step) -> u32 {
+    let pairs = one.0.iter().zip(&other.0).chain(one.1.iter().zip(&other.1));
+    pairs.map(|(one, other)| (one ^ other).count_ones()).sum()
+}
+
+/// The codewords to which the vote leads with some bits turned over on which the dumps disagree; none where these are many.
+fn combined(scheme: &Scheme, voted: &Step, dumps: &[Option<&Step>]) -> Vec<Step> {
+    let mut places: Vec<usize> = Vec::new();
+    let bytes = voted.0.len() + voted.1.len();
+    let byte = |step: &Step, at: usize| {
+        let place = at.checked_sub(step.0.len()).map_or_else(|| step.0.get(at), |at| step.1.get(at));
+        place.copied().unwrap_or(0)
+    };
+    for at in 0..bytes {
+        let differs =
+            dumps.iter().flatten().fold(0, |bits, dump| bits | byte(dump, at) ^ byte(voted, at));
+        places.extend((0..8).filter(|bit| differs >> bit & 1 == 1).map(|bit| 8 * at + bit));
+        if places.len() > MAX_TRIED_BITS {
+            return Vec::new();
+        }
+    }
+    let turned = |subset: u32| {
+        let mut step = voted.clone();
+        for (_, place) in places.iter().enumerate().filter(|(at, _)| subset >> at & 1 == 1) {
+            let (at, mask) = (place / 8, 1 << (place % 8));
+            match at.checked_sub(step.0.len()) {
+                None => step.0[at] ^= mask,
+                Some(at) => step.1[at] ^= mask,
+            }
+        }
+        decoded(scheme, &step)
+    };
+    (1..1 << places.len()).filter_map(turned).collect()
+}

@@ -1,0 +1,113 @@
+//! Several dumps of one chip as one.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panic")]
+
+use floatgate_image::ecc::{
+    DecodeOptions, Dump, EccError, Form, Layout, MergeReport, PageGeometry, RegionEcc, Regions, Scheme,
+    decode, encode, merge,
+};
+use floatgate_mtd::random::Random;
+
+const PAGES: usize = 24;
+
+fn geometry() -> PageGeometry {
+    PageGeometry::new(2048, 64, Some(8)).unwrap()
+}
+
+fn scheme(layout: &str) -> Scheme {
+    Scheme::new(geometry(), "bch4/512".parse().unwrap(), Layout::named(layout).unwrap()).unwrap()
+}
+
+fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    (0..len.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes()).take(len).collect()
+}
+
+fn written(scheme: &Scheme) -> (Vec<u8>, Vec<u8>) {
+    let mut data = noise(1, PAGES * 2048);
+    data[3 * 2048..5 * 2048].fill(0xFF);
+    let mut dump = Vec::new();
+    encode(scheme, Form::WithOob, &mut &data[..], &mut dump, &mut |_| ()).unwrap();
+    (data, dump)
+}
+
+fn merged(regions: &Regions, dumps: &[Vec<u8>]) -> Result<(MergeReport, Vec<u8>), EccError> {
+    let mut readers: Vec<&[u8]> = dumps.iter().map(Vec::as_slice).collect();
+    let dumps = readers.iter_mut().map(|pages| Dump { pages, apart: None }).collect();
+    let mut out = Vec::new();
+    let report = merge(&geometry(), regions, dumps, &mut out, &mut |_| ())?;
+    Ok((report, out))
+}
+
+fn under(scheme: &Scheme) -> Regions {
+    Regions::one(RegionEcc::Code(Box::new(scheme.clone())))
+}
+
+/// Flips bits of each step with data, which start at a byte of the page.
+fn worn(dump: &[u8], seed: u64, bits: usize) -> Vec<u8> {
+    let (mut dump, mut random) = (dump.to_vec(), Random::new(seed));
+    for page in dump.chunks_exact_mut(2112).filter(|page| page.iter().any(|byte| *byte != 0xFF)) {
+        for step in page[..2048].chunks_exact_mut(512) {
+            for _ in 0..bits {
+                let bit = random.bits() as usize % (8 * step.len());
+                step[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+    dump
+}
+
+#[test]
+fn three_dumps_that_are_lost_alone_are_right_together() {
+    let scheme = scheme("large-page");
+    let (data, clean) = written(&scheme);
+    let dumps: Vec<Vec<u8>> = (0..3).map(|seed| worn(&clean, 10 + seed, 12)).collect();
+    let (report, out) = merged(&under(&scheme), &dumps).unwrap();
+    assert!(out == clean && report.is_good(), "{report:?}");
+    assert!(report.dumps.iter().all(|dump| dump.uncorrectable_alone > 80 && dump.wrong_bits > 900));
+    assert_eq!(report.steps.total, (PAGES as u64 - 2) * 4);
+    let mut back = Vec::new();
+    let dump = Dump { pages: &mut &out[..], apart: None };
+    decode(&scheme, dump, Some(&mut back), DecodeOptions::default(), &mut |_| ()).unwrap();
+    assert!(back == data);
+    // Without a code the majority alone is written: the few bits that two dumps have wrong stay wrong.
+    let (voted, out) = merged(&Regions::one(RegionEcc::None), &dumps).unwrap();
+    let wrong: u32 = out.iter().zip(&clean).map(|(one, other)| (one ^ other).count_ones()).sum();
+    assert!(wrong < 30 && voted.steps.total == 0 && voted.undecided_bits == 0);
+}
+
+#[test]
+fn two_dumps_without_a_majority_are_decided_by_the_code() {
+    let scheme = scheme("large-page");
+    let (_, clean) = written(&scheme);
+    // One dump is good in even pages, the other one in odd pages.
+    let bad = worn(&clean, 5, 30);
+    let pick = |parity: usize| {
+        let pages = clean.chunks_exact(2112).zip(bad.chunks_exact(2112)).enumerate();
+        pages
+            .flat_map(|(at, (clean, bad))| if at % 2 == parity { clean } else { bad }.to_vec())
+            .collect::<Vec<u8>>()
+    };
+    let (report, out) = merged(&under(&scheme), &[pick(0), pick(1)]).unwrap();
+    assert!(out == clean && report.is_good(), "{report:?}");
+    assert!(report.undecided_bits > 1000 && report.steps.by_one_dump > 30);
+    // Both have three wrong bits of their own and three in common: neither corrects, and turning some over does.
+    let common = worn(&clean, 6, 3);
+    let dumps = [worn(&common, 7, 2), worn(&common, 8, 2)];
+    let (report, out) = merged(&under(&scheme), &dumps).unwrap();
+    assert!(out == clean && report.is_good() && report.steps.by_combination > 60, "{report:?}");
+}
+
+#[test]
+fn what_nothing_corrects_is_listed_and_shorter_dumps_are_filled_up() {
+    let scheme = scheme("large-page");
+    let (_, clean) = written(&scheme);
+    let mut bad = clean.clone();
+    bad[2112 * 7..2112 * 7 + 100].iter_mut().for_each(|byte| *byte ^= 0x5A);
+    let (report, out) = merged(&under(&scheme), &[bad.clone(), bad.clone()]).unwrap();
+    assert_eq!((report.steps.uncorrectable, report.uncorrectable[0].page, report.is_good()), (1, 7, false));
+    assert_eq!(out, bad);
+    let (report, out) = merged(&under(&scheme), &[clean[..2112 * 9].to_vec(), clean.clone()]).unwrap();
+    assert!(out == clean && report.dumps[0].pages == 9 && report.pages == PAGES as u64);
+    assert!(matches!(merged(&under(&scheme), &[]), Err(EccError::Dumps { count: 0 })));
+    assert!(matches!(merged(&under(&scheme), &[vec![0; 10]]), Err(EccError::Short { .. })));
+}
