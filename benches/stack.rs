@@ -41,7 +41,7 @@ fn wire(setup: &str, sets: &[&str], stores: bool) -> Rig {
 #[divan::bench(args = ["am62a-w35n01jw", "imx6-mx30lf2g18ac", "stm32-n25q128a"], sample_count = 1000, sample_size = 1)]
 fn speed_of_a_setup(bencher: Bencher<'_, '_>, setup: &str) {
     let library = Library::built_in();
-    let tests = SpeedOptions { blocks: 1, ..SpeedOptions::default() };
+    let tests = SpeedOptions { blocks: Some(1), ..SpeedOptions::default() };
     bencher.bench_local(|| {
         let config = config(&library, black_box(setup), &["bus.clock_hz=25e6"]);
         drop(speed_run::measure(&library, &config, RigOptions::default(), &tests).unwrap());

@@ -92,7 +92,7 @@ impl Tests {
     fn options(&self) -> Result<SpeedOptions, Failure> {
         Ok(SpeedOptions {
             first_block: self.first_block,
-            blocks: self.blocks,
+            blocks: SpeedOptions::blocks_unless_usual(self.blocks),
             skip: self.skip,
             pages: self.pages.clone(),
             continuous: self.continuous,

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     write_per_day: Option<u64>,
 
     /// Size of the partition of raw flash [default: that of the setup]
-    #[arg(long, value_name = "BYTES", value_parser = image::sizes::bytes)]
+    #[arg(long, alias = "size", value_name = "BYTES", value_parser = image::sizes::bytes)]
     partition: Option<u64>,
 
     /// Years that data on raw flash must last [default: 10]
@@ -98,6 +98,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> Outcome {
     let advice = advice(args)?.said(ToString::to_string);
     let origin = ResultKind::Advise.of(&advice.target).with(&args.set).seeded(args.seed);
+    let origin = origin.concluding(advice.conclusion());
     args.format.finish(&origin, &advice, "points", || text(&advice))
 }
 

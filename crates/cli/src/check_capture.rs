@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&format!("the capture ends within the command at {at}, which is left out"));
     }
     let json = Json { part: config.part().name.clone(), report };
-    let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set);
+    let origin = ResultKind::CheckCapture.of(&args.file).with(&args.set).concluding(conclusion(&json));
     args.format.print(&origin, &json, "commands", || shown(&json))?;
     Ok(if json.report.violation_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -101,16 +101,20 @@ const CAPTURE_MAX: u64 = 1 << 30;
 /// Broken rules that are shown to people.
 const SHOWN: usize = 20;
 
+/// Number of commands, and whether they broke a rule.
+fn conclusion(json: &Json) -> String {
+    let count: u64 = json.report.commands.iter().map(|command| command.count).sum();
+    let commands = common::grouped_count(count, "command");
+    match json.report.violation_count {
+        0 => format!("{}: {commands}, no rule is broken.", json.part),
+        broken => format!("{}: {commands}, {}.", json.part, common::grouped_count(broken, "violation")),
+    }
+}
+
 fn shown(json: &Json) -> String {
     let report = &json.report;
-    let count: u64 = report.commands.iter().map(|command| command.count).sum();
-    let commands = common::grouped_count(count, "command");
-    let conclusion = match report.violation_count {
-        0 => format!("{}: {commands}, no rule is broken", json.part),
-        broken => format!("{}: {commands}, {}", json.part, common::grouped_count(broken, "violation")),
-    };
     let ns = |ns| Nanos::from_ns(ns).to_string();
-    let mut text = format!("{conclusion}\n");
+    let mut text = String::new();
     for wrong in report.violations.iter().take(SHOWN) {
         let bytes: Vec<String> = wrong.bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         text += &format!("  after {}: {}: {}\n", ns(wrong.at_ns), wrong.rule, bytes.join(" "));

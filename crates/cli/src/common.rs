@@ -11,6 +11,7 @@ pub(crate) use floatgate_lab::study::setup::{Basis, Corner, Grounded};
 use floatgate_mtd::advice::Help;
 pub(crate) use floatgate_mtd::size::text as size;
 pub(crate) use floatgate_mtd::words::grouped;
+use floatgate_sim::partition;
 use floatgate_sim::rig::RigOptions;
 use std::fs::File;
 use std::io::{Read as _, Write};
@@ -50,10 +51,34 @@ pub(crate) struct Named {
     pub(crate) options: RigOptions,
 }
 
+/// Size of the partition that is used.
+#[derive(clap::Args, Clone, Copy, Default)]
+pub(crate) struct PartitionArg {
+    /// Bytes of the flash that are used, such as 8MiB, as --set partition.size [default: the partition of the setup, or the whole chip]
+    #[arg(long, alias = "size", value_name = "BYTES", value_parser = crate::image::sizes::bytes)]
+    partition: Option<u64>,
+}
+
+impl PartitionArg {
+    pub(crate) const fn of(bytes: u64) -> Self {
+        Self { partition: Some(bytes) }
+    }
+}
+
 impl SetupArgs {
     /// Origin of a result on the setup.
     pub(crate) fn origin(&self, kind: ResultKind) -> Origin {
         kind.of(&self.setup).with(&self.set).seeded(self.seed).on_chip(self.corner.into(), self.bad_blocks)
+    }
+
+    /// The same with the size of the partition among the overrides.
+    pub(crate) fn sized(&self, PartitionArg { partition }: PartitionArg) -> Result<Self, Failure> {
+        let mut sized = self.clone();
+        if let Some(bytes) = partition {
+            let size = partition::of_size(&self.open()?.config()?, bytes)?;
+            sized.set.push(size.to_string());
+        }
+        Ok(sized)
     }
 
     pub(crate) fn open(&self) -> Result<Named, Failure> {
@@ -64,7 +89,30 @@ impl SetupArgs {
     }
 }
 
+/// A title with the board that a part runs on, where it does not name it itself.
+pub(crate) fn titled(title: &str, board: Option<&str>) -> String {
+    match board.filter(|board| !title.contains(board)) {
+        Some(board) => format!("{title} (the board {board})"),
+        None => title.to_owned(),
+    }
+}
+
 impl Named {
+    /// A title with the board that a part runs on, where it does not name it itself.
+    pub(crate) fn titled(&self, title: &str) -> String {
+        titled(title, self.board())
+    }
+
+    /// Title of the setup.
+    pub(crate) fn title(&self) -> &str {
+        self.named.setup.tree().get("title").and_then(|title| title.as_text()).unwrap_or_default()
+    }
+
+    /// Name of the setup whose board a part runs on.
+    pub(crate) fn board(&self) -> Option<&str> {
+        self.named.setup.board()
+    }
+
     pub(crate) fn config(&self) -> Result<Config, Failure> {
         Ok(self.named.config(&self.library)?)
     }
@@ -102,7 +150,7 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         let help = self.help.map_or_else(String::new, |help| format!("\nhelp: {help}"));
-        tell(&(self.shown + &help));
+        output::complain(&(self.shown + &help));
         ExitCode::from(2)
     }
 }

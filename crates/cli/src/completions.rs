@@ -112,6 +112,8 @@ impl Names {
         Some(match (command, id) {
             ("speed" | "fs" | "powercut" | "serve" | "life", "setup")
             | ("report", "inputs")
+            | ("compare", "targets")
+            | ("advise", "target")
             | ("record", "target") => Self::Targets,
             ("setups", "name") | (_, "setup") => Self::Setups,
             ("list", "name") => Self::Everything,

@@ -94,7 +94,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let origin = args
         .parts
         .first()
-        .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part));
+        .map_or_else(|| ResultKind::Conformance.of_nothing(), |part| ResultKind::Conformance.of(part))
+        .concluding(card.conclusion());
     args.format.print(&origin.with(&args.set), &card, "rows", || card.text())?;
     Ok(if card.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -223,12 +224,15 @@ impl Card {
             })
             .collect();
         let legend: String = skipped.iter().map(|why| format!("-: skipped, as {why}\n")).collect();
+        format!("{table}\n{legend}{}", failures.collect::<String>())
+    }
+
+    fn conclusion(&self) -> String {
         let driver = &self.driver;
-        let conclusion = match self.failed {
-            0 => format!("{driver}: all {} passed", common::count(self.passed, "check")),
-            failed => format!("{driver}: {} failed, {} passed", common::count(failed, "check"), self.passed),
-        };
-        format!("{conclusion}\n\n{table}\n{legend}{}", failures.collect::<String>())
+        match self.failed {
+            0 => format!("{driver}: all {} passed.", common::count(self.passed, "check")),
+            failed => format!("{driver}: {} failed, {} passed.", common::count(failed, "check"), self.passed),
+        }
     }
 
     fn junit(&self) -> String {

@@ -64,10 +64,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let (Some(output), Some(base), true) = (&args.output, base, report.usable) {
         common::write_file(output, &fit::to_toml(&report, &base, &sets))?;
     }
-    let shown =
-        args.format.finish(&ResultKind::Fit.of(&args.setup).with(&args.set), &report, "rows", || {
-            show(&args.results, &report)
-        })?;
+    let origin = ResultKind::Fit.of(&args.setup).with(&args.set).on_board(setup.board());
+    let origin = origin.concluding(report.conclusion());
+    let shown = args.format.finish(&origin, &report, "rows", || show(&args.results, &report))?;
     match &args.output {
         _ if report.usable => Ok(shown),
         Some(output) => Err(Failure::new(

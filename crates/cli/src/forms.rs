@@ -316,7 +316,26 @@ fn takes_value(command: &Command, word: &OsStr) -> bool {
         let long = arg.get_long().is_some_and(|long| word == format!("--{long}").as_str());
         long || arg.get_short().is_some_and(|short| word == format!("-{short}").as_str())
     };
-    command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+    // Options of all commands are not among those of one before clap has built it.
+    word == "--color"
+        || command.get_arguments().find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+}
+
+/// The arguments with the options of all commands behind the command's name, where they may stand before it.
+pub(crate) fn with_name_first(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = arguments.get(at).and_then(|word| word.to_str()) {
+        at += match word {
+            "--color" => 2,
+            "-q" | "--quiet" => 1,
+            word if word.starts_with("--color=") => 1,
+            _ => break,
+        };
+    }
+    if at < arguments.len() {
+        arguments[1..=at].rotate_right(1);
+    }
+    arguments
 }
 
 /// True for a name of the catalogue of this kind, and for a file of it.

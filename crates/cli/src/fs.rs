@@ -1,6 +1,6 @@
 //! `floatgate fs`.
 
-use crate::common::{self, Failure, Named, Outcome, SetupArgs};
+use crate::common::{self, Failure, Named, Outcome, PartitionArg, SetupArgs};
 use crate::output::ReportFormat;
 use crate::table::Table;
 use floatgate_lab::fs_compare::{self, BySize, FsComparison, Options, Row, Subject, Test};
@@ -46,16 +46,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = test)]
     test: Vec<Test>,
 
-    /// Bytes of the file that is written and read; at most half of what is free
-    #[arg(long, value_name = "BYTES", default_value = "10MiB", value_parser = some_bytes)]
-    bytes: u64,
+    /// Bytes of the file that is written and read; at most half of what is free [default: 10MiB]
+    #[arg(long, value_name = "BYTES", value_parser = some_bytes)]
+    bytes: Option<u64>,
 
     /// Percent of the free space that files take when mounting is measured
     #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = fill)]
     fill: u32,
 
-    /// Compare filesystems on partitions of these sizes: space for files, time until a full one can be used, kernel memory
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = some_bytes, conflicts_with_all = ["test", "bytes"])]
+    /// Compare filesystems on partitions of these sizes: space for files, time until a full one can be used, kernel memory. With --test or
+    /// --bytes, the size of the partition on which these tests run
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', value_parser = some_bytes, alias = "size")]
     partition: Vec<u64>,
 
     /// Draw where the time of each row went as bars into an SVG file; of several partitions, the figures over their size
@@ -97,7 +98,28 @@ fn test(name: &str) -> Result<Test, String> {
     found.ok_or_else(|| format!("there are {}", names.join(", ")))
 }
 
+/// Bytes of the file that is written and read.
+const FILE_BYTES: u64 = 10 << 20;
+
 impl Args {
+    /// True when tests are asked for, and not the figures by the size of the partition.
+    const fn has_tests(&self) -> bool {
+        !self.test.is_empty() || self.bytes.is_some()
+    }
+
+    /// Size of the partition on which the tests run.
+    fn tested_partition(&self) -> Result<PartitionArg, Failure> {
+        match self.partition[..] {
+            _ if !self.has_tests() => Ok(PartitionArg::default()),
+            [] => Ok(PartitionArg::default()),
+            [bytes] => Ok(PartitionArg::of(bytes)),
+            [..] => Err(Failure::new(
+                "--test and --bytes take one --partition",
+                "name one size, or leave them out to compare partitions of several sizes",
+            )),
+        }
+    }
+
     fn options(&self) -> Options {
         let mut subjects: Vec<Subject> = self.fs.iter().flat_map(|subjects| subjects.0.clone()).collect();
         let mut tests = if self.test.is_empty() { Test::ALL.to_vec() } else { self.test.clone() };
@@ -105,13 +127,19 @@ impl Args {
         subjects.dedup();
         tests.sort();
         tests.dedup();
-        Options { subjects, tests, bytes: self.bytes, fill_percent: self.fill, ..Options::default() }
+        Options {
+            subjects,
+            tests,
+            bytes: self.bytes.unwrap_or(FILE_BYTES),
+            fill_percent: self.fill,
+            ..Options::default()
+        }
     }
 }
 
 /// A progress bar that shows the time, too.
 pub(crate) fn progress_bar(template: &str) -> ProgressBar {
-    let bar = ProgressBar::new(0);
+    let bar = crate::output::unless_quiet(ProgressBar::new(0));
     let style = ProgressStyle::with_template(template);
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -120,14 +148,15 @@ pub(crate) fn progress_bar(template: &str) -> ProgressBar {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
-    let named = args.setup.open()?;
+    let setup = args.setup.sized(args.tested_partition()?)?;
+    let named = setup.open()?;
     let options = args.options();
     for subject in &options.subjects {
         if let Subject::Own(path) = subject {
             check_program(path)?;
         }
     }
-    if !args.partition.is_empty() {
+    if !args.partition.is_empty() && !args.has_tests() {
         return by_size(args, &named, &options.subjects);
     }
     let config = named.config()?;
@@ -143,12 +172,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         draw(path, &compared)?;
     }
-    let origin = args.setup.origin(ResultKind::Fs);
+    let origin = setup.origin(ResultKind::Fs).on_board(named.board()).concluding(compared.conclusion());
     if args.format.csv {
         args.format.finish_rows(&origin, &compared.rows, String::new)?;
     } else {
-        args.format
-            .finish(&origin, &compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
+        args.format.finish(&origin, &compared, "rows", || {
+            head(&named, &compared) + &body(&compared) + &tail(&compared)
+        })?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,13 +217,15 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &compared.plot())?;
     }
-    args.format.finish(&args.setup.origin(ResultKind::FsPartition), &compared, "rows", || of_sizes(&compared))
+    let origin = args.setup.origin(ResultKind::FsPartition).on_board(named.board());
+    args.format
+        .finish(&origin.concluding(compared.conclusion()), &compared, "rows", || of_sizes(named, &compared))
 }
 
-fn of_sizes(compared: &BySize) -> String {
+fn of_sizes(named: &Named, compared: &BySize) -> String {
     let mut text = format!(
         "{}\n{}: eraseblocks of {} KiB\n",
-        compared.title,
+        named.titled(&compared.title),
         compared.chip,
         compared.eraseblock_bytes / 1024
     );
@@ -244,10 +276,10 @@ pub(crate) fn check_program(path: &'static str) -> Result<(), Failure> {
     Err(failed("not a program".to_owned()))
 }
 
-fn head(compared: &FsComparison) -> String {
+fn head(named: &Named, compared: &FsComparison) -> String {
     let mut text = format!(
         "{}\n{}: {} KiB in eraseblocks of {} KiB\n",
-        compared.title,
+        named.titled(&compared.title),
         compared.chip,
         compared.flash_bytes / 1024,
         compared.eraseblock_bytes / 1024

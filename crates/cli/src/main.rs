@@ -70,6 +70,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Colours and bold figures: on a terminal, always, or never
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]
+    color: output::Colours,
+
+    /// No progress and no remarks on stderr, only errors
+    #[arg(short, long, global = true)]
+    quiet: bool,
 }
 
 #[derive(Subcommand)]
@@ -209,6 +217,8 @@ fn command() -> clap::Command {
 fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
     let mut command = with_negative_numbers(command());
     let typed: Vec<OsString> = std::env::args_os().collect();
+    output::choose_colours(&typed);
+    let typed = forms::with_name_first(typed);
     let mut arguments = forms::routed(&command, typed.clone());
     name_help_of_help(&command, &mut arguments);
     let matches = command.try_get_matches_from_mut(arguments.clone());
@@ -216,6 +226,9 @@ fn parse() -> Result<Result<Parsed, Failure>, clap::Error> {
         let error = forms::with_equals_sign(error, &command, &arguments);
         forms::with_other_form(error, &command, &typed)
     })?;
+    if matches.get_flag("quiet") {
+        output::be_quiet();
+    }
     let parsed = match study::named(&matches, STUDIES) {
         Some((study, arguments)) => Parsed::Study(study, arguments.clone()),
         None => {
@@ -257,7 +270,9 @@ const NUMBERS: [(&str, &str); 3] = [
 fn refuse(message: &clap::Error) -> ExitCode {
     let text = message.render();
     let text = if output::colour_of_stderr() { text.ansi().to_string() } else { text.to_string() };
-    output::tell(NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end());
+    output::complain(
+        NUMBERS.iter().fold(text, |text, (of_rust, ours)| text.replace(of_rust, ours)).trim_end(),
+    );
     ExitCode::from(2)
 }
 

@@ -2,18 +2,21 @@
 
 use crate::common::{Failure, Outcome};
 use crate::{study, wrap};
+use clap::ValueEnum as _;
 use floatgate_host::output::Output;
 use floatgate_image::words;
 use floatgate_lab::csv;
 use floatgate_lab::report::{Origin, Rows};
 use floatgate_lab::study::Finished;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CharEscape, Formatter};
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// True when the process was started without a stdout.
 static NO_STDOUT: AtomicBool = AtomicBool::new(false);
@@ -52,8 +55,62 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
+/// When output has colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Colours {
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
+    #[default]
+    Auto,
+    /// In a pipe, too
+    Always,
+    /// Nowhere
+    Never,
+}
+
+/// What `--color` says: the number of a variant of [`Colours`].
+static COLOURS: AtomicU8 = AtomicU8::new(Colours::Auto as u8);
+
+/// True with `--quiet`.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Reads `--color` before the arguments are parsed, whose errors have colours, too. What is wrong with it is said by the parser.
+pub(crate) fn choose_colours(words: &[OsString]) {
+    let words = words.iter().map(|word| word.to_str().unwrap_or_default()).take_while(|word| *word != "--");
+    let words: Vec<&str> = words.collect();
+    for (at, word) in words.iter().enumerate() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => words.get(at + 1).copied(),
+            Some(rest) => rest.strip_prefix('='),
+            None => None,
+        };
+        if let Some(chosen) = value.and_then(|value| Colours::from_str(value, false).ok()) {
+            COLOURS.store(chosen as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Prints no remarks and no progress from here on.
+pub(crate) fn be_quiet() {
+    QUIET.store(true, Ordering::Relaxed);
+}
+
+/// A progress bar, hidden with `--quiet`.
+pub(crate) fn unless_quiet(bar: ProgressBar) -> ProgressBar {
+    if QUIET.load(Ordering::Relaxed) {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
+/// Prints a remark to stderr, unless `--quiet` is given.
 pub(crate) fn tell(text: &str) {
+    if !QUIET.load(Ordering::Relaxed) {
+        complain(text);
+    }
+}
+
+/// Prints to stderr. A message that cannot be printed is lost: there is no other place for it.
+pub(crate) fn complain(text: &str) {
     let limit = columns_of(rustix::stdio::stderr());
     let text = harmless(text, colour_of_stderr());
     let fitted = limit.map_or_else(|| format!("{text}\n"), |limit| wrap::fitted(&text, limit));
@@ -125,7 +182,8 @@ impl ReportFormat {
     ) -> Result<(), Failure> {
         let result = origin.around(value);
         if !self.is_for_programs() {
-            let text = harmless(&OddTexts::of(&result).map_err(bug)?.shown_in(text()), colour());
+            let text = concluded(&text(), origin.conclusion());
+            let text = harmless(&OddTexts::of(&result).map_err(bug)?.shown_in(text), colour());
             return print(&limit.map_or_else(|| text.clone(), |limit| wrap::fitted(&text, limit)));
         }
         if self.json {
@@ -161,6 +219,49 @@ impl ReportFormat {
     pub(crate) const fn is_for_programs(self) -> bool {
         self.json || self.csv
     }
+}
+
+/// A report with its conclusion at the end, whose first figure is bold on a terminal with colours.
+fn concluded(report: &str, conclusion: &str) -> String {
+    match conclusion {
+        "" => report.to_owned(),
+        conclusion => format!("{}\n\n{}", report.trim_end(), headline(conclusion)),
+    }
+}
+
+/// A conclusion whose first figure with its unit is bold, where there are colours.
+pub(crate) fn headline(conclusion: &str) -> String {
+    let Some((start, end)) = first_figure(conclusion).filter(|_| colour()) else {
+        return conclusion.to_owned();
+    };
+    let (before, figure, after) = (&conclusion[..start], &conclusion[start..end], &conclusion[end..]);
+    format!("{before}\u{1B}[1m{figure}\u{1B}[22m{after}")
+}
+
+/// Place of the first number that is a word, with the word behind it, which is its unit.
+fn first_figure(text: &str) -> Option<(usize, usize)> {
+    let is_number = |word: &str| {
+        let digits = word.trim_matches(['(', ')', ',', ';', '.']);
+        !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
+    };
+    let mut at = 0;
+    for word in text.split(' ') {
+        if is_number(word) {
+            let unit = text[at + word.len()..].trim_start_matches(' ').split(' ').next().unwrap_or_default();
+            let unit = if word.ends_with([',', ';', '.', ')']) { "" } else { unit };
+            let unit = unit.trim_end_matches(['.', ',', ';', ')', ':']);
+            let whole = if unit.is_empty() { word.len() } else { word.len() + 1 + unit.len() };
+            let open = word.len() - word.trim_start_matches('(').len();
+            let close = if unit.is_empty() {
+                word.len() - word.trim_end_matches([',', ';', '.', ')']).len()
+            } else {
+                0
+            };
+            return Some((at + open, at + whole - close));
+        }
+        at += word.len() + 1;
+    }
+    None
 }
 
 /// The failure of what cannot fail.
@@ -282,16 +383,25 @@ pub(crate) fn width() -> usize {
 
 /// True when output is coloured: on a terminal, unless NO_COLOR is set.
 pub(crate) fn colour() -> bool {
-    is_terminal() && colour_is_wanted()
+    has_colours(is_terminal())
 }
 
 /// As [`colour`], of messages.
 pub(crate) fn colour_of_stderr() -> bool {
-    io::stderr().is_terminal() && colour_is_wanted()
+    has_colours(io::stderr().is_terminal())
+}
+
+fn has_colours(is_terminal: bool) -> bool {
+    match COLOURS.load(Ordering::Relaxed) {
+        always if always == Colours::Always as u8 => true,
+        never if never == Colours::Never as u8 => false,
+        _ => is_terminal && colour_is_wanted(),
+    }
 }
 
 fn colour_is_wanted() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !is_dumb && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 #[cfg(test)]

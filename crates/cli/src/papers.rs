@@ -68,7 +68,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         common::write_picture(path, &papers::picture(&papers, &report))?;
     }
     let code = if report.summary.holds() { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    args.format.print(&origin(ResultKind::Papers).seeded(args.seed), &report, "rows", || {
+    let origin = origin(ResultKind::Papers).seeded(args.seed).concluding(report.summary.conclusion());
+    args.format.print(&origin, &report, "rows", || {
         let mut text = if args.summary { String::new() } else { show(&papers, &report) };
         text += &summary(&report.summary);
         let mut list = |what: &str, keep: &dyn Fn(&ReportRow) -> bool| {
@@ -79,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         };
         list("missed", &|row| row.is_missed());
         list("not as stated", &|row| row.is_changed());
-        text + &conclusion(&report.summary)
+        text
     })?;
     Ok(code)
 }
@@ -249,21 +250,6 @@ fn by_operation(by: &ByOperation) -> String {
     };
     let rows = common::count(by.predicted, "predicted row");
     format!("{}: {rows}, median {}{intervals}\n", by.operation.name(), size(by.median))
-}
-
-/// The summary in a sentence.
-fn conclusion(s: &Summary) -> String {
-    if s.predicted == 0 {
-        return String::new();
-    }
-    let within = s.predicted.saturating_sub(s.predicted_missed);
-    let median = s.median_predicted.map_or_else(String::new, |median| {
-        format!("; half of them deviate by less than {}", size(Some(median)))
-    });
-    format!(
-        "\n\n{within} of {} agree within the tolerance of their source{median}.",
-        common::count(s.predicted, "predicted figure")
-    )
 }
 
 /// A residual's size in percent; a dash where no row has one.

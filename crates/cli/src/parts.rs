@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     match &args.name {
         Some(name) if args.toml => {
             let kind = kind_of(&library, name);
-            library.load(kind, name)?;
+            check(&library, name, &library.load(kind, name)?)?;
             output::print(library.open(kind, name, None)?.content())?;
             Ok(ExitCode::SUCCESS)
         }
@@ -79,6 +79,15 @@ fn kinds() -> Vec<&'static str> {
 /// Kind of the file that a name stands for: a card's, or else a chip's.
 fn kind_of(library: &Library, name: &Path) -> Kind {
     if library.load(Kind::Card, name).is_ok() { Kind::Card } else { Kind::Part }
+}
+
+/// Refuses a file with keys or values that no chip or card has.
+fn check(library: &Library, name: &Path, loaded: &Loaded) -> Result<(), Failure> {
+    match kind_of(library, name) {
+        Kind::Card => drop(floatgate_lab::card::load(library, name, &[])?),
+        _ => drop(loaded.chip()?),
+    }
+    Ok(())
 }
 
 /// Table of a part's file that has its values.
@@ -264,6 +273,7 @@ struct Shown {
 fn show(library: &Library, name: &Path, format: ReportFormat) -> Outcome {
     let loaded = library.load(kind_of(library, name), name)?;
     let part: Part = loaded.head.extract("")?;
+    check(library, name, &loaded)?;
     let fields: Vec<Field> = loaded
         .table
         .leaves(table_of(&part))

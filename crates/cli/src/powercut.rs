@@ -24,9 +24,9 @@ use crate::output::{self, ReportFormat};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   floatgate powercut imx6-mx30lf2g18ac
-  floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 40 --second sampled
-  floatgate powercut memory-bus-s29gl128p --mode log --second
-  floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --second --seed 7 --fast
+  floatgate powercut imx6-mx30lf2g18ac --mode exhaustive --steps 40 --recovery-cuts 1
+  floatgate powercut memory-bus-s29gl128p --mode log --recovery-cuts 1
+  floatgate powercut nand-mt29f2g08abaea --mode random --cuts 2000 --recovery-cuts 1 --seed 7 --fast
   floatgate powercut nand-mt29f2g08abaea --mode unmount --faults
   floatgate powercut memory-bus-s29gl128p --fs jffs2 --cuts 200
 
@@ -38,10 +38,10 @@ run alone. Each seed is another workload on a filesystem of another kind (compre
 A program in C, such as a key-value store or a boot loader, is a shared object: `powercut SETUP --lib PROGRAM.so` cuts its power, and prints the \
 shortest history of steps that fails (docs/powercut.md).
 
-A million cuts: --fast --mode random --cuts 1000000 --second. It takes some ten minutes on two cores; --timing prints cuts per \
+A million cuts: --fast --mode random --cuts 1000000 --recovery-cuts 1. It takes some ten minutes on two cores; --timing prints cuts per \
 second. Other, shorter workloads come with --steps 60.")]
 pub(crate) struct Args {
-    /// A setup's name (see `floatgate list setups`), or the path of a TOML file. To replay a run of --fast, leave it out
+    /// A setup's or part's name (see `floatgate list`), or the path of a TOML file. To replay a run of --fast, leave it out
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 
@@ -57,6 +57,10 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = ModeArg::Linear)]
     mode: ModeArg,
 
+    /// Older spelling of --mode exhaustive
+    #[arg(long, hide = true, conflicts_with_all = ["mode", "cuts"])]
+    exhaustive: bool,
+
     /// Number of first cuts of the modes random and linear [default: 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=powercut::MAX_CUTS))]
     cuts: Option<u64>,
@@ -69,8 +73,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 150, value_parser = clap::value_parser!(u32).range(1..=i64::from(powercut::MAX_STEPS)))]
     steps: u32,
 
-    /// Cut the recovery as well [default: never; exhaustive with --mode exhaustive]
-    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled")]
+    /// Cut the power again: a number of times after each first cut, 1 at most of UBIFS and JFFS2, any number of a program; or at every
+    /// operation of each recovery, each in every way [default: 0; exhaustive with --mode exhaustive]
+    #[arg(long, value_name = "N|exhaustive", value_parser = recovery_cuts)]
+    recovery_cuts: Option<RecoveryCuts>,
+
+    /// Older spelling of --recovery-cuts
+    #[arg(long, hide = true, value_enum, value_name = "HOW", num_args = 0..=1, default_missing_value = "sampled", conflicts_with = "recovery_cuts")]
     second: Option<SecondArg>,
 
     /// Moment of the first cut: before the operation, during it, or only so far in it [default: before,during]
@@ -95,16 +104,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROGRAM.so", conflicts_with = "fs")]
     lib: Option<PathBuf>,
 
-    /// Cut each run of a program again this many times: in its recovery and in the steps after it
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..floatgate_program::powercut::CUTS_MAX as i64))]
-    recovery_cuts: u32,
-
     /// Time that a call of a program may take
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = crate::common::time_limit)]
     time_limit: f64,
 
     /// Repeat the run with this id, and nothing else; on a chip its SETUP, --set and --partition have to be repeated, too, and --lib
-    #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["cuts", "seed", "steps", "second", "kind", "faults", "fast", "exhaustive"])]
     replay: Option<Run>,
 
     /// Threads; the result is the same with any number [default: one for each core]
@@ -118,6 +123,29 @@ pub(crate) struct Args {
     #[command(flatten)]
     format: ReportFormat,
 }
+
+/// Cuts after the first one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecoveryCuts {
+    /// This many after each first cut.
+    Number(u32),
+    /// At every operation of each recovery.
+    Exhaustive,
+}
+
+/// A number of cuts, or `exhaustive`.
+pub(crate) fn recovery_cuts(text: &str) -> Result<RecoveryCuts, String> {
+    if text == "exhaustive" {
+        return Ok(RecoveryCuts::Exhaustive);
+    }
+    let number = text.parse().ok().filter(|number| *number <= RECOVERY_CUTS_MAX);
+    number
+        .map(RecoveryCuts::Number)
+        .ok_or_else(|| format!("give a number from 0 to {RECOVERY_CUTS_MAX}, or exhaustive"))
+}
+
+/// Most cuts after a first one.
+const RECOVERY_CUTS_MAX: u32 = 1000;
 
 /// A run to repeat.
 #[derive(Clone)]
@@ -236,10 +264,10 @@ impl Args {
 
     fn options(&self, flash: &SetupFlash, fs: FilesystemKind) -> Result<Options, Failure> {
         self.check_mode()?;
-        if self.recovery_cuts > 0 {
+        if let Some(RecoveryCuts::Number(cuts @ 2..)) = self.recovery_cuts {
             return Err(Failure::new(
-                "--recovery-cuts is for a program",
-                "--second cuts the recovery of UBIFS and JFFS2",
+                format!("--recovery-cuts {cuts}: UBIFS and JFFS2 are cut once in each recovery"),
+                "give 0, 1 or exhaustive; a program of your own is cut more often",
             ));
         }
         Ok(Options {
@@ -256,9 +284,10 @@ impl Args {
 
     /// Refuses options that the mode has no use for.
     fn check_mode(&self) -> Result<(), Failure> {
-        let (unmounts, random) = (self.mode == ModeArg::Unmount, self.mode == ModeArg::Random);
-        let counted = random || self.mode == ModeArg::Linear;
-        let every_second = self.second == Some(SecondArg::Exhaustive);
+        let mode = self.mode_arg();
+        let (unmounts, random) = (mode == ModeArg::Unmount, mode == ModeArg::Random);
+        let counted = random || mode == ModeArg::Linear;
+        let every_second = self.again() == Some(SecondCut::Exhaustive);
         let unused = [
             (
                 "--cuts",
@@ -271,18 +300,18 @@ impl Args {
                 "cuts nothing: leave it out, or choose another mode",
             ),
             (
-                "--second",
-                self.second.is_some() && unmounts,
+                "--recovery-cuts",
+                self.again().is_some() && unmounts,
                 "cuts nothing: leave it out, or choose another mode",
             ),
             (
-                "--second exhaustive",
+                "--recovery-cuts exhaustive",
                 every_second && random,
-                "cuts at random: give --second sampled, or choose another mode",
+                "cuts at random: give --recovery-cuts 1, or choose another mode",
             ),
         ];
         let Some((option, _, why)) = unused.into_iter().find(|(_, unused, _)| *unused) else { return Ok(()) };
-        let mode = self.mode.to_possible_value().map_or_else(String::new, |mode| mode.get_name().to_owned());
+        let mode = mode.to_possible_value().map_or_else(String::new, |mode| mode.get_name().to_owned());
         Err(Failure::new(format!("{option} does not go with --mode {mode}"), format!("{mode} {why}")))
     }
 
@@ -300,7 +329,7 @@ impl Args {
     }
 
     fn mode(&self) -> Mode {
-        match self.mode {
+        match self.mode_arg() {
             ModeArg::Linear => Mode::Linear(self.cuts()),
             ModeArg::Log => Mode::Log,
             ModeArg::Exhaustive => Mode::Exhaustive,
@@ -309,12 +338,27 @@ impl Args {
         }
     }
 
-    const fn second(&self) -> SecondCut {
-        match (self.second, self.mode) {
-            (Some(SecondArg::Exhaustive), _) | (None, ModeArg::Exhaustive) => SecondCut::Exhaustive,
-            (Some(SecondArg::Sampled), _) => SecondCut::Sampled,
-            (Some(SecondArg::Never) | None, _) => SecondCut::Never,
+    /// The mode, in either spelling.
+    const fn mode_arg(&self) -> ModeArg {
+        if self.exhaustive { ModeArg::Exhaustive } else { self.mode }
+    }
+
+    /// Cuts of recoveries as asked for, in either spelling.
+    const fn again(&self) -> Option<SecondCut> {
+        match (self.recovery_cuts, self.second) {
+            (Some(RecoveryCuts::Exhaustive), _) | (_, Some(SecondArg::Exhaustive)) => {
+                Some(SecondCut::Exhaustive)
+            }
+            (Some(RecoveryCuts::Number(0)), _) | (_, Some(SecondArg::Never)) => Some(SecondCut::Never),
+            (Some(RecoveryCuts::Number(_)), _) | (_, Some(SecondArg::Sampled)) => Some(SecondCut::Sampled),
+            (None, None) => None,
         }
+    }
+
+    fn second(&self) -> SecondCut {
+        let of_mode =
+            if self.mode_arg() == ModeArg::Exhaustive { SecondCut::Exhaustive } else { SecondCut::Never };
+        self.again().unwrap_or(of_mode)
     }
 
     /// Runs something on as many threads as asked for.
@@ -359,9 +403,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
-        format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
+        let title = crate::common::titled(&flash.title(), flash.board());
+        format!("{title}\n{}", show::text(args, &flash.geometry, &options, &report))
     });
-    let origin = args.origin(ResultKind::Powercut).seeded(args.seed);
+    let origin = args.origin(ResultKind::Powercut).seeded(args.seed).on_board(flash.board());
+    let origin = origin.concluding(report.conclusion());
     args.format.print(&origin, &json, "by_step", text)?;
     Ok(if report.failure_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -415,12 +461,12 @@ fn replay(args: &Args, id: &RunId) -> Outcome {
 
 /// Runs done, on stderr; nothing where that is no terminal.
 fn progress_bar(args: &Args) -> ProgressBar {
-    let (bar, template) = match args.mode {
+    let (bar, template) = match args.mode_arg() {
         ModeArg::Random => {
             (ProgressBar::new(args.cuts()), "{wide_bar} {pos} of {len} runs, {per_sec}, {eta} left")
         }
         _ => (ProgressBar::new_spinner(), "{spinner} {pos} runs, {per_sec}"),
     };
     let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    output::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

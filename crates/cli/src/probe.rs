@@ -628,6 +628,7 @@ fn report(args: &Args, target: String, mut measured: Measured) -> Outcome {
     }
     let report = summary(args, target, &measured)?;
     let origin = ResultKind::Probe.of(&report.target).with(&args.set).seeded(args.seed);
+    let origin = origin.concluding(conclusion(&report.answers).unwrap_or_default());
     args.format.print(&origin, &report, "answers", || text(&report, measured.tool))?;
     if let Some(raw) = &args.raw {
         common::write_file(raw, &samples.to_csv())?;
@@ -793,10 +794,9 @@ fn text(report: &Report, tool: Option<&str>) -> String {
         _ if unanswered == report.answers.all().len() => format!("{IMAGE}\n"),
         _ => format!("{IMAGE}\n\n{table}"),
     };
-    let conclusion = conclusion(&report.answers).map_or_else(String::new, |said| format!("\n\n{said}"));
     let (classes, statements, partitions) = (classes(report), statements(report), partitions(report));
     let report = format!("{target}: {measured}\n\n{table}{classes}{statements}{partitions}");
-    format!("{}{conclusion}", report.trim_end())
+    report.trim_end().to_owned()
 }
 
 /// Time and bytes of the probe, which files of earlier versions do not have.

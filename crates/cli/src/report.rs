@@ -6,7 +6,7 @@ use floatgate_config::{Library, Override};
 use floatgate_host::output::Output;
 use floatgate_lab::card::is_card;
 use floatgate_lab::report::Report;
-use floatgate_lab::study::{Context, Registered, SpeedOfCard};
+use floatgate_lab::study::{Compare, Context, Registered, SpeedOfCard};
 use floatgate_sim::rig::RigOptions;
 use serde_json::json;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ const MOST: u64 = 256 << 20;
   floatgate report am62a-w35n01jw imx6-mx30lf2g18ac stm32-n25q128a -o boards.html
   floatgate report am62a-w35n01jw --set bus.mode=1-1-8 --title 'Commands on one line' -o - > four.html
 
-The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, keystore, card info, speed, replay, run, compare, powercut and amplification, and the catalogues: parts, setups, controllers, hosts.")]
+Several boards, parts or cards are compared first, as by `floatgate compare`. The page needs no network. Results are files with the JSON or CSV that a command printed: speed, its sweeps, fs, age, trace, endurance, powercut, papers, sweep, fit, probe, advise, ecc advise, keystore, card info, speed, replay, run, compare, powercut and amplification, and the catalogues: parts, setups, controllers, hosts.")]
 pub(crate) struct Args {
     /// Setups (names, or TOML files), and results of commands (files with the extension json or csv)
     #[arg(required = true, value_name = "SETUP|RESULT")]
@@ -58,6 +58,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let options = RigOptions { seed: args.seed, ..RigOptions::default() };
     let mut report = Report::new(&args.title, &command_line());
+    if sets.is_empty() {
+        open_with_comparison(&mut report, &library, &inputs, args)?;
+    }
     for path in inputs {
         let name = path.display().to_string();
         match Input::of(path) {
@@ -74,6 +77,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
     output.write_all(page.as_bytes()).map_err(|error| output.failed(error))?;
     common::finish(output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Several targets are compared first, as `floatgate compare` does it.
+fn open_with_comparison(
+    report: &mut Report,
+    library: &Library,
+    inputs: &[&Path],
+    args: &Args,
+) -> Result<(), Failure> {
+    let targets: Vec<&Path> = inputs.iter().copied().filter(|path| Input::of(path) == Input::Setup).collect();
+    if targets.len() < 2 {
+        return Ok(());
+    }
+    let options = json!({ "targets": targets, "seed": args.seed });
+    let context = Context { library, progress: &|_| (), table: None, plot: None };
+    let finished = Registered::run(&Compare, options, &context)?;
+    Ok(report.add_study("comparison", &Compare, &finished.output)?)
 }
 
 /// The result of `floatgate speed` on a card, in JSON.

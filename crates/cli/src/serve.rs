@@ -164,6 +164,15 @@ fn violation_rows(log: &ViolationLog) -> Vec<ViolationRow> {
 }
 
 /// The violations, as they stand at the end of a report.
+/// Number of commands, and whether they broke a rule of the chip.
+fn conclusion(chip: &str, commands: u64, violations: u64) -> String {
+    let commands = grouped_count(commands, "command");
+    match violations {
+        0 => format!("{chip}: {commands}, no rule of the chip was broken."),
+        _ => format!("{chip}: {commands}, {}.", grouped_count(violations, "violation")),
+    }
+}
+
 fn violations_text(count: u64, rows: &[ViolationRow]) -> String {
     let mut text = format!("{}\n", grouped_count(count, "violation"));
     for row in rows {

@@ -1,6 +1,6 @@
 //! `floatgate speed`.
 
-use crate::common::{self, Failure, Grounded, Outcome, SetupArgs};
+use crate::common::{self, Failure, Grounded, Named, Outcome, PartitionArg, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
@@ -18,6 +18,7 @@ use std::path::PathBuf;
   floatgate speed am62a-w35n01jw --set driver.continuous=true --pages 1,2,4,8,16,32,64
   floatgate speed am62a-w35n01jw --sweep bus.mode=1-1-1,1-1-8,1-8-8,8D-8D-8D --plot modes.svg
   floatgate speed am62a-w35n01jw --sweep bus.clock_hz=10e6..50e6:10e6 --sort page-read
+  floatgate speed imx6-mx30lf2g18ac --fs jffs2 --partition 16MiB
   floatgate speed memory-bus-s29gl128p --sweep chip=@parallel-nor --keep-going --csv
   floatgate speed rww-mx25uw51245g -b0 -k4096 -c1 -d
   floatgate speed imx6-mx30lf2g18ac --fs ubifs --set filesystem.compression=none
@@ -32,13 +33,16 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) setup: SetupArgs,
 
+    #[command(flatten)]
+    partition: PartitionArg,
+
     /// First eraseblock to test
     #[arg(short = 'b', long = "peb", value_name = "BLOCK", default_value_t = 0)]
     pub(crate) first_block: u32,
 
-    /// Number of eraseblocks to test
-    #[arg(short = 'c', long = "count", value_name = "BLOCKS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) count: u32,
+    /// Number of eraseblocks to test [default: 10, or all of a smaller chip]
+    #[arg(short = 'c', long = "count", value_name = "BLOCKS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: Option<u32>,
 
     /// Eraseblocks to skip between two tested ones
     #[arg(short = 's', long = "skip", value_name = "BLOCKS", default_value_t = 0)]
@@ -104,10 +108,11 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
+    let setup = args.setup.sized(args.partition)?;
+    let named = setup.open()?;
     if !args.sweep.is_empty() {
-        return crate::speed_sweep::run(args);
+        return crate::speed_sweep::run(args, &setup, &named);
     }
-    let named = args.setup.open()?;
     let run = speed_run::measure_with_advice(
         &named.library,
         &named.named.setup,
@@ -121,13 +126,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let tests = args.tests();
     let basis =
         named.basis(|config| speed_run::times_of_a_block(&named.library, config, named.options, &tests))?;
-    let origin = args.setup.origin(ResultKind::Speed);
+    let origin = setup.origin(ResultKind::Speed).on_board(named.board()).concluding(run.conclusion());
     if args.format.csv {
         return args.format.finish_rows(&origin, &lines(&run), String::new);
     }
     let answer = Grounded { answer: &run, basis };
-    args.format
-        .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
+    args.format.finish(&origin, &answer, "tests", || {
+        format!("{}{}\n{}", head(&run, &named), body(&run), answer.basis)
+    })
 }
 
 /// A line of CSV.
@@ -149,11 +155,11 @@ fn lines(run: &SpeedRun) -> Vec<Line<'_>> {
     run.report.tests.iter().map(Line::Test).chain(latency).collect()
 }
 
-fn head(run: &SpeedRun) -> String {
+fn head(run: &SpeedRun, named: &Named) -> String {
     let r = &run.report;
     let mut text = format!(
         "{}\n{}: pages of {} B, eraseblocks of {} KiB, {} {}\nreads  {}\nwrites {}\n",
-        run.title,
+        named.titled(&run.title),
         run.chip,
         r.page_bytes,
         r.eraseblock_bytes / 1024,
@@ -196,17 +202,36 @@ fn head(run: &SpeedRun) -> String {
 /// The table, and under each test its breakdown and advice.
 fn body(run: &SpeedRun) -> String {
     let mut text = String::new();
-    for (test, advice) in run.report.tests.iter().zip(&run.advice) {
-        text += &figure(test);
+    let mut folded = 0;
+    for (at, (test, advice)) in run.report.tests.iter().zip(&run.advice).enumerate() {
+        if folded > 0 {
+            folded -= 1;
+            continue;
+        }
+        let equal = equal_erases(&run.report.tests[at..]);
+        folded = equal.len();
+        text += &figure(test, equal);
         text += &interval(test);
         text += &breakdown(test);
         text += &corrections(&test.corrected, test.calls);
         text += &bottleneck(advice);
     }
+    let bars = run.report.tests.iter().map(|test| &test.breakdown_ns);
+    text += &format!("\n{}\n", plot::legend_text(bars, output::width().min(110), output::colour()));
     if let Some(latency) = &run.report.latency {
         text += &latency_line(latency);
     }
     text
+}
+
+/// The erases of several blocks a call that are as fast as the first test, an erase.
+fn equal_erases(tests: &[Measured]) -> &[Measured] {
+    let [first, others @ ..] = tests else { return &[] };
+    let is_equal = |test: &&Measured| {
+        first.name == "erase" && test.name.ends_with("x erase") && test.printed_kib_s == first.printed_kib_s
+    };
+    let equal = others.iter().take_while(is_equal).count();
+    others.get(..equal).unwrap_or_default()
 }
 
 /// Where 8 of 10 boards would be.
@@ -223,7 +248,7 @@ fn interval(test: &Measured) -> String {
     }
 }
 
-fn figure(test: &Measured) -> String {
+fn figure(test: &Measured, equal: &[Measured]) -> String {
     if test.bytes == 0 {
         let each = match test.calls {
             1 => String::new(),
@@ -233,8 +258,15 @@ fn figure(test: &Measured) -> String {
     }
     let why_zero =
         if is_too_short(test) { "; under 1 ms flash_speed prints 0: test more blocks, -c" } else { "" };
+    let others = match equal {
+        [] => String::new(),
+        [only] => format!("; {} is as fast", only.name),
+        [first, .., last] => {
+            format!("; {} to {} are as fast", first.name.trim_end_matches(" erase"), last.name)
+        }
+    };
     format!(
-        "\n{} speed is {} KiB/s   (exactly {:.1}; {:.2} us each{why_zero})\n",
+        "\n{} speed is {} KiB/s   (exactly {:.1}; {:.2} us each{why_zero}{others})\n",
         test.name,
         test.printed_kib_s,
         test.exact_kib_s,
@@ -256,7 +288,7 @@ pub(crate) fn kib_s(test: &Measured) -> String {
 }
 
 fn breakdown(test: &Measured) -> String {
-    let bar = plot::breakdown_text(&test.breakdown_ns, output::width().min(110) - 2, output::colour());
+    let bar = plot::shares_text(&test.breakdown_ns, output::width().min(110) - 2, output::colour());
     bar.lines().fold(String::new(), |text, line| text + "  " + line + "\n")
 }
 

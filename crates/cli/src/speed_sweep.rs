@@ -1,16 +1,18 @@
 //! `floatgate speed --sweep`.
 
-use crate::common::{self, Failure, Outcome};
+use crate::common::{self, Failure, Named, Outcome, SetupArgs};
 use crate::output;
 use crate::speed::Args;
 use crate::table::Table;
 use clap::builder::PossibleValuesParser;
 use floatgate_config::{Combination, sweep};
 use floatgate_lab::certainty::Certainty;
+use floatgate_lab::conclusion::rate;
 use floatgate_lab::plot;
 use floatgate_lab::report::ResultKind;
 use floatgate_lab::speed::{Latency, Measured};
 use floatgate_lab::speed_run::{self, SpeedRun, Swept};
+use floatgate_lab::technology::verdict::three;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::process::ExitCode;
@@ -53,8 +55,7 @@ pub(crate) fn test_names() -> PossibleValuesParser {
     PossibleValuesParser::new(TESTS.iter().chain(&FILE_TESTS).map(|(name, _)| *name))
 }
 
-pub(crate) fn run(args: &Args) -> Outcome {
-    let named = args.setup.open()?;
+pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
     let combinations = sweep(&named.library, &args.sweep)?;
     let tests = args.tests();
     let columns = if args.fs.is_some() { FILE_TESTS } else { TESTS };
@@ -89,12 +90,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         plot_rows(path, &rows, &args.sweep, columns[0])?;
     }
-    let origin = args.setup.origin(ResultKind::SpeedSweep);
+    let origin =
+        setup.origin(ResultKind::SpeedSweep).on_board(named.board()).concluding(conclusion(&rows, by));
     if args.format.csv {
-        let lines: Vec<Map<String, Value>> = rows.iter().map(Row::line).collect();
+        let board = named.board().map_or_else(|| setup.setup.display().to_string(), str::to_owned);
+        let lines: Vec<Map<String, Value>> = rows.iter().map(|row| row.line(&board)).collect();
         args.format.print_rows(&origin, &lines, String::new)?;
     } else {
-        args.format.print_rows(&origin, &rows, || text(&rows, &args.sweep, columns, by))?;
+        let title = named.titled(named.title());
+        args.format
+            .print_rows(&origin, &rows, || format!("{title}\n{}", text(&rows, &args.sweep, columns, by)))?;
     }
     Ok(tell_refused(&rows))
 }
@@ -150,7 +155,7 @@ impl Row {
     }
 
     /// A line of CSV: a column for each override and each test.
-    fn line(&self) -> Map<String, Value> {
+    fn line(&self, board: &str) -> Map<String, Value> {
         let mut line: Map<String, Value> =
             self.values.iter().map(|(path, value)| (path.clone(), value.clone().into())).collect();
         for test in self.run.iter().flat_map(|run| &run.report.tests) {
@@ -164,6 +169,7 @@ impl Row {
             line.insert("read_ended_ns".to_owned(), latency.read_ended_ns.into());
         }
         for (key, value) in [
+            ("board", Some(board.to_owned())),
             ("reads", self.run.as_ref().map(|run| run.link.read.clone())),
             ("writes", self.run.as_ref().map(|run| run.link.write.clone())),
             ("not given", Some(self.not_given().join("; "))),
@@ -236,6 +242,26 @@ fn bottleneck(row: &Row, name: &str) -> String {
         let (phase, _) = test.breakdown_ns.largest();
         format!("{}: {phase} {:.0} %", test.name, test.share(phase) * 100.0)
     })
+}
+
+/// The fastest combination of a test beside the slowest, and how many cannot be had.
+fn conclusion(rows: &[Row], by: &str) -> String {
+    let mut measured: Vec<&Row> = rows.iter().filter(|row| row.test(by).is_some()).collect();
+    measured.sort_by(|a, b| b.speed(by).total_cmp(&a.speed(by)));
+    let refused = match rows.len() - measured.len() {
+        0 => String::new(),
+        refused => format!(" {refused} of {} cannot be had.", common::count(rows.len(), "combination")),
+    };
+    let ([first, .., last] | [first @ last]) = measured[..] else { return refused.trim_start().to_owned() };
+    let Some(best) = first.test(by).map(rate) else { return String::new() };
+    let name = by.replace('-', " ").replace("kib", "KiB");
+    let factor = first.speed(by) / last.speed(by).max(1e-9);
+    let beside = if factor > 1.005 {
+        format!(", {} times as fast as {}", three(factor), last.combination)
+    } else {
+        "; no other is slower".to_owned()
+    };
+    format!("The fastest {name} is {best} with {}{beside}.{refused}", first.combination)
 }
 
 /// Why rows have the same figures in every test, a line for each group of such rows.

@@ -116,7 +116,8 @@ pub(crate) fn text(report: &Report) -> String {
         Section::Bars { caption, bars } => format!("{caption}\n{}", drawn_bars(bars)),
         Section::Advice(all) => all.iter().map(|advice| format!("- {advice}")).collect::<Vec<_>>().join("\n"),
     });
-    let parts = std::iter::once(head.join("\n")).chain(sections).chain([report.conclusion.clone()]);
+    let parts =
+        std::iter::once(head.join("\n")).chain(sections).chain([output::headline(&report.conclusion)]);
     let parts = parts.filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("\n\n")
 }

@@ -40,7 +40,8 @@ measure = \"fs\", \"age\", \"endurance\", \"powercut\" or \"card\" measures othe
 many chips of each design. docs/scale.md has all keys.")]
 pub(crate) struct Args {
     /// Specification in TOML
-    spec: PathBuf,
+    #[arg(required_unless_present = "merge")]
+    spec: Option<PathBuf>,
 
     /// File to write: CSV, JSON or Parquet by its extension; `-` is stdout
     #[arg(
@@ -76,13 +77,31 @@ enum FormatName {
     Parquet,
 }
 
+impl Args {
+    /// The specification and the checkpoints to merge. Behind `--merge` the specification stands among them.
+    fn inputs(&self) -> Result<(&Path, Vec<PathBuf>), Failure> {
+        if let Some(spec) = &self.spec {
+            return Ok((spec, self.merge.clone()));
+        }
+        let is_spec = |path: &&PathBuf| path.extension().is_some_and(|extension| extension == "toml");
+        let spec = self.merge.iter().find(is_spec).ok_or_else(|| {
+            Failure::new(
+                "--merge: the specification is missing",
+                "name it, too: floatgate sweep SPEC.toml --merge CHECKPOINT.. -o OUT.csv",
+            )
+        })?;
+        Ok((spec, self.merge.iter().filter(|path| *path != spec).cloned().collect()))
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
-    let text = read_text(&args.spec, MOST, "name a specification in TOML")?;
-    let spec = Spec::parse(&args.spec.display().to_string(), &text)?;
+    let (spec_path, merge) = args.inputs()?;
+    let text = read_text(spec_path, MOST, "name a specification in TOML")?;
+    let spec = Spec::parse(&spec_path.display().to_string(), &text)?;
     // Paths in a file start from its folder.
-    let library = Library::built_in().in_folder(args.spec.parent().unwrap_or(Path::new("")));
+    let library = Library::built_in().in_folder(spec_path.parent().unwrap_or(Path::new("")));
     let evaluator = || Evaluator::new(Arc::new(library), &spec);
-    let Some(path) = &args.output else { return run_shard(args, &evaluator()?, &spec) };
+    let Some(path) = &args.output else { return run_shard(args, spec_path, &evaluator()?, &spec) };
     let format = match args.format {
         Some(FormatName::Csv) => Format::Csv,
         Some(FormatName::Json) => Format::Json,
@@ -90,16 +109,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => Format::of(path).map_err(|error| Failure::from(error).and("--format names one"))?,
     };
     let format = format.available()?;
-    let inputs = [&args.spec].into_iter().chain(&args.checkpoint).chain(&args.merge);
-    let inputs: Vec<&Path> = inputs.map(PathBuf::as_path).collect();
+    let inputs = args.checkpoint.iter().chain(&merge).map(PathBuf::as_path);
+    let inputs: Vec<&Path> = [spec_path].into_iter().chain(inputs).collect();
     let mut output = Output::stream(path, &inputs)?;
     let evaluator = evaluator()?;
-    let results = if args.merge.is_empty() {
+    let results = if merge.is_empty() {
         let mut results = Results::new(&evaluator, &spec, args.checkpoint.as_deref())?;
         measure(args, &evaluator, &mut results)?;
         results
     } else {
-        Results::merged(&evaluator, &spec, &args.merge)?
+        Results::merged(&evaluator, &spec, &merge)?
     };
     results.check_measured()?;
     let mut writer = BufWriter::new(&mut output);
@@ -123,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 /// Measures a share of the designs into its checkpoint.
-fn run_shard(args: &Args, evaluator: &Evaluator, spec: &Spec) -> Outcome {
+fn run_shard(args: &Args, spec_path: &Path, evaluator: &Evaluator, spec: &Spec) -> Outcome {
     let (Some(shard), Some(path)) = (args.shard, &args.checkpoint) else {
         return Err(Failure::new("there is no output", "name one with -o"));
     };
@@ -136,7 +155,7 @@ fn run_shard(args: &Args, evaluator: &Evaluator, spec: &Spec) -> Outcome {
         common::count(numbers.len(), "design"),
         numbers.start,
         results.designs(),
-        args.spec.display(),
+        spec_path.display(),
         path.display(),
     ))?;
     Ok(ExitCode::SUCCESS)

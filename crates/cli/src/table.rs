@@ -1,4 +1,4 @@
-//! Tables of text: columns where they fit, fewer columns where these are optional, and else a block of lines for each row.
+//! Tables of text: columns where they fit, fewer columns where they do not, and a block of lines for each row where not even two fit.
 
 use crate::output;
 use crate::wrap::{self, width, words};
@@ -14,7 +14,7 @@ const PROSE: usize = 28;
 /// A table as the whole command draws it.
 ///
 /// In a pipe each row is one line of any length. On a terminal, prose is wrapped at spaces, and optional columns are left out where the last column would be
-/// too narrow; when the columns are still too wide, each row becomes a block of lines `header  value`. Names and numbers are never broken.
+/// too narrow; when the columns are still too wide, others are left out, too, which a line below the table names. Names and numbers are never broken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     header: Vec<String>,
@@ -211,6 +211,18 @@ impl Table {
         if red { format!("\u{1B}[31m{text}\u{1B}[39m") } else { text.to_owned() }
     }
 
+    /// The table without as many of its inner columns as it takes to fit, the last one first, and the headings of those. `None` where not even the first and
+    /// the last one fit.
+    fn narrowed(&self) -> Option<(Self, Vec<&str>)> {
+        let last = self.header.len().checked_sub(1)?;
+        (1..last).rev().find_map(|first| {
+            let left: Vec<usize> = (0..first).chain([last]).collect();
+            let narrowed = self.of_columns(&left);
+            let headings = self.header.get(first..last)?.iter().map(String::as_str).collect();
+            narrowed.widths().map(|_| (narrowed, headings))
+        })
+    }
+
     /// A block for each row: its first cell, and below it a line for each other cell.
     fn stack(&self, limit: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = self.header.iter().skip(1).map(|title| width(title)).max().unwrap_or(0);
@@ -238,7 +250,13 @@ impl fmt::Display for Table {
         match (self.limit, fitted.widths()) {
             (None, _) => self.draw(&self.unlimited(), f),
             (Some(_), Some(widths)) => fitted.draw(&widths, f),
-            (Some(limit), None) => self.stack(limit, f),
+            (Some(limit), None) => match fitted.narrowed() {
+                Some((narrowed, left_out)) => {
+                    narrowed.draw(&narrowed.widths().unwrap_or_default(), f)?;
+                    write!(f, "\nleft out: {}", left_out.join("; "))
+                }
+                None => self.stack(limit, f),
+            },
         }
     }
 }
@@ -301,6 +319,10 @@ mod tests {
             // The narrowest is a block with the longest word.
             assert!(longest <= limit.max(36), "{limit}:\n{text}");
             for whole in ["9 273 006", "65 000", "mt29f8g08maawc", "w35n01jw", "8 Gbit"] {
+                let is_left_out = text.ends_with("left out: cycles until failure");
+                if is_left_out && whole.contains(' ') && whole != "8 Gbit" {
+                    continue;
+                }
                 assert!(text.lines().any(|line| line.contains(whole)), "{limit} breaks {whole}:\n{text}");
             }
         }

@@ -1,6 +1,6 @@
 //! `floatgate trace`.
 
-use crate::common::{self, Grounded, Outcome, SetupArgs};
+use crate::common::{self, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::{self, ReportFormat};
 use clap::builder::PossibleValuesParser;
 use floatgate_capture::export;
@@ -22,6 +22,9 @@ use std::path::PathBuf;
 pub(crate) struct Args {
     #[command(flatten)]
     setup: SetupArgs,
+
+    #[command(flatten)]
+    partition: PartitionArg,
 
     /// Operation to trace
     #[arg(value_parser = PossibleValuesParser::new(Operation::ALL.map(|(name, _)| name)))]
@@ -47,7 +50,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     common::check_plot(args.plot.as_deref())?;
     let wanted = Operation::ALL.into_iter().find(|(name, _)| *name == args.operation);
     let operation = wanted.map_or(Operation::ReadPage, |(_, operation)| operation);
-    let named = args.setup.open()?;
+    let setup = args.setup.sized(args.partition)?;
+    let named = setup.open()?;
     let traced = trace::trace(&named.library, &named.config()?, named.options, operation)?;
     if let Some(path) = &args.plot {
         let subtitle = format!("{}: {}", traced.chip, traced.link.read);
@@ -66,8 +70,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Some(traced.ns)
     })?;
     let answer = Grounded { answer: &traced, basis };
-    args.format.finish(&args.setup.origin(ResultKind::Trace), &answer, "spans", || {
-        format!("{}\n{}", text(&traced), answer.basis)
+    let origin = setup.origin(ResultKind::Trace).on_board(named.board()).concluding(traced.conclusion());
+    args.format.finish(&origin, &answer, "spans", || {
+        format!("{}\n{}\n{}", named.titled(&traced.title), text(&traced), answer.basis)
     })
 }
 
@@ -78,8 +83,7 @@ fn text(traced: &Traced) -> String {
         bytes => format!(" of {} bytes", common::grouped(bytes)),
     };
     format!(
-        "{}\n{}: {}\n{}{}{bytes} takes {}\n{}\n{}\n\n{}\n",
-        traced.title,
+        "{}: {}\n{}{}{bytes} takes {}\n{}\n{}\n\n{}\n",
         traced.chip,
         traced.link.read,
         traced.link.not_given.iter().map(|note| format!("{note}\n")).collect::<String>(),

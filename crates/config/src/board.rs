@@ -33,14 +33,15 @@ impl Library {
             return Ok(None);
         };
         if likeness.is_own_chip {
-            return self.setup(board).map(Some);
+            return self.setup(board).map(|setup| Some(setup.on_board(board)));
         }
         let title = format!("{maker} {name} on the board {board}");
         let text = |value: String| toml::Value::String(value).to_string();
         let (base, chip, title) =
             (text(board.to_owned()), text(part.to_owned()), text(title.trim().to_owned()));
         let text = format!("base = {base}\nchip = {chip}\ntitle = {title}\n");
-        self.setup_from(&Source::text(&format!("{part} on {board}"), &text)).map(Some)
+        let setup = self.setup_from(&Source::text(&format!("{part} on {board}"), &text))?;
+        Ok(Some(setup.on_board(board)))
     }
 
     /// Likeness of a board's own chip to a part; `None` for a board that cannot have it.

@@ -70,6 +70,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Setup {
     tree: Node,
+    board: Option<Arc<str>>,
 }
 
 impl Setup {
@@ -85,6 +86,15 @@ impl Setup {
     pub fn tree(&self) -> &Node {
         &self.tree
     }
+
+    /// Name of the setup whose board a part runs on; `None` of a setup that was named itself.
+    pub fn board(&self) -> Option<&str> {
+        self.board.as_deref()
+    }
+
+    fn on_board(self, board: &str) -> Self {
+        Self { board: Some(board.into()), ..self }
+    }
 }
 
 /// A setup with everything that it names, and the overrides, in one tree. The chip's head is at `part`.
@@ -92,6 +102,7 @@ impl Setup {
 pub struct Config {
     tree: Node,
     part: Arc<Part>,
+    board: Option<Arc<str>>,
 }
 
 impl Config {
@@ -103,6 +114,11 @@ impl Config {
     /// The tree as TOML, which is a setup that names no other file.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.tree).unwrap_or_default()
+    }
+
+    /// Name of the setup whose board a part runs on, as [`Setup::board`].
+    pub fn board(&self) -> Option<&str> {
+        self.board.as_deref()
     }
 
     /// Head of the chip's part file: kind, name and sources.

@@ -136,7 +136,7 @@ impl Library {
     fn setup_of(&self, text: &Text) -> Result<Setup, ConfigError> {
         let mut chain = Chain::default();
         chain.enter(&text.source, None)?;
-        self.setup_tree(text, &mut chain).map(|tree| Setup { tree })
+        self.setup_tree(text, &mut chain).map(|tree| Setup { tree, board: None })
     }
 
     fn setup_tree(&self, text: &Text, chain: &mut Chain) -> Result<Node, ConfigError> {
@@ -198,7 +198,7 @@ impl Library {
             self.fill(kind, &mut tree)?;
         }
         let part = Part::extract(&tree, "part").ok().map(Arc::new);
-        Ok(Prepared { tree, part, has_another_chip })
+        Ok(Prepared { tree, part, has_another_chip, board: setup.board.clone() })
     }
 
     /// A card with `sets` laid over it: its table is at `card`, the head of its file at `part`.
@@ -228,7 +228,7 @@ impl Library {
         put(&mut tree, Kind::Card.table(), table);
         put(&mut tree, "part", head);
         sets.iter().try_for_each(|set| set.apply(&mut tree))?;
-        let config = Config { tree, part: Arc::new(part) };
+        let config = Config { tree, part: Arc::new(part), board: None };
         config.only_keys(&[Kind::Card.table()])?;
         Ok(config)
     }
@@ -319,6 +319,7 @@ pub struct Prepared {
     /// The chip's head, which overrides seldom change.
     part: Option<Arc<Part>>,
     has_another_chip: bool,
+    board: Option<Arc<str>>,
 }
 
 impl Prepared {
@@ -331,7 +332,7 @@ impl Prepared {
     }
 
     fn into_config(self, sets: &[Override]) -> Result<Config, ConfigError> {
-        let Self { mut tree, part, has_another_chip } = self;
+        let Self { mut tree, part, has_another_chip, board } = self;
         let plain = || sets.iter().filter(|set| !set.names_a_base());
         plain().try_for_each(|set| set.apply(&mut tree))?;
         let changes_the_head = plain().any(|set| set.keys().first() == Some(&"part"));
@@ -346,7 +347,7 @@ impl Prepared {
         if has_another_chip {
             name_the_chip(&mut tree, &part);
         }
-        Ok(Config { tree, part })
+        Ok(Config { tree, part, board })
     }
 }
 

@@ -46,6 +46,7 @@ pub mod age;
 pub mod card;
 pub mod catalogue;
 pub mod certainty;
+pub mod conclusion;
 pub mod csv;
 pub mod endurance;
 pub mod fit;

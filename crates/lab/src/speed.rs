@@ -19,8 +19,8 @@ use std::sync::RwLock;
 pub struct SpeedOptions {
     /// First eraseblock (`-b`).
     pub first_block: u32,
-    /// Number of eraseblocks (`-c`).
-    pub blocks: u32,
+    /// Number of eraseblocks (`-c`); without one [`BLOCKS`], or all of a smaller device.
+    pub blocks: Option<u32>,
     /// Blocks skipped between two tested ones (`-s`).
     pub skip: u32,
     /// Also read in units of these many pages.
@@ -35,11 +35,14 @@ pub struct SpeedOptions {
     pub filesystem: Option<FilesystemKind>,
 }
 
+/// Usual number of eraseblocks of a test.
+pub const BLOCKS: u32 = 10;
+
 impl Default for SpeedOptions {
     fn default() -> Self {
         Self {
             first_block: 0,
-            blocks: 10,
+            blocks: None,
             skip: 0,
             pages: Vec::new(),
             continuous: false,
@@ -51,6 +54,11 @@ impl Default for SpeedOptions {
 }
 
 impl SpeedOptions {
+    /// A number of blocks of which the usual one is the default, as [`SpeedOptions::blocks`].
+    pub fn blocks_unless_usual(blocks: u32) -> Option<u32> {
+        (blocks != BLOCKS).then_some(blocks)
+    }
+
     /// The largest unit asked for, in pages.
     pub fn largest_unit(&self) -> u32 {
         let unit = |test: &Test| match *test {
@@ -244,12 +252,7 @@ impl SpeedOptions {
     fn blocks_of(&self, all: u64) -> u32 {
         let behind = all.saturating_sub(self.first_block.into());
         let there = behind.div_ceil(u64::from(self.skip) + 1);
-        let usual = Self::default().blocks;
-        if self.blocks == usual {
-            usual.min(u32::try_from(there.max(1)).unwrap_or(usual))
-        } else {
-            self.blocks
-        }
+        self.blocks.unwrap_or_else(|| BLOCKS.min(u32::try_from(there.max(1)).unwrap_or(BLOCKS)))
     }
 }
 

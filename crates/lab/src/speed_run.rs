@@ -89,7 +89,7 @@ pub fn measure(
         return measure_filesystem(config, rig, kind, tests);
     }
     let now = rig.now();
-    if tests.blocks == 0 {
+    if tests.blocks == Some(0) {
         return Err(Error::asked("no block is chosen", "test one block or more"));
     }
     check_tests(rig.device.geometry(), tests)?;
@@ -139,7 +139,7 @@ fn measure_filesystem(
 ) -> Result<SpeedRun, Error> {
     let chip = format!("{} {}", rig.maker, rig.chip).trim().to_owned();
     let block = rig.device.geometry().erase_bytes;
-    let file_bytes = u64::from(tests.blocks) * u64::from(block);
+    let file_bytes = u64::from(tests.blocks.unwrap_or(speed::BLOCKS)) * u64::from(block);
     let Tested { device, report, tests } = fs_speed::run(rig, config, kind, file_bytes)?;
     Ok(SpeedRun {
         title: title(config),
@@ -355,7 +355,7 @@ pub fn times_of_a_block(
     options: RigOptions,
     tests: &SpeedOptions,
 ) -> Option<Vec<u64>> {
-    let tests = SpeedOptions { blocks: 1, skip: 0, ..tests.clone() };
+    let tests = SpeedOptions { blocks: Some(1), skip: 0, ..tests.clone() };
     let run = measure(library, config, options, &tests).ok()?;
     Some(run.report.tests.iter().map(|test| test.ns).collect())
 }

@@ -12,10 +12,10 @@ use floatgate_config::{Config, ConfigError, Library};
 use floatgate_device::spec::ChipSpec;
 use floatgate_device::units::TypMaxUs;
 use floatgate_mtd::{Breakdown, Nanos, Phase};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// An 80 % interval, in the unit of its figure.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     #[serde(rename = "interval_min")]
@@ -29,6 +29,14 @@ impl Interval {
     /// True when a figure lies inside.
     pub fn holds(&self, figure: f64) -> bool {
         (self.min..=self.max).contains(&figure)
+    }
+
+    /// The same of a figure that is `scale` times this one, or over it with `inverse`.
+    pub(crate) fn scaled(&self, scale: f64, inverse: bool) -> Self {
+        if inverse {
+            return Self { min: scale / self.max, max: scale / self.min };
+        }
+        Self { min: self.min * scale, max: self.max * scale }
     }
 
     /// Half of the width over the middle.
@@ -180,7 +188,7 @@ mod tests {
         let library = Library::built_in();
         let config =
             library.resolve(&library.setup(setup).unwrap(), &Override::parse_all(sets).unwrap()).unwrap();
-        let options = SpeedOptions { blocks: 1, only: vec![test], ..SpeedOptions::default() };
+        let options = SpeedOptions { blocks: Some(1), only: vec![test], ..SpeedOptions::default() };
         let run = speed_run::measure(&library, &config, RigOptions::default(), &options).unwrap();
         let run = run.with_intervals(&library, &config).unwrap();
         let measured = run.report.tests.first().unwrap();

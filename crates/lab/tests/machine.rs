@@ -22,7 +22,7 @@ fn tests(sets: &[&str]) -> Vec<Measured> {
     let sets = Override::parse_all(sets).unwrap();
     let config = library.resolve(&library.setup(SETUP).unwrap(), &sets).unwrap();
     let tests =
-        SpeedOptions { filesystem: Some(FilesystemKind::Ubifs), blocks: 8, ..SpeedOptions::default() };
+        SpeedOptions { filesystem: Some(FilesystemKind::Ubifs), blocks: Some(8), ..SpeedOptions::default() };
     let run = measure(&library, &config, RigOptions::default(), &tests).unwrap();
     for test in &run.report.tests {
         assert_eq!(

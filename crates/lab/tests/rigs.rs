@@ -464,7 +464,7 @@ fn values_without_sense_are_refused() {
 /// A chip as slow as its data sheet allows still meets the deadlines of its driver.
 #[test]
 fn every_setup_works_in_its_slowest_corner() {
-    let tests = floatgate_lab::speed::SpeedOptions { blocks: 1, ..Default::default() };
+    let tests = floatgate_lab::speed::SpeedOptions { blocks: Some(1), ..Default::default() };
     for name in library().names(Kind::Setup) {
         let setup = library().setup(name).unwrap();
         let (sets, slowest) = Corner::Slowest.over(library(), &setup, &[]).unwrap();
@@ -478,7 +478,7 @@ fn every_setup_works_in_its_slowest_corner() {
 #[test]
 fn advice_names_clocks_that_exist() {
     let (library, setup) = (library(), library().setup("ma35d1-w25n02jw").unwrap());
-    let tests = floatgate_lab::speed::SpeedOptions { blocks: 1, ..Default::default() };
+    let tests = floatgate_lab::speed::SpeedOptions { blocks: Some(1), ..Default::default() };
     let run =
         floatgate_lab::speed_run::measure_with_advice(library, &setup, &[], TIMING_ONLY, &tests).unwrap();
     let sets: Vec<String> = run.advice.into_iter().filter_map(|a| a.next).map(|next| next.set).collect();

@@ -175,7 +175,8 @@ fn speed_skips_bad_blocks() {
         let mut rig = rig_of(&config(name, &[]), RigOptions { bad_blocks: 10, ..TIMING_ONLY });
         let bad = bad_of(rig.device.as_mut());
         let blocks = bad[2] + 1;
-        let options = SpeedOptions { blocks, only: vec![Test::Write(0)], ..SpeedOptions::default() };
+        let options =
+            SpeedOptions { blocks: Some(blocks), only: vec![Test::Write(0)], ..SpeedOptions::default() };
         let now = rig.now();
         let block_bytes = rig.device.geometry().erase_bytes;
         let report = speed::run(rig.device.as_mut(), now, &options).unwrap();
@@ -340,7 +341,7 @@ fn the_clock_beside_that_of_the_phy_is_told_apart() {
 fn block_read(setup: &str, chip: &str, cells: [&str; 3]) -> (u64, u64) {
     let chip = format!("chip={chip}");
     let sets: Vec<&str> = cells.into_iter().chain([chip.as_str()]).collect();
-    let options = SpeedOptions { blocks: 2, ..SpeedOptions::default() };
+    let options = SpeedOptions { blocks: Some(2), ..SpeedOptions::default() };
     let report =
         speed_run::measure(library(), &config(setup, &sets), RigOptions::default(), &options).unwrap().report;
     let test = report.tests.iter().find(|test| test.name == "eraseblock read").unwrap();

@@ -43,7 +43,8 @@ fn scattered(answers: &Answers, small: f64, write: f64) -> String {
     let better = if small * 2.0 > A1_MB_S {
         String::new()
     } else {
-        format!(" The application class A1 promises {A1_MB_S:.1} MB/s there.")
+        let times = (A1_MB_S / small.max(1e-3)).round();
+        format!(" A card of the application class A1 is at least {times:.0} times as fast there.")
     };
     format!(
         "This card is slow at small scattered writes, {small} MB/s against {write} in order{why}.{better}"
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(
             conclusion(&answers).as_deref(),
             Some(
-                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. The application class A1 promises 2.0 MB/s there."
+                "This card is slow at small scattered writes, 0.05 MB/s against 12.9 in order: it keeps 1 allocation unit open. A card of the application class A1 is at least 41 times as fast there."
             )
         );
         answers.steady_state = found(Value::Measure(9.0), "MB/s");

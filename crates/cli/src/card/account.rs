@@ -17,13 +17,17 @@ pub(super) fn account_text(account: &CardAccount) -> String {
     let latency = &account.latency;
     let [median, p99, p999, longest] =
         [latency.p50_us, latency.p99_us, account.p999_us, latency.max_us].map(time);
+    // Of reads there is none.
+    let amplification = match write.bytes {
+        0 => String::new(),
+        _ => format!("write amplification {:.2}, ", account.write_amplification),
+    };
     let failed = if *failed > 0 { format!("failed requests: {failed}\n") } else { String::new() };
     format!(
         "{card}: {} MB\n{table}\n{failed}time {}; latency: median {median}, 99 % {p99}, 99.9 % {p999}, longest {longest}\n\
-         write amplification {:.2}, {} erased\n",
+         {amplification}{} erased\n",
         grouped(capacity_bytes / 1_000_000),
         time(*time_us),
-        account.write_amplification,
         grouped_count(account.erases, "block"),
     )
 }

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     let kind = ResultKind::CardCompare;
     let origin = if let [card] = args.cards.as_slice() { kind.of(card) } else { kind.of_nothing() };
-    args.format.finish(&origin.with(&args.set).seeded(args.seed), &matrix, "cells", || text(&matrix))
+    let origin = origin.with(&args.set).seeded(args.seed).concluding(matrix.conclusion());
+    args.format.finish(&origin, &matrix, "cells", || text(&matrix))
 }
 
 /// Traces of the filesystems and workloads that are asked for.
@@ -151,7 +152,8 @@ fn sorted<'a>(matrix: &'a Matrix, card: &str) -> Vec<&'a Cell> {
 
 fn text(matrix: &Matrix) -> String {
     let table = if matrix.cards.len() == 1 { figures(matrix) } else { means(matrix) };
-    let advice = matrix.cards.iter().map(|card| format!("{}: {}\n", card.card, card.advice));
+    let several = matrix.cards.iter().filter(|_| matrix.cards.len() > 1);
+    let advice = several.map(|card| format!("{}: {}\n", card.card, card.advice));
     let remarks = matrix.remarks.iter().map(|remark| format!("{remark}\n"));
     format!("{table}\n\n{}\n{}", advice.collect::<String>(), remarks.collect::<String>())
 }

@@ -17,7 +17,7 @@ use std::time::Instant;
 #[command(after_help = "Examples:
   floatgate powercut samsung-evo-16g
   floatgate powercut a1-32g --cuts 400 --faults
-  floatgate powercut kingston-class-10 --exhaustive --seed 7
+  floatgate powercut kingston-class-10 --mode exhaustive --seed 7
   floatgate powercut emmc-16g --cuts 400 --replay 0-42
 
 Requests of all kinds and sizes run on a card; power goes away at an operation of its NAND or at a moment, and again while it recovers. Then everything that was \
@@ -34,13 +34,17 @@ pub(crate) struct Args {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Number of cuts amid requests, in whole runs of four
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    cuts: u64,
+    /// Which operations are cut
+    #[arg(long, value_enum, default_value_t = ModeArg::Random)]
+    mode: ModeArg,
 
-    /// Cut each operation of a short run instead
-    #[arg(long, conflicts_with = "cuts")]
+    /// Older spelling of --mode exhaustive
+    #[arg(long, hide = true, conflicts_with_all = ["cuts", "mode"])]
     exhaustive: bool,
+
+    /// Number of cuts amid requests, in whole runs of four [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    cuts: Option<u64>,
 
     /// Seed of cards and requests
     #[arg(long, default_value_t = 0)]
@@ -74,7 +78,31 @@ pub(crate) struct Args {
     format: ReportFormat,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ModeArg {
+    /// Number of cuts from --cuts, amid requests
+    Random,
+    /// Each operation of a short run
+    Exhaustive,
+}
+
+impl Args {
+    const fn is_exhaustive(&self) -> bool {
+        self.exhaustive || matches!(self.mode, ModeArg::Exhaustive)
+    }
+
+    fn cuts(&self) -> u64 {
+        self.cuts.unwrap_or(1000)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.cuts.is_some() && args.is_exhaustive() {
+        return Err(Failure::new(
+            "--cuts does not go with --mode exhaustive",
+            "exhaustive chooses its cuts itself: leave it out, or take --mode random",
+        ));
+    }
     let card = load(&Library::built_in(), &args.card, &Override::parse_all(&args.set)?)?;
     #[expect(clippy::disallowed_methods, reason = "the edge: --timing tells how long it took")]
     let started = Instant::now();
@@ -87,14 +115,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     // As CSV the report is one row.
     let origin = ResultKind::CardPowercut.of(&args.card).with(&args.set).seeded(args.seed);
+    let origin = origin.concluding(report.conclusion());
     args.format.print(&origin, &report, "", || text(args, &report))?;
     Ok(ExitCode::from(u8::from(!report.failures.is_empty())))
 }
 
 fn cuts(args: &Args, card: &LoadedCard) -> Result<CutReport, floatgate_lab::Error> {
     let options = CutOptions {
-        cuts: args.cuts,
-        is_exhaustive: args.exhaustive,
+        cuts: args.cuts(),
+        is_exhaustive: args.is_exhaustive(),
         seed: args.seed,
         recovery_cuts: args.recovery_cuts,
         has_faults: args.faults,
@@ -111,13 +140,13 @@ fn cuts(args: &Args, card: &LoadedCard) -> Result<CutReport, floatgate_lab::Erro
 
 /// Cuts done, on stderr; nothing where that is no terminal.
 fn progress_bar(args: &Args) -> ProgressBar {
-    let (bar, template) = if args.exhaustive {
+    let (bar, template) = if args.is_exhaustive() {
         (ProgressBar::new_spinner(), "{spinner} {pos} cuts, {per_sec}")
     } else {
-        (ProgressBar::new(args.cuts), "{wide_bar} {pos} of {len} cuts, {per_sec}, {eta} left")
+        (ProgressBar::new(args.cuts()), "{wide_bar} {pos} of {len} cuts, {per_sec}, {eta} left")
     };
     let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    output::unless_quiet(bar).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 fn text(args: &Args, report: &CutReport) -> String {
@@ -142,7 +171,7 @@ fn text(args: &Args, report: &CutReport) -> String {
         time(report.ready_us_bound)
     );
     if report.failures.is_empty() {
-        return text + "nothing was lost\n";
+        return text;
     }
     for failure in &report.failures {
         text += &format!("run {}: {}\n", failure.id, failure.problem);

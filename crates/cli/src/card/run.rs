@@ -12,6 +12,7 @@ use floatgate_lab::card::run::{
     CardRun, CutResults, Cuts, FILESYSTEMS, GUEST, Observers, TracePart, WORKLOADS, Workbench,
 };
 use floatgate_lab::card::{CardOptions, load_on_host};
+use floatgate_lab::conclusion::of_runs;
 use floatgate_lab::report::ResultKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -178,6 +179,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_clean = has_ended && runs.iter().all(|run| run.verdict == "clean");
     // The results are printed also where there is no room for the traces.
     let origin = ResultKind::CardRun.of(&args.card).with(&args.set).seeded(args.seed);
+    let origin = origin.concluding(of_runs(&runs));
     args.format.print_rows(&origin, &runs, || text(&runs))?;
     recorded?;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -423,7 +425,10 @@ fn text(runs: &[CardRun]) -> String {
             run.host.as_ref().map_or("-".to_owned(), |_| time(run.host_cpu_us)),
             grouped(requests),
             grouped(account.write.bytes.div_ceil(1024)),
-            format!("{:.2}", account.write_amplification),
+            match account.write.bytes {
+                0 => "-".to_owned(),
+                _ => format!("{:.2}", account.write_amplification),
+            },
             grouped(account.erases),
             time(account.latency.p50_us),
             time(account.latency.p99_us),

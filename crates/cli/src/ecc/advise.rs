@@ -65,8 +65,8 @@ pub(super) fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.plot {
         common::write_picture(path, &advise::picture(&advice))?;
     }
-    args.format
-        .finish(&ResultKind::EccAdvise.of(&args.chip).with(&args.set), &advice, "codes", || text(&advice))
+    let origin = ResultKind::EccAdvise.of(&args.chip).with(&args.set).concluding(advice.conclusion());
+    args.format.finish(&origin, &advice, "codes", || text(&advice))
 }
 
 impl Args {
@@ -125,14 +125,10 @@ fn text(advice: &Advice) -> String {
     for series in &advice.series {
         text += &format!("{}\n\n", against(series, advice));
     }
-    text += &match &advice.needs {
-        // The error model of an unmeasured chip is made so that the data sheet's own code just holds.
-        Some(code) if !chip.measured => format!(
-            "needs {code}: the weakest that fits and holds for the rated cycles\nNobody has measured this chip: its bit errors are derived from the code that its data sheet asks for, so that this answer repeats the data sheet. Other cycles, years, temperatures and reads are extrapolated from it; `[chip.errors]` takes measured coefficients."
-        ),
-        Some(code) => format!("needs {code}: the weakest that fits and holds for the rated cycles"),
-        None => "no code that fits the OOB holds for the rated cycles: store it shorter or cooler, or refresh it (--years, --temperature)".to_owned(),
-    };
+    // The error model of an unmeasured chip is made so that the data sheet's own code just holds.
+    if advice.needs.is_some() && !chip.measured {
+        text += "Nobody has measured this chip: its bit errors are derived from the code that its data sheet asks for, so that this answer repeats the data sheet. Other cycles, years, temperatures and reads are extrapolated from it; `[chip.errors]` takes measured coefficients.";
+    }
     text
 }
 

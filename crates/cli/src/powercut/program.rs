@@ -1,12 +1,12 @@
 //! `floatgate powercut SETUP --lib PROGRAM.so` and `--fs ./PROGRAM`: power cuts of a program.
 
-use super::{Args, ModeArg, Run, progress_bar};
+use super::{Args, ModeArg, RecoveryCuts, Run, progress_bar};
 use crate::common::{self, Failure, Outcome};
 use crate::output;
 use crate::table::Table;
 use floatgate_config::Library;
 use floatgate_lab::fs_compare::own;
-use floatgate_lab::powercut::{CutKind, SetupFlash};
+use floatgate_lab::powercut::{CutKind, SecondCut, SetupFlash};
 use floatgate_lab::report::ResultKind;
 use floatgate_program::Program;
 use floatgate_program::powercut::{
@@ -133,7 +133,7 @@ pub(super) fn run(args: &Args, source: &Source<'_>) -> Outcome {
         steps: args.steps,
         mode: mode(args)?,
         kinds: kinds(args),
-        recovery_cuts: args.recovery_cuts,
+        recovery_cuts: recovery_cuts(args)?,
         limit: Duration::from_secs_f64(args.time_limit),
         processes: processes(args),
     };
@@ -144,19 +144,32 @@ pub(super) fn run(args: &Args, source: &Source<'_>) -> Outcome {
 }
 
 fn check_options(args: &Args) -> Result<(), Failure> {
-    let unused = [("--fast", args.fast), ("--second", args.second.is_some())];
-    match unused.into_iter().find(|(_, given)| *given) {
-        None => Ok(()),
-        Some((option, _)) => Err(Failure::new(
-            format!("{option} does not go with a program"),
-            "leave it out; --recovery-cuts N cuts the recovery of a program",
+    if args.fast {
+        return Err(Failure::new("--fast does not go with a program", "leave it out"));
+    }
+    Ok(())
+}
+
+/// Cuts of each run after the first one, in its recovery and in the steps after it.
+fn recovery_cuts(args: &Args) -> Result<u32, Failure> {
+    match (args.recovery_cuts, args.again()) {
+        (Some(RecoveryCuts::Number(cuts)), _) if cuts as usize >= powercut::CUTS_MAX => Err(Failure::new(
+            format!("--recovery-cuts {cuts}: a history has at most {} cuts", powercut::CUTS_MAX),
+            format!("give a number from 0 to {}", powercut::CUTS_MAX - 1),
         )),
+        (Some(RecoveryCuts::Number(cuts)), _) => Ok(cuts),
+        (_, Some(SecondCut::Exhaustive)) => Err(Failure::new(
+            "--recovery-cuts exhaustive does not go with a program",
+            "give the number of cuts, such as --recovery-cuts 1",
+        )),
+        (_, Some(SecondCut::Sampled)) => Ok(1),
+        (_, Some(SecondCut::Never) | None) => Ok(0),
     }
 }
 
 fn mode(args: &Args) -> Result<Mode, Failure> {
     args.check_mode()?;
-    Ok(match args.mode {
+    Ok(match args.mode_arg() {
         ModeArg::Linear => Mode::Linear(args.cuts()),
         ModeArg::Log => Mode::Log,
         ModeArg::Exhaustive => Mode::Exhaustive,
@@ -199,7 +212,8 @@ fn explore(args: &Args, source: &Source<'_>, options: &Options<'_>, flash: &Setu
         failed_runs: report.failed_runs,
         failures,
     };
-    let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed);
+    let origin = args.origin(ResultKind::PowercutProgram).seeded(options.seed).on_board(flash.board());
+    let origin = origin.concluding(conclusion(&json));
     args.format.print(&origin, &json, "failures", || text(args, source, &json, &report, &flash.title()))?;
     Ok(if report.failed_runs == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -256,18 +270,22 @@ const fn describe(kind: FailureKind) -> &'static str {
     }
 }
 
-fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &str) -> String {
-    let runs = common::grouped_count(report.runs, "run");
-    let conclusion = match report.failed_runs {
+/// Number of power cuts, and whether the program lost anything.
+fn conclusion(json: &Json) -> String {
+    let runs = common::grouped_count(json.runs, "run");
+    match json.failed_runs {
         0 => format!(
-            "{}: nothing was lost in {runs} with {}",
+            "{}: nothing was lost in {runs} with {}.",
             json.program,
-            common::grouped_count(report.cuts, "power cut")
+            common::grouped_count(json.cuts, "power cut")
         ),
-        failed => format!("{}: {} of {runs} failed", json.program, common::grouped(failed)),
-    };
+        failed => format!("{}: {} of {runs} failed.", json.program, common::grouped(failed)),
+    }
+}
+
+fn text(args: &Args, source: &Source<'_>, json: &Json, report: &Report, title: &str) -> String {
     let mut text = format!(
-        "{conclusion}\n{title}: a workload of {}, {}\n",
+        "{title}: a workload of {}, {}\n",
         common::count(json.steps as usize, "step"),
         common::grouped_count(report.operations, "flash operation")
     );

@@ -143,23 +143,11 @@ fn end(args: &Args, report: &Report) -> String {
     for failure in report.failures.iter().take(SHOWN) {
         text += &failed(args, failure);
     }
-    match report.failure_count {
-        0 => text += &survived(report),
-        count => {
-            text +=
-                &format!("{} of {} failed", common::grouped(count), common::grouped_count(report.runs, "run"))
-        }
+    if report.failure_count > 0 {
+        let runs = common::grouped_count(report.runs, "run");
+        text += &format!("{} of {runs} failed", common::grouped(report.failure_count));
     }
     text
-}
-
-/// Conclusion where nothing failed.
-fn survived(report: &Report) -> String {
-    let longest = report.steps.values().map(|counts| counts.recovery_operations_max).max().unwrap_or(0);
-    format!(
-        "the filesystem mounted after each cut, with at most {}\nnothing was lost",
-        common::grouped_count(longest, "flash operation")
-    )
 }
 
 fn failed(args: &Args, failure: &Failure) -> String {

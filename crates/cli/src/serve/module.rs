@@ -1,6 +1,6 @@
 //! `floatgate serve TARGET --module`.
 
-use super::{Args, ViolationRow, hex, is_readable, time, violation_rows, violations_text};
+use super::{Args, ViolationRow, conclusion, hex, is_readable, time, violation_rows, violations_text};
 use crate::common::{Failure, Outcome, grouped, grouped_count};
 use crate::output::tell;
 use crate::table::Table;
@@ -158,7 +158,9 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     }
     served?;
     let report = Report::new(chip, &bus);
-    args.format.finish(&args.setup.origin(ResultKind::ServeModule), &report, "chosen", || report.text())
+    let origin = args.setup.origin(ResultKind::ServeModule).on_board(named.board());
+    let origin = origin.concluding(conclusion(chip, report.commands, report.violation_count));
+    args.format.finish(&origin, &report, "chosen", || report.text())
 }
 
 /// Major number of Linux's miscellaneous devices, of which the module's is one.

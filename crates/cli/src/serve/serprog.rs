@@ -1,6 +1,8 @@
 //! `floatgate serve TARGET --serprog ADDRESS`.
 
-use super::{Args, State, TICK, ViolationRow, is_readable, time, violation_rows, violations_text};
+use super::{
+    Args, State, TICK, ViolationRow, conclusion, is_readable, time, violation_rows, violations_text,
+};
 use crate::common::{Failure, Outcome, count, grouped, grouped_count};
 use crate::output::tell;
 use floatgate_host::output::Output;
@@ -107,7 +109,8 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
         tell(report.text().trim_end());
         return Ok(std::process::ExitCode::SUCCESS);
     }
-    let origin = args.setup.origin(ResultKind::ServeSerprog);
+    let origin = args.setup.origin(ResultKind::ServeSerprog).on_board(named.board());
+    let origin = origin.concluding(conclusion(chip, report.commands, report.violation_count));
     args.format.finish(&origin, &report, "violations", || report.text())
 }
 

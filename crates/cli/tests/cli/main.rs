@@ -49,4 +49,5 @@ mod served;
 mod served_module;
 mod support;
 mod sweeps;
+mod targets;
 mod volumes;

@@ -283,7 +283,7 @@ fn mode_point(
     config: &Config,
     blocks: u32,
 ) -> Result<Option<Point>, Error> {
-    let tests = SpeedOptions { blocks: MODE_BLOCKS.min(blocks), ..SpeedOptions::default() };
+    let tests = SpeedOptions { blocks: Some(MODE_BLOCKS.min(blocks)), ..SpeedOptions::default() };
     let own = speed_run::measure(library, config, RigOptions::default(), &tests)?;
     let modes = rig::chip_modes(config).into_iter().map(|mode| format!("bus.mode={mode}"));
     let interfaces = rig::chip_interfaces(config).into_iter().map(|i| format!("bus.interface={i}"));

@@ -116,7 +116,10 @@ impl Study for Amplification {
         };
         let columns = ["over-provisioning", "write amplification", "published", "difference"];
         let table = Table::new(&["cleaning"], &columns, output.rows.iter().map(row));
-        Report { sections: vec![Section::Table(table)], ..Report::default() }
+        let most = output.rows.iter().map(|row| row.difference_percent.abs()).fold(0.0, f64::max);
+        let conclusion =
+            format!("The simulated write amplification is within {most:.1} % of the published analysis.");
+        Report { sections: vec![Section::Table(table)], conclusion, ..Report::default() }
     }
 
     fn rows(output: &Self::Output, _table: Option<&str>) -> serde_json::Result<Value> {

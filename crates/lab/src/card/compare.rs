@@ -31,6 +31,8 @@ pub struct Cell {
     pub filesystem: String,
     /// Name of the workload.
     pub workload: String,
+    /// Time to mount the new filesystem and to look at its free space, in us.
+    pub mount_us: f64,
     /// Time that the card works on the requests, in us.
     pub time_us: f64,
     /// This time over that of the fastest ranked filesystem on the same card under the same workload.
@@ -144,14 +146,21 @@ fn remarks(traces: &[ShippedTrace]) -> Vec<String> {
 }
 
 fn cell(card: &NamedCard, trace: &ShippedTrace, new: NewCard) -> Result<Cell, Error> {
-    let CardRequests { before, workload } = trace.requests(card.card.spec.au_bytes)?;
+    let requests = trace.requests(card.card.spec.au_bytes)?;
+    let mount_at = requests.before_mount();
+    let CardRequests { mut before, workload } = requests;
+    let mount = before.split_off(mount_at);
     let mut at_work = new.meet(None);
     prepare(&mut at_work, before.into_iter().map(Ok), None)?;
+    let made = at_work.now();
+    prepare(&mut at_work, mount.into_iter().map(Ok), None)?;
+    let mount_us = at_work.now().since(made).as_us_f64();
     let played = replay(&card.card, at_work, workload.into_iter().map(Ok), ThinkTime::None)?;
     Ok(Cell {
         card: card.name.clone(),
         filesystem: trace.filesystem.to_owned(),
         workload: trace.workload.to_owned(),
+        mount_us,
         time_us: played.account.time_us,
         relative_time: 1.0,
         is_ranked: trace.is_complete(),
@@ -266,6 +275,7 @@ mod tests {
             card: "card".to_owned(),
             filesystem: filesystem.to_owned(),
             workload: workload.to_owned(),
+            mount_us: 0.0,
             time_us,
             relative_time: 0.0,
             is_ranked: true,

@@ -51,6 +51,13 @@ pub struct CardRequests {
 }
 
 impl CardRequests {
+    /// Number of the requests before those of mounting: `mkfs` ends with a flush, and the kernel begins with a read.
+    pub fn before_mount(&self) -> usize {
+        let is_border = |pair: &[Request]| matches!(pair, [last, first] if last.kind == RequestKind::Flush && first.kind == RequestKind::Read);
+        let border = self.before.windows(2).rposition(is_border);
+        border.map_or(self.before.len(), |at| at + 1)
+    }
+
     /// Bytes that the workload writes to the card.
     pub fn written_bytes(&self) -> u64 {
         let writes = self.workload.iter().filter(|request| request.kind == RequestKind::Write);
@@ -145,6 +152,8 @@ mod tests {
                 let of = |trace: &&ShippedTrace| (trace.filesystem, trace.workload) == (filesystem, workload);
                 let trace = traces.iter().find(of).unwrap_or_else(|| panic!("no {filesystem}-{workload}"));
                 let CardRequests { before, workload: requests } = trace.requests(AU_BYTES).unwrap();
+                let mount = trace.requests(AU_BYTES).unwrap().before_mount();
+                assert!(mount < before.len() && before.len() - mount < 100, "{}: {mount}", trace.name());
                 let is_write = |request: &&Request| request.kind == RequestKind::Write;
                 for part in [&before, &requests] {
                     assert!(part.iter().filter(is_write).count() > 4, "{}", trace.name());

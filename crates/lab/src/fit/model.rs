@@ -253,7 +253,7 @@ impl<'l> Model<'l> {
             }
             let now = rig.now();
             let blocks = if let Test::Erase(n) = test { BLOCKS.max(n) } else { BLOCKS };
-            let options = SpeedOptions { blocks, only: vec![test], ..SpeedOptions::default() };
+            let options = SpeedOptions { blocks: Some(blocks), only: vec![test], ..SpeedOptions::default() };
             let report = speed::run(rig.device.as_mut(), now, &options).map_err(Error::flash(test.name()))?;
             if let Some(measured) = report.tests.first() {
                 times.push((test, measured.ns as f64 / measured.bytes.max(1) as f64));

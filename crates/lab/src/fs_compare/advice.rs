@@ -2,6 +2,7 @@
 
 use super::by_size::SizeRow;
 use super::{FsComparison, Row, Subject, Test};
+use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;
 
 /// Share of what JFFS2 leaves for files from which UBIFS is advised: below it, UBI and UBIFS keep too much of the flash for themselves.
@@ -24,6 +25,11 @@ pub struct Choice {
 pub(crate) type Space = Result<f64, String>;
 
 impl FsComparison {
+    /// The 80 % interval of the figure of a row.
+    pub fn interval(&self, subject: Subject, name: &str) -> Option<Interval> {
+        self.rows.iter().find(|row| row.subject == subject && row.name == name)?.interval
+    }
+
     /// The figure of a row.
     pub fn value(&self, subject: Subject, name: &str) -> Option<f64> {
         value(&self.rows, subject, name)

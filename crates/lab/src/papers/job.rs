@@ -151,7 +151,7 @@ pub(super) fn run(library: &Library, job: &Job, seed: u64) -> Result<Outcome, Er
         let options = RigOptions { seed, ..RigOptions::default() };
         return fs_compare::figures(library, &config, options, what).map(Outcome::Filesystems);
     }
-    let options = SpeedOptions { blocks: job.blocks, ..SpeedOptions::default() };
+    let options = SpeedOptions { blocks: Some(job.blocks), ..SpeedOptions::default() };
     match job.measure.as_str() {
         KEYSTORE_WITH => keystore::on(&config, Driver::WithDelays, 0).map(Outcome::Keystore),
         KEYSTORE_WITHOUT => keystore::on(&config, Driver::WithoutDelays, 0).map(Outcome::Keystore),

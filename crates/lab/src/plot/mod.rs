@@ -41,7 +41,7 @@ pub use curves::{Chart, Curve, curves};
 pub use heatmap::{Heatmap, heatmap};
 pub use palette::{Ink, ink};
 pub use panels::{Panel, panels};
-pub use share::{breakdown_text, percentages};
+pub use share::{breakdown_text, legend_text, percentages, shares_text};
 pub use terminal::waterfall_text;
 pub use waterfall::waterfall_svg;
 pub use wear::{Figure, wear_figures};

@@ -55,11 +55,40 @@ const BAR: std::ops::RangeInclusive<usize> = 16..=60;
 /// A stacked bar with its [`percentages`] beside it, or in the lines below where `width` columns do not hold both. No
 /// newline at the end. With `colour`, terminal escapes for 256 colours; without, each phase has a glyph of its own.
 pub fn breakdown_text(breakdown: &Breakdown, width: usize, colour: bool) -> String {
+    bar_text(breakdown, width, colour, |phase, share| format!(" {phase} {share:.1} %"))
+}
+
+/// As [`breakdown_text`], without the names of the phases, which [`legend_text`] has once for several bars.
+pub fn shares_text(breakdown: &Breakdown, width: usize, colour: bool) -> String {
+    bar_text(breakdown, width, colour, |_, share| format!(" {share:.1} %"))
+}
+
+/// Names of the phases that take part in any of these bars, in printing order. No newline at the end.
+pub fn legend_text<'a>(
+    breakdowns: impl IntoIterator<Item = &'a Breakdown>,
+    width: usize,
+    colour: bool,
+) -> String {
+    let mut used: Vec<Phase> = breakdowns.into_iter().flat_map(percentages).map(|(phase, _)| phase).collect();
+    used.sort_by_key(|phase| Phase::ALL.into_iter().position(|known| known == *phase));
+    used.dedup();
+    let legend: Vec<Pen> =
+        used.into_iter().map(|phase| legend_entry(phase, &format!(" {phase}"), colour)).collect();
+    flow(&legend, width, colour).join("\n")
+}
+
+fn bar_text(
+    breakdown: &Breakdown,
+    width: usize,
+    colour: bool,
+    entry: impl Fn(Phase, f64) -> String,
+) -> String {
     let shares = percentages(breakdown);
     if shares.is_empty() {
         return "no time passed".to_owned();
     }
-    let legend: Vec<Pen> = shares.iter().map(|&(phase, share)| legend_entry(phase, share, colour)).collect();
+    let legend: Vec<Pen> =
+        shares.iter().map(|&(phase, share)| legend_entry(phase, &entry(phase, share), colour)).collect();
     let beside: usize = legend.iter().map(|entry| entry.columns() + 2).sum();
     let mut pen = Pen::new(colour);
     if beside + BAR.start() <= width {
@@ -79,10 +108,10 @@ pub fn breakdown_text(breakdown: &Breakdown, width: usize, colour: bool) -> Stri
     out
 }
 
-fn legend_entry(phase: Phase, share: f64, colour: bool) -> Pen {
+fn legend_entry(phase: Phase, text: &str, colour: bool) -> Pen {
     let mut pen = Pen::new(colour);
     pen.swatch(phase);
-    pen.plain(&format!(" {phase} {share:.1} %"));
+    pen.plain(text);
     pen
 }
 
@@ -132,6 +161,15 @@ mod tests {
             "████████▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓~~~~\n█ array 25.0 %  ▓ data 60.0 %\n~ polling 15.0 %"
         );
         assert_eq!(breakdown_text(&Breakdown::default(), 72, false), "no time passed");
+    }
+
+    #[test]
+    fn several_bars_share_a_legend() {
+        let [one, other] =
+            [&[(Phase::Array, 250), (Phase::Cpu, 750)], &[(Phase::Data, 1), (Phase::Array, 1)]]
+                .map(|parts| breakdown(parts));
+        assert_eq!(shares_text(&other, 40, false), "█████████▓▓▓▓▓▓▓▓▓  █ 50.0 %  ▓ 50.0 %");
+        assert_eq!(legend_text([&one, &other], 40, false), "█ array  ▓ data  ░ cpu");
     }
 
     #[test]

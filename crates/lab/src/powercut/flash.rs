@@ -168,6 +168,11 @@ impl SetupFlash {
         speed_run::title(&self.config)
     }
 
+    /// Name of the setup whose board a part runs on.
+    pub fn board(&self) -> Option<&str> {
+        self.config.board()
+    }
+
     /// Names the chip in ids of runs: the CRC of the resolved setup.
     #[must_use]
     pub fn id(&self) -> FlashId {

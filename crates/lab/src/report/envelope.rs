@@ -178,6 +178,8 @@ pub struct Origin {
     floatgate: &'static str,
     kind: String,
     target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    board: Option<String>,
     overrides: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
@@ -185,6 +187,8 @@ pub struct Origin {
     corner: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bad_blocks: Option<u32>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    conclusion: String,
 }
 
 impl Origin {
@@ -194,10 +198,12 @@ impl Origin {
             floatgate: VERSION,
             kind,
             target: None,
+            board: None,
             overrides: Vec::new(),
             seed: None,
             corner: None,
             bad_blocks: None,
+            conclusion: String::new(),
         }
     }
 
@@ -205,6 +211,12 @@ impl Origin {
     #[must_use]
     pub fn about(self, target: impl AsRef<Path>) -> Self {
         Self { target: Some(target.as_ref().display().to_string()), ..self }
+    }
+
+    /// With the setup whose board a part runs on, where one was found for it.
+    #[must_use]
+    pub fn on_board(self, board: Option<&str>) -> Self {
+        Self { board: board.map(str::to_owned), ..self }
     }
 
     /// With the overrides of `--set`, as typed.
@@ -224,6 +236,17 @@ impl Origin {
     pub fn on_chip(self, corner: Corner, bad_blocks: u32) -> Self {
         let corner = (corner == Corner::Slowest).then_some("max");
         Self { corner, bad_blocks: (bad_blocks > 0).then_some(bad_blocks), ..self }
+    }
+
+    /// With the conclusion from the result, one to three sentences.
+    #[must_use]
+    pub fn concluding(self, conclusion: impl Into<String>) -> Self {
+        Self { conclusion: conclusion.into(), ..self }
+    }
+
+    /// The conclusion from the result; empty where none was drawn.
+    pub fn conclusion(&self) -> &str {
+        &self.conclusion
     }
 
     /// The JSON object with the fields of the envelope, then those of a result, which is a struct or a map.

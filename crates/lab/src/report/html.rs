@@ -1,8 +1,9 @@
 //! Sections as one HTML page.
 
-use super::model::{Bar, Cell, Section, Table, Waterfall, plain};
+use super::model::{Bar, Cell, Chart, ChartBar, Heat, Section, Table, Waterfall, plain};
 use super::read::shown;
 use crate::plot::{ink, percentages};
+use crate::technology::verdict::three;
 use floatgate_mtd::{Breakdown, Nanos, Phase};
 use serde_json::json;
 
@@ -34,6 +35,9 @@ pub(super) fn page(
     });
     let library =
         if draws(comparison, sections) { format!("<script>{LIBRARY}</script>") } else { String::new() };
+    let opens = |one: &&Section| one.opens_report && sections.len() > 1;
+    let (opening, others): (Vec<_>, Vec<_>) = sections.iter().enumerate().partition(|(_, one)| opens(one));
+    let of = |all: &[(usize, &Section)]| each(all, |(number, shown)| section(*number, shown, most));
     format!(
         r##"<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -41,19 +45,19 @@ pub(super) fn page(
 <meta name="generator" content="floatgate {version}"><meta name="color-scheme" content="light dark">
 <title>{title}</title><style>{STYLE}{colours}</style></head>
 <body><a class="skip" href="#main">Skip to the contents</a>
-<header><h1>{title}</h1><p>Made by floatgate {version} with</p>
-<pre class="command" tabindex="0" aria-label="Command that made this report"><code>{command}</code></pre>
-{contents}</header>
+<header><h1>{title}</h1>{verdict}{contents}</header>
 <main id="main">
 <noscript><p>Without JavaScript the tables cannot be sorted, and plots and waterfalls are not drawn.</p></noscript>
-{summary}{compared}{sections}</main>
-<footer><p>Columns that are empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup.</p></footer>
+{opening}{compared}{others}</main>
+<footer><p>Made by floatgate {version} with</p>
+<pre class="command" aria-label="Command that made this report"><code>{command}</code></pre><p>Columns that are empty in every row are left out. Virtual times are simulated; each number's source and confidence stand with its setup.</p></footer>
 {library}<script>{SCRIPT}</script></body></html>"##,
         colours = colours(),
         command = escaped(&plain(command)),
         contents = contents(comparison, sections),
-        summary = summary(sections),
-        sections = each(sections.iter().enumerate(), |(number, shown)| section(number, shown, most)),
+        verdict = verdict(sections),
+        opening = of(&opening),
+        others = of(&others),
     )
 }
 
@@ -96,28 +100,23 @@ fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
     let links = each(sections.iter().enumerate(), |(number, section)| {
         format!(r##"<li><a href="#s{number}">{}</a></li>"##, escaped(&section.origin))
     });
-    format!(
-        r##"<nav aria-label="Contents"><ul><li><a href="#summary">Summary</a></li>{compared}{links}</ul></nav>"##
-    )
+    format!(r##"<nav aria-label="Contents"><ul>{compared}{links}</ul></nav>"##)
 }
 
-/// A row for each section: the first bars say most.
-fn summary(sections: &[Section]) -> String {
-    let rows = each(sections.iter().enumerate(), |(number, section)| {
+/// The conclusions of all sections; of several targets that were compared, that of the comparison alone.
+fn verdict(sections: &[Section]) -> String {
+    let opening = sections.iter().find(|one| one.opens_report);
+    if let (Some(one), _) | (None, [one]) = (opening, sections) {
+        return format!(r#"<p class="verdict" id="summary">{}</p>"#, escaped(&figures(one)));
+    }
+    let lines = each(sections.iter().enumerate(), |(number, section)| {
         format!(
-            r##"<tr><th scope="row"><a href="#s{number}">{}</a></th><td>{}</td><td>{}</td><td>{}</td></tr>"##,
+            r##"<div><dt><a href="#s{number}">{}</a></dt><dd>{}</dd></div>"##,
             escaped(&section.origin),
-            escaped(&section.kind),
-            escaped(&section.heading),
             escaped(&figures(section)),
         )
     });
-    format!(
-        r#"<section id="summary" aria-labelledby="summary-h"><h2 id="summary-h">Summary</h2>
-<div class="scroll" tabindex="0" role="region" aria-label="Summary table"><table><caption>Inputs of this report</caption>
-{}<tbody>{rows}</tbody></table></div></section>"#,
-        heads(&["input", "kind", "title", "figures"]),
-    )
+    format!(r#"<dl class="verdicts" id="summary">{lines}</dl>"#)
 }
 
 fn figures(section: &Section) -> String {
@@ -141,27 +140,87 @@ fn section(number: usize, section: &Section, most: usize) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
     let conclusion = match section.conclusion.as_str() {
         "" => String::new(),
-        conclusion => format!("<p><strong>{}</strong></p>", escaped(conclusion)),
+        conclusion => format!(r#"<p class="conclusion">{}</p>"#, escaped(conclusion)),
     };
     let notes = each(&section.notes, |note| format!("<p>{}</p>", escaped(note)));
     let facts = each(&section.facts, |(name, value)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
     });
-    let facts = if facts.is_empty() { facts } else { format!("<dl>{facts}</dl>") };
+    let facts = match (facts.is_empty(), section.has_more_than_facts()) {
+        (true, _) => facts,
+        (false, false) => format!("<dl>{facts}</dl>"),
+        (false, true) => format!("<details><summary>All values</summary><dl>{facts}</dl></details>"),
+    };
+    let heat = section.heat.as_ref().map_or_else(String::new, heat);
+    let chart = section.chart().map_or_else(String::new, |shown| chart(&shown));
     let bars = if section.bars.is_empty() { String::new() } else { bars(&section.bars) };
     let waterfalls =
         each(section.waterfalls.iter().enumerate(), |(i, shown)| waterfall(&id("w", i), shown, most));
     let tables = each(section.tables.iter().enumerate(), |(i, shown)| table(&id("t", i), shown, most));
-    let sources = each(&section.sources, |shown| table(&id("sources", 0), shown, most));
+    let sources = each(&section.sources, |shown| {
+        let shown = table(&id("sources", 0), shown, most);
+        format!("<details><summary>Sources of the numbers</summary>{shown}</details>")
+    });
     format!(
         r#"<section id="s{number}" aria-labelledby="s{number}-h"><h2 id="s{number}-h">{heading}</h2>
-<p class="origin">{origin} ({kind})</p>{conclusion}{notes}{facts}{bars}{waterfalls}{tables}{sources}</section>
+<p class="origin">{origin} ({kind})</p>{conclusion}{heat}{chart}{bars}{waterfalls}{tables}{notes}{facts}{sources}</section>
 "#,
         heading = escaped(&section.heading),
         origin = escaped(&section.origin),
         kind = escaped(&section.kind),
     )
 }
+
+/// A bar for each row of a table.
+fn chart(shown: &Chart) -> String {
+    let most = shown.bars.iter().map(|bar| bar.value).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let line = |bar: &ChartBar| {
+        let width = (bar.value / most * 100.0).clamp(0.0, 100.0);
+        format!(
+            r#"<li><span>{}</span><span class="track"><span style="width:{width:.2}%"></span></span><span class="n">{}</span></li>"#,
+            escaped(&bar.name),
+            escaped(&bar.text)
+        )
+    };
+    format!(
+        r#"<figure><figcaption>{}</figcaption><ul class="chart">{}</ul></figure>"#,
+        escaped(&shown.caption),
+        each(&shown.bars, line)
+    )
+}
+
+/// A table whose cells are the darker the larger their ratio is, with its scale.
+fn heat(heat: &Heat) -> String {
+    let share =
+        |ratio: f64| (libm::log(ratio.max(1.0)) / libm::log(HEAT_MOST) * HEAT_SHARE).clamp(0.0, HEAT_SHARE);
+    let groups = each(&heat.groups, |(name, columns)| {
+        format!(r#"<th scope="colgroup" colspan="{}">{}</th>"#, columns.len(), escaped(name))
+    });
+    let columns = each(heat.groups.iter().flat_map(|(_, columns)| columns), |column| {
+        format!(r#"<th scope="col">{}</th>"#, escaped(column))
+    });
+    let rows = each(&heat.rows, |(name, cells)| {
+        let cells = each(cells, |cell| match cell {
+            Some(ratio) => {
+                format!(r#"<td style="--h:{:.0}%">{}</td>"#, share(*ratio), escaped(&three(*ratio)))
+            }
+            None => "<td></td>".to_owned(),
+        });
+        format!(r#"<tr><th scope="row">{}</th>{cells}</tr>"#, escaped(name))
+    });
+    let scale = each([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], |ratio: f64| {
+        format!(r#"<li><span class="swatch" style="--h:{:.0}%"></span> {ratio}</li>"#, share(ratio))
+    });
+    let caption = escaped(&heat.caption);
+    format!(
+        r#"<div class="scroll"><table class="heat"><caption>{caption}</caption><thead><tr><td></td>{groups}</tr><tr><td></td>{columns}</tr></thead><tbody>{rows}</tbody></table></div>
+<ul class="legend heat" aria-label="Scale">{scale}</ul>"#
+    )
+}
+
+/// Ratio from which on the colour of a heat map stays the same, and the share of the colour there, in percent.
+const HEAT_MOST: f64 = 32.0;
+const HEAT_SHARE: f64 = 60.0;
 
 fn bars(bars: &[Bar]) -> String {
     let mut used: Vec<Phase> = bars.iter().flat_map(|bar| &bar.parts).map(|(phase, _)| *phase).collect();
@@ -239,7 +298,7 @@ fn waterfall(id: &str, waterfall: &Waterfall, most: usize) -> String {
 <div class="canvas" tabindex="0" role="group" aria-label="Waterfall. Plus and minus zoom, the arrow keys move, 0 shows all; the steps are listed below."></div>
 <p class="readout" role="status" aria-live="polite">Point at a step to read its times.</p>
 <script type="application/json">{data}</script>
-<details><summary>The steps as a table</summary><div class="scroll" tabindex="0" role="region" aria-label="Steps"><table>
+<details><summary>The steps as a table</summary><div class="scroll"><table>
 <caption>Steps: {caption}</caption>{heads}<tbody>{rows}</tbody></table></div>{rest}</details></figure>"#,
         caption = escaped(&waterfall.caption),
         data = embedded(&json!(data)),
@@ -284,7 +343,7 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         format!("<tr{class}>{}</tr>", each(row.cells.iter().enumerate(), |(i, shown)| cell(shown, i == 0)))
     });
     format!(
-        r#"<div class="data" id="{id}"{plot}>{above}<div class="scroll" tabindex="0" role="region" aria-label="{caption}">
+        r#"<div class="data" id="{id}"{plot}>{above}<div class="scroll">
 <table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>
 "#,
         caption = escaped(&table.caption),

@@ -28,9 +28,68 @@ pub(super) struct Section {
     pub(super) compared: Vec<Compared>,
     /// Sources of the numbers, as a table of its own.
     pub(super) sources: Option<Table>,
+    /// A comparison whose conclusion is that of the whole page.
+    pub(super) opens_report: bool,
+    pub(super) heat: Option<Heat>,
 }
 
+/// Ratios by rows and groups of columns, of which 1 is the best.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heat {
+    pub(super) caption: String,
+    /// Groups of columns: title, and the titles of its columns.
+    pub(super) groups: Vec<(String, Vec<String>)>,
+    /// Name of a row, and a ratio for each column that has one.
+    pub(super) rows: Vec<(String, Vec<Option<f64>>)>,
+}
+
+/// A bar for each row of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Chart {
+    pub(super) caption: String,
+    pub(super) bars: Vec<ChartBar>,
+}
+
+/// A figure of a row.
+#[derive(Clone, Debug)]
+pub(super) struct ChartBar {
+    pub(super) name: String,
+    pub(super) value: f64,
+    pub(super) text: String,
+}
+
+/// Kinds of results that have no figures to draw.
+const CATALOGUES: [&str; 9] = [
+    "parts",
+    "part",
+    "parts-confidence",
+    "part-confidence",
+    "setups",
+    "setup",
+    "setup-keys",
+    "controllers",
+    "hosts",
+];
+
+/// Rows of a table of which a chart is drawn.
+const CHART_ROWS: usize = 30;
+
 impl Section {
+    /// True where other things than facts show what was found.
+    pub(super) fn has_more_than_facts(&self) -> bool {
+        !self.bars.is_empty() || !self.waterfalls.is_empty() || !self.tables.is_empty()
+    }
+
+    /// A picture of the first table with figures that differ, where nothing else is drawn.
+    pub(super) fn chart(&self) -> Option<Chart> {
+        let is_drawn = !self.bars.is_empty() || !self.waterfalls.is_empty() || self.heat.is_some();
+        let is_catalogue = CATALOGUES.contains(&self.kind.as_str());
+        if is_drawn || is_catalogue || self.tables.iter().any(|table| table.plot) {
+            return None;
+        }
+        self.tables.iter().find_map(Table::chart)
+    }
+
     /// The report of a study.
     pub(super) fn of_report(name: &str, kind: String, report: study::Report) -> Self {
         let mut section = Self {
@@ -146,6 +205,41 @@ pub(super) struct Compared {
 }
 
 impl Table {
+    /// The first column of numbers that differ, or else of any numbers, as bars.
+    fn chart(&self) -> Option<Chart> {
+        let number = |cell: &Cell| match cell {
+            Cell::Number(value) | Cell::Shown(value, _) => Some(*value),
+            Cell::Empty | Cell::Text(_) => None,
+        };
+        let values = |at: usize| self.rows.iter().filter_map(move |row| number(row.cells.get(at)?));
+        let differs = |at: usize| {
+            let mut all = values(at);
+            all.next().is_some_and(|first| all.any(|other| other != first))
+        };
+        let numeric: Vec<usize> = self
+            .numeric()
+            .iter()
+            .enumerate()
+            .filter(|(at, numeric)| *at > 0 && **numeric)
+            .map(|(at, _)| at)
+            .collect();
+        let at = numeric.iter().copied().find(|at| differs(*at)).or_else(|| numeric.first().copied())?;
+        let bar = |row: &Row| {
+            let cell = row.cells.get(at)?;
+            let names = row.cells.iter().take_while(|cell| matches!(cell, Cell::Text(_))).map(shown);
+            let name = names.collect::<Vec<_>>().join(" ");
+            let name = if name.is_empty() { row.cells.first().map_or_else(String::new, shown) } else { name };
+            Some(ChartBar { name, value: number(cell)?, text: shown(cell) })
+        };
+        let bars: Vec<ChartBar> = self.rows.iter().filter_map(bar).take(CHART_ROWS).collect();
+        let more = match self.rows.len() {
+            rows if rows > CHART_ROWS => format!(", the first {CHART_ROWS} of {rows} rows"),
+            _ => String::new(),
+        };
+        let caption = format!("{}: {}{more}", self.caption, self.columns.get(at)?);
+        (!bars.is_empty()).then_some(Chart { caption, bars })
+    }
+
     fn of_bars(caption: &str, bars: Vec<study::Bar>) -> Self {
         let row = |bar: study::Bar| Row {
             cells: vec![Cell::Text(plain(&bar.name)), Cell::Number(bar.count as f64)],

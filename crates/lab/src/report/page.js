@@ -12,6 +12,24 @@
 
   // Tables: sorted by a column, filtered by words and by conditions such as ns<60 or chip=w25n01jw.
   const headings = (table) => [...table.tHead.rows[0].cells].map((th) => th.textContent);
+  // The first rows of a long table are shown, until a reader asks for all.
+  const FIRST = 25;
+  const fold = (table) => [...table.tBodies[0].rows].forEach((row, at) => row.classList.toggle("more", at >= FIRST));
+  const foldable = (table) => {
+    const rows = table.tBodies[0].rows.length;
+    if (rows <= FIRST + 5) return;
+    fold(table);
+    const button = make("button", { type: "button", className: "more-rows", textContent: `Show all ${rows} rows` });
+    button.addEventListener("click", () => { table.classList.add("all"); button.remove(); });
+    table.parentElement.after(button);
+  };
+  // On a narrow screen each row becomes a block, whose cells name their columns.
+  const stack = (table) => {
+    const names = headings(table);
+    if (table.tBodies[0].rows.length > 2000) return;
+    for (const row of table.tBodies[0].rows) for (const cell of row.cells) cell.dataset.l = names[cell.cellIndex];
+    table.classList.add("stack");
+  };
   const sort = (table, th) => {
     const at = th.cellIndex;
     const order = th.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
@@ -24,6 +42,7 @@
     // Empty cells stand last in either order.
     rows.sort((a, b) => a.empty - b.empty || (a.empty ? 0 : sign * (numeric ? a.key - b.key : a.key.localeCompare(b.key, "en", { numeric: true }))));
     table.tBodies[0].append(...rows.map((entry) => entry.row));
+    fold(table);
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
     th.setAttribute("aria-sort", order);
   };
@@ -68,6 +87,7 @@
     const tests = parts.map((part) => condition(part, table));
     const wrong = tests.find((test) => test.wrong)?.wrong;
     let shown = 0;
+    if (parts.length > 0) table.classList.add("all");
     const rows = table.tBodies[0].rows;
     for (const row of rows) {
       row.hidden = !wrong && !tests.every((test) => test(row));
@@ -89,6 +109,18 @@
   };
   const marks = (chart, selector, rows, prepare) => {
     for (const mark of chart.querySelectorAll(selector)) prepare(mark, rows[mark.__data__]);
+  };
+
+  // The name of a row beside its dot, on the side where there is room.
+  const LABELLED = 24;
+  const name = (dot, p) => {
+    const [x, y, width] = [Number(dot.getAttribute("cx")), Number(dot.getAttribute("cy")), Number(dot.ownerSVGElement.getAttribute("width"))];
+    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    const isLeft = x > width * 0.6;
+    for (const [key, value] of Object.entries({ class: "name", x: x + (isLeft ? -9 : 9), y, dy: "0.35em", "text-anchor": isLeft ? "end" : "start", "aria-hidden": true })) text.setAttribute(key, value);
+    const words = p.row.cells[0].textContent;
+    text.textContent = words.length > 40 ? `${words.slice(0, 39)}…` : words;
+    dot.parentElement.append(text);
   };
 
   // Scatter plots of two columns, with the Pareto front of the rows that are shown.
@@ -189,6 +221,7 @@
         dot.setAttribute("class", best.has(p) ? "dot best" : counts(p.row) ? "dot" : "dot out");
         dot.setAttribute("role", "img");
         dot.setAttribute("tabindex", best.has(p) || points.length <= 60 ? 0 : -1);
+        if (points.length <= LABELLED) name(dot, p);
         const tell = () => {
           for (const other of chart.querySelectorAll(".at")) other.classList.remove("at");
           dot.classList.add("at");
@@ -283,6 +316,8 @@
   };
 
   for (const table of document.querySelectorAll("table.sortable")) {
+    foldable(table);
+    stack(table);
     for (const th of table.tHead.rows[0].cells) th.querySelector("button")?.addEventListener("click", () => sort(table, th));
   }
   for (const data of document.querySelectorAll(".data")) {

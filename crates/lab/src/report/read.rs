@@ -1,8 +1,10 @@
 //! The JSON of floatgate's commands (docs/json.md) as sections.
 
 use super::envelope::{KnownKind, ResultKind, kind_of};
-use super::model::{Bar, Cell, Compared, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time};
-use crate::study::Registered;
+use super::model::{
+    Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time,
+};
+use crate::study::{Compare, Registered, Study as _};
 use floatgate_mtd::Phase;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
@@ -77,7 +79,8 @@ pub(super) fn section_of_study(
     value: &Value,
 ) -> Result<Section, Error> {
     let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
-    Ok(Section::of_report(name, kind, report))
+    let opens_report = kind == Compare::NAME;
+    Ok(Section { opens_report, ..Section::of_report(name, kind, report) })
 }
 
 /// A section of a result of a known kind.
@@ -115,6 +118,7 @@ fn object(
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
         kind: kind.to_string(),
+        conclusion: text("conclusion").unwrap_or_default(),
         ..Section::default()
     };
     for (path, caption) in tables {
@@ -135,7 +139,50 @@ fn object(
         section.compared.push(compared(&section.heading, result));
     }
     section.sources = least_certain(result);
+    if kind == ResultKind::CardCompare {
+        section.heat = result.get("cells").and_then(rows).map(|cells| heat(&cells));
+    }
     Ok(section)
+}
+
+/// Relative times of filesystems under workloads, a row for each card.
+fn heat(cells: &[&Map<String, Value>]) -> Heat {
+    let text = |cell: &Map<String, Value>, key: &str| {
+        cell.get(key).and_then(Value::as_str).map(plain).unwrap_or_default()
+    };
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    let mut cards: Vec<String> = Vec::new();
+    for cell in cells {
+        let (workload, filesystem, card) =
+            (text(cell, "workload"), text(cell, "filesystem"), text(cell, "card"));
+        let at = groups.iter().position(|(known, _)| *known == workload).unwrap_or_else(|| {
+            groups.push((workload, Vec::new()));
+            groups.len() - 1
+        });
+        if let Some((_, columns)) = groups.get_mut(at).filter(|(_, columns)| !columns.contains(&filesystem)) {
+            columns.push(filesystem);
+        }
+        if !cards.contains(&card) {
+            cards.push(card);
+        }
+    }
+    let ratio = |card: &str, workload: &str, filesystem: &str| {
+        let is_it = |cell: &&&Map<String, Value>| {
+            text(cell, "card") == card
+                && text(cell, "workload") == workload
+                && text(cell, "filesystem") == filesystem
+        };
+        cells.iter().find(is_it)?.get("relative_time")?.as_f64()
+    };
+    let row = |card: String| {
+        let columns = groups.iter().flat_map(|(workload, all)| all.iter().map(move |one| (workload, one)));
+        let ratios = columns.map(|(workload, filesystem)| ratio(&card, workload, filesystem)).collect();
+        (card, ratios)
+    };
+    let rows = cards.into_iter().map(row).collect();
+    let caption =
+        "Time over that of the fastest filesystem on the same card under the same workload".to_owned();
+    Heat { caption, groups, rows }
 }
 
 /// A section of the columns of a sweep, as `to_dict()` gives them in Python.
@@ -293,15 +340,15 @@ pub(super) fn shown(cell: &Cell) -> String {
     }
 }
 
-/// A number with as many decimals as a reader needs: six significant digits; `1.5e-9` where zeros would hide them.
+/// A number with as many decimals as a reader needs: three significant digits; `1.5e-9` where zeros would hide them.
 fn number(n: f64) -> String {
     if n.fract() == 0.0 && n.abs() < 1e15 {
         return format!("{n:.0}");
     }
-    let (text, power) = match format!("{n:.5e}").split_once('e') {
+    let (text, power) = match format!("{n:.2e}").split_once('e') {
         Some((digits, power)) if n.abs() < 1e-4 => (digits.to_owned(), format!("e{power}")),
         _ => {
-            let digits = 5 - n.abs().log10().floor().min(5.0) as i32;
+            let digits = 2 - n.abs().log10().floor().min(2.0) as i32;
             (format!("{n:.*}", usize::try_from(digits).unwrap_or(0)), String::new())
         }
     };
@@ -310,8 +357,8 @@ fn number(n: f64) -> String {
 }
 
 /// Members that are no facts: those of the envelope that name the result, and those that stand elsewhere in the section.
-const ELSEWHERE: [&str; 8] =
-    ["floatgate", "kind", "spans", "title", "least_certain", "advice", "notes", "objectives"];
+const ELSEWHERE: [&str; 9] =
+    ["floatgate", "kind", "spans", "title", "least_certain", "advice", "notes", "objectives", "conclusion"];
 
 /// Scalars of the result that stand in no table, and lists without an entry.
 fn facts(result: &Map<String, Value>, tables: &[(&str, &str)], section: &mut Section) {
@@ -485,6 +532,7 @@ fn sweep_of_speed(name: &str, kind: ResultKind, result: &Map<String, Value>) -> 
         heading: title.unwrap_or_else(|| plain(name)),
         origin: plain(name),
         kind: kind.to_string(),
+        conclusion: result.get("conclusion").and_then(Value::as_str).map(plain).unwrap_or_default(),
         facts: vec![("combinations".to_owned(), rows.len().to_string())],
         bars: bars.take(40).collect(),
         tables: vec![Table::of_keyed("Combinations", rows)],

@@ -25,7 +25,8 @@ pub(super) fn section(
 ) -> Result<Section, Error> {
     let config = library.resolve(setup, sets)?;
     let tests = SpeedOptions::default();
-    let mut run = value(name, &speed_run::measure_with_advice(library, setup, sets, options, &tests)?)?;
+    let measured = speed_run::measure_with_advice(library, setup, sets, options, &tests)?;
+    let mut run = value(name, &measured)?;
     let least = certainty::least_certain(library, setup, sets, |config| {
         speed_run::times_of_a_block(library, config, options, &tests)
     })?;
@@ -33,6 +34,7 @@ pub(super) fn section(
         run.insert("least_certain".to_owned(), json!(least));
     }
     let mut section = read::section_of(name, ResultKind::Speed, &run)?;
+    section.conclusion = plain(&measured.conclusion());
     for operation in TRACED {
         let traced = value(name, &trace::trace(library, &config, options, operation)?)?;
         section.waterfalls.extend(read::section_of(name, ResultKind::Trace, &traced)?.waterfalls);

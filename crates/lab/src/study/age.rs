@@ -48,7 +48,7 @@ pub struct AgeOptions {
     set: Vec<String>,
 
     /// Size of the partition [default: that of the setup]
-    #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
+    #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
     /// The filesystem: `ubifs` or `jffs2`

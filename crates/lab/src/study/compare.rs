@@ -6,8 +6,8 @@ use super::{Context, Report, Study};
 use crate::life::{self, YEARS_MAX};
 use crate::progress::Progress;
 use crate::report::Origin;
-use crate::technology::verdict::{Lead, leads, sentences, three};
-use crate::technology::{Candidate, Figures, Missing, Use, Workload, measure};
+use crate::technology::verdict::{Lead, choice, leads, sentences, three};
+use crate::technology::{Candidate, FigureInterval, Figures, Missing, Use, Workload, measure};
 use floatgate_mtd::size;
 use floatgate_mtd::words::measure as quantity;
 use floatgate_sim::error::Error;
@@ -44,7 +44,7 @@ pub struct CompareOptions {
     workload: Workload,
 
     /// Size that is needed; raw flash is measured on a partition of this size [default: 64 MiB, or all of a smaller chip]
-    #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
+    #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
     /// Bytes that are written in a day
@@ -83,6 +83,9 @@ pub struct Comparison {
     candidates: Vec<Candidate>,
     /// The fastest ones.
     leads: Vec<Lead>,
+    /// The candidate to choose; none where several are as good.
+    #[serde(default)]
+    choice: Option<String>,
     /// The conclusion, a sentence each.
     conclusion: Vec<String>,
 }
@@ -132,7 +135,8 @@ impl Study for Compare {
         let candidates: Vec<Candidate> = options.targets.par_iter().map(one).collect::<Result<_, _>>()?;
         let leads = leads(&candidates);
         let conclusion = sentences(&candidates, &leads, &use_);
-        Ok(Comparison { use_, candidates, leads, conclusion })
+        let choice = choice(&candidates, &leads).map(str::to_owned);
+        Ok(Comparison { use_, candidates, leads, choice, conclusion })
     }
 
     fn report(output: &Comparison) -> Report {
@@ -222,7 +226,24 @@ fn notes(candidates: &[Candidate]) -> Vec<String> {
             note("", remark, &one.target);
         }
     }
+    let intervals = candidates.iter().filter(|one| !one.intervals.is_empty()).map(interval_line);
     all.into_iter()
         .map(|(subject, text, targets)| format!("{subject}{}: {text}", targets.join(", ")))
+        .chain(intervals)
         .collect()
+}
+
+/// The 80 % intervals of a candidate's figures, in the units of the table.
+fn interval_line(one: &Candidate) -> String {
+    let name = |figure: &str| match figure {
+        "mount_s" => "mount, s",
+        "read_mib_s" => "read, MiB/s",
+        "write_mib_s" => "write, MiB/s",
+        _ => "4 KiB synced, ms",
+    };
+    let phrase = |of: &FigureInterval| {
+        format!("{} {} to {}", name(&of.figure), three(of.interval.min), three(of.interval.max))
+    };
+    let all: Vec<String> = one.intervals.iter().map(phrase).collect();
+    format!("80 % intervals of {}: {}", one.target, all.join("; "))
 }

@@ -314,6 +314,21 @@ fn example(subject: &Subject, experiment: &Experiment, share: f64) -> Result<End
     Ok(EnduranceOutput::Example(List { rows: rows.collect() }))
 }
 
+/// The chips whose blocks last longest and shortest, by the mean of their cycles.
+fn lasting(reports: &[Report]) -> String {
+    let mut means: Vec<(&str, f64)> =
+        reports.iter().map(|report| (report.chip.as_str(), report.life.mean)).collect();
+    means.sort_by(|a, b| b.1.total_cmp(&a.1));
+    match means[..] {
+        [(longest, most), .., (shortest, least)] => format!(
+            "Blocks of {longest} last longest, {} cycles on average, and those of {shortest} shortest, {}.",
+            grouped(most.round() as u64),
+            grouped(least.round() as u64)
+        ),
+        _ => String::new(),
+    }
+}
+
 fn of_example(rows: &[ExampleRow]) -> Shown {
     let line = |ExampleRow { cycle, program_us, erase_us }: &_| format!("{cycle},{program_us},{erase_us}");
     let lines = ["cycle,program_us,erase_us".to_owned()].into_iter().chain(rows.iter().map(line));
@@ -363,7 +378,7 @@ fn promise(promise: &Promise) -> Shown {
     let (cycles, years) = (promised_cycles.map(grouped), promised_retention_years.map(|y| y.to_string()));
     let promised = format!(
         "its data sheet promises {} of a block and {} of retention",
-        stated("erase cycles", cycles),
+        stated("erase cycles", cycles.clone()),
         stated("years", years)
     );
     let row = |erase: &endurance::EraseTime| {
@@ -375,7 +390,9 @@ fn promise(promise: &Promise) -> Shown {
         title: format!("{chip}: {title}"),
         head: vec![promised, "lives of blocks of NOR are not published: nothing is simulated".to_owned()],
         sections: if erases.is_empty() { Vec::new() } else { vec![Section::Table(table)] },
-        ..Shown::default()
+        conclusion: cycles.map_or_else(String::new, |cycles| {
+            format!("Blocks last for the {cycles} erase cycles that the data sheet promises.")
+        }),
     }
 }
 
@@ -407,8 +424,9 @@ fn all(reports: &[Report]) -> Shown {
     let times = Table { below: said, ..times.titled(caption) };
     Shown {
         title: reports.first().map_or_else(String::new, |r| experiment(&r.experiment)),
+        head: Vec::new(),
         sections: vec![Section::Table(lives.titled("cycles until the status fails")), Section::Table(times)],
-        ..Shown::default()
+        conclusion: lasting(reports),
     }
 }
 
@@ -430,7 +448,13 @@ fn predicted(p: &Prediction) -> Shown {
         title: format!("{}: {}", p.chip, p.title),
         head: vec![format!("{}{when}", count(p.samples as u64, "measurement"))],
         sections: vec![Section::Table(table)],
-        ..Shown::default()
+        conclusion: format!(
+            "{:.0} % of the life is used, with 90 % probability {:.0} to {:.0} %; some {} cycles are left.",
+            p.used.median * 100.0,
+            p.used.low * 100.0,
+            p.used.high * 100.0,
+            grouped(p.remaining.median.max(0.0).round() as u64)
+        ),
     }
 }
 

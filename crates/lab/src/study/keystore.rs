@@ -94,7 +94,7 @@ impl Study for Keystore {
             title: answer.title.clone(),
             head: vec![answer.chip.clone()],
             sections: vec![Section::Table(table(answer)), Section::Text(basis.lines())],
-            ..Report::default()
+            conclusion: conclusion(answer),
         }
     }
 
@@ -102,6 +102,21 @@ impl Study for Keystore {
         let KeystoreOutput { with_delays, without_delays, .. } = &output.answer;
         let drivers = [("with delays", with_delays), ("without delays", without_delays)];
         serde_json::to_value(Row::of_lists("driver", drivers))
+    }
+}
+
+/// The test that gains most from a driver without delays, and the one that gains least.
+fn conclusion(output: &KeystoreOutput) -> String {
+    let pairs = output.with_delays.iter().zip(&output.without_delays);
+    let mut gains: Vec<(&str, f64)> =
+        pairs.map(|(slow, fast)| (slow.test.as_ref(), slow.ns as f64 / fast.ns.max(1) as f64)).collect();
+    gains.sort_by(|a, b| b.1.total_cmp(&a.1));
+    match gains[..] {
+        [] => String::new(),
+        [(only, gain)] => format!("Without delays in the driver, {only} is {gain:.1} times as fast."),
+        [(most, gain), .., (least, little)] => format!(
+            "Without delays in the driver, {most} is {gain:.1} times as fast, and {least} {little:.1} times."
+        ),
     }
 }
 

@@ -64,7 +64,7 @@ pub struct RecordOptions {
     fs: Option<FilesystemKind>,
 
     /// Size of the partition of raw flash [default: that of the setup]
-    #[cfg_attr(feature = "command", arg(long, value_name = "BYTES", value_parser = size::parse))]
+    #[cfg_attr(feature = "command", arg(long, alias = "size", value_name = "BYTES", value_parser = size::parse))]
     partition: Option<u64>,
 
     /// Begin with a card that is full; else half of it is

@@ -81,6 +81,12 @@ impl Evaluator {
         &self.spec
     }
 
+    /// Name of the setup whose board the part of the specification runs on.
+    pub(super) fn board(&self) -> Option<String> {
+        let setup = self.spec.measure.wires_a_setup().then(|| self.library.setup(&self.spec.setup))?;
+        setup.ok()?.board().map(str::to_owned)
+    }
+
     /// Everything that the figures depend on beside the specification: this version, and the setup with its files.
     pub(super) fn basis(&self) -> Result<String, Error> {
         let setup = match self.spec.measure {
@@ -176,7 +182,9 @@ impl Evaluator {
         };
         let found = measure.run(&of, config.as_ref(), &self.tests)?;
         screened.figures.extend(found.figures);
-        Ok(Found { texts: found.texts, ..screened })
+        let board = config.as_ref().and_then(Config::board);
+        let board = board.map(|board| ("board".into(), board.to_owned()));
+        Ok(Found { texts: board.into_iter().chain(found.texts).collect(), ..screened })
     }
 
     /// Figures of `speed` that come before the measurement itself.

@@ -416,7 +416,7 @@ impl Speed {
     fn options(&self, tests: &[String]) -> Result<SpeedOptions, Error> {
         Ok(SpeedOptions {
             first_block: self.first_block,
-            blocks: self.blocks,
+            blocks: SpeedOptions::blocks_unless_usual(self.blocks),
             pages: self.pages.clone(),
             only: speed_tests(tests)?,
             ..SpeedOptions::default()
@@ -430,8 +430,11 @@ impl Speed {
 
 impl Fs {
     fn run(&self, of: &Subjected<'_>, config: &Config) -> Result<Found, Error> {
-        let options =
-            SpeedOptions { blocks: self.blocks, filesystem: Some(self.fs), ..SpeedOptions::default() };
+        let options = SpeedOptions {
+            blocks: SpeedOptions::blocks_unless_usual(self.blocks),
+            filesystem: Some(self.fs),
+            ..SpeedOptions::default()
+        };
         speed(of, config, self.bad_blocks, &options)
     }
 }

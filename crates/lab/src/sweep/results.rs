@@ -58,6 +58,8 @@ pub struct Results {
     /// Number behind the last design that is measured: of all designs, or of a share of them.
     end: usize,
     waves: Arc<Waves>,
+    /// Name of the setup whose board the part of the specification runs on.
+    board: Option<String>,
 }
 
 impl Results {
@@ -70,7 +72,16 @@ impl Results {
             Some(path) => Checkpoint::open(path, &subject(evaluator, spec)?)?,
             None => Checkpoint::temporary()?,
         };
-        Self::of_checkpoint(spec, checkpoint, None)
+        Ok(Self::of_checkpoint(spec, checkpoint, None)?.on_board(evaluator))
+    }
+
+    fn on_board(self, evaluator: &Evaluator) -> Self {
+        Self { board: evaluator.board(), ..self }
+    }
+
+    /// Name of the setup whose board the part of the specification runs on.
+    pub fn board(&self) -> Option<&str> {
+        self.board.as_deref()
     }
 
     /// Results of a share of the designs, which are kept in a checkpoint for [`merged`](Self::merged).
@@ -84,7 +95,8 @@ impl Results {
             let message = format!("the share {shard} has none of the {}", count(designs as u64, "design"));
             return Err(Error::asked(message, "make fewer shares"));
         }
-        Self::of_checkpoint(spec, Checkpoint::open(path, &subject(evaluator, spec)?)?, Some(numbers))
+        let checkpoint = Checkpoint::open(path, &subject(evaluator, spec)?)?;
+        Ok(Self::of_checkpoint(spec, checkpoint, Some(numbers))?.on_board(evaluator))
     }
 
     /// All results from the checkpoints of the shares, in any order.
@@ -93,7 +105,7 @@ impl Results {
     /// A file that cannot be read or belongs to another sweep; designs that are in no file, or in two.
     pub fn merged(evaluator: &Evaluator, spec: &Spec, parts: &[PathBuf]) -> Result<Self, Error> {
         let subject = subject(evaluator, spec)?;
-        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?;
+        let mut results = Self::of_checkpoint(spec, Checkpoint::temporary()?, None)?.on_board(evaluator);
         let mut known = Vec::new();
         for path in parts {
             let part = Checkpoint::read(path, &subject)?;
@@ -170,8 +182,16 @@ impl Results {
         }
         analysis.check_columns(spec)?;
         waves.go_on(done, checkpoint.appender());
-        let results =
-            Self { spec: spec.head(), space, checkpoint, analysis, done, end, waves: Arc::new(waves) };
+        let results = Self {
+            spec: spec.head(),
+            space,
+            checkpoint,
+            analysis,
+            done,
+            end,
+            waves: Arc::new(waves),
+            board: None,
+        };
         results.close_if_complete();
         Ok(results)
     }
@@ -274,7 +294,8 @@ impl Results {
         let designs = count(self.designs() as u64, "design");
         let (refused, screened) = (&self.analysis.refused, &self.analysis.screened);
         let constraints = if self.spec.constraints.is_empty() { "" } else { " and meet all constraints" };
-        let mut feasible = format!("{} of {designs} are possible{constraints}", self.feasible());
+        let board = self.board().map_or_else(String::new, |board| format!(" on the board {board}"));
+        let mut feasible = format!("{} of {designs}{board} are possible{constraints}", self.feasible());
         if screened.count > 0 {
             feasible += &format!("; {} miss `screen`", screened.count);
         }

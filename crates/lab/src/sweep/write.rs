@@ -131,7 +131,8 @@ impl Results {
             objectives: self.objectives(),
             sensitivity: self.sensitivity(),
         };
-        let origin = ResultKind::Sweep.of(self.setup());
+        let origin = ResultKind::Sweep.of(self.setup()).on_board(self.board());
+        let origin = origin.concluding(self.conclusion().join(" "));
         let head = serde_json::to_string(&origin.around(&head)).map_err(io::Error::from)?;
         write!(out, "{},\n\"rows\": [", head.strip_suffix('}').unwrap_or(&head))?;
         let mut comma = "";

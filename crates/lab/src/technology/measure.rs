@@ -1,6 +1,6 @@
 //! The figures of one candidate.
 
-use super::{Candidate, Figures, Missing, Quantity, Unfit, Use, Workload};
+use super::{Candidate, FigureInterval, Figures, Missing, Quantity, Unfit, Use, Workload};
 use crate::advise::card::{DeviceFacts, at_least_the_traces, life_bytes};
 use crate::advise::flash::{self, AdviceOptions, Board, Scope};
 use crate::age::FILL_PERCENT;
@@ -54,6 +54,7 @@ impl Candidate {
             kind: part.kind.clone(),
             filesystem: None,
             figures: Figures::default(),
+            intervals: Vec::new(),
             missing: Vec::new(),
             unfit: Vec::new(),
             remarks: Vec::new(),
@@ -170,6 +171,10 @@ fn fill_from_flash(
         candidate.lacks(Quantity::Attach, "JFFS2 needs no UBI");
     }
     fill_from_comparison(&mut candidate.figures, compared, subject);
+    candidate.intervals = intervals(compared, subject);
+    candidate
+        .remarks
+        .push("The mount is that of a filesystem with small files in 80 % of its space.".to_owned());
     let life = FlashLife {
         endurance: Endurance::of_config(&best.config, &best.geometry, wanted.ecc_use())?,
         wear: Wear::measure(library, &best.config, kind, FILL_PERCENT, piece(use_.workload))?,
@@ -187,6 +192,23 @@ fn fill_from_comparison(figures: &mut Figures, compared: &FsComparison, subject:
     figures.write_mib_s = value(WRITE);
     figures.synced_write_ms = value(SYNCED).map(|mib_s| SMALL_BYTES / MIB / mib_s * 1e3);
     figures.space_bytes = value(FREE).map(|kib| (kib * 1024.0) as u64);
+}
+
+/// The 80 % intervals of the figures of [`fill_from_comparison`].
+fn intervals(compared: &FsComparison, subject: Subject) -> Vec<FigureInterval> {
+    let synced = SMALL_BYTES / MIB * 1e3;
+    [
+        ("mount_s", MOUNT, 1.0, false),
+        ("read_mib_s", READ, 1.0, false),
+        ("write_mib_s", WRITE, 1.0, false),
+        ("synced_write_ms", SYNCED, synced, true),
+    ]
+    .into_iter()
+    .filter_map(|(figure, row, scale, inverse)| {
+        let interval = compared.interval(subject, row)?.scaled(scale, inverse);
+        Some(FigureInterval { figure: figure.to_owned(), interval })
+    })
+    .collect()
 }
 
 /// Bytes between two fsync of a workload on raw flash: where programs do not ask for it, write-back brings many pages at once.
@@ -208,7 +230,6 @@ fn of_card(library: &Library, target: &Path, use_: &Use) -> Result<Candidate, Er
     let known = DeviceFacts::of_card(&name, &card);
     let candidate = Candidate::new(target, known.title.clone(), &card.part, card.spec.capacity_bytes);
     candidate.filled(|candidate| {
-        candidate.lacks(Quantity::Mount, "the traces do not show how long a filesystem takes to mount");
         let remark = "The space is that of the partition, of which the filesystem keeps a part.";
         candidate.remarks.push(remark.to_owned());
         if let Some(reason) = known.untrusted_reason() {
@@ -254,6 +275,11 @@ fn fill_from_traces(
     let fastest = of(use_.workload).min_by(|a, b| a.time_us.total_cmp(&b.time_us));
     let Some(cell) = fastest else { return Ok(()) };
     candidate.filesystem = Some(cell.filesystem.clone());
+    let mount_s = cell.mount_us / 1e6;
+    candidate.figures.mount_s = Some(mount_s);
+    candidate.figures.ready_s = candidate.figures.attach_s.map(|attach_s| attach_s + mount_s);
+    let remark = "The mount is that of a new filesystem of 3 GiB, with the requests that Linux made, its first look at the free space included.";
+    candidate.remarks.push(remark.to_owned());
     let trace = |workload: Workload| {
         traces.iter().find(|trace| trace.filesystem == cell.filesystem && trace.workload == workload.name())
     };

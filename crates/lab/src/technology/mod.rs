@@ -11,6 +11,7 @@ pub mod verdict;
 
 pub use measure::measure;
 
+use crate::uncertainty::Interval;
 use floatgate_mtd::size::text as size;
 use floatgate_mtd::words::measure as quantity;
 use serde::{Deserialize, Serialize};
@@ -70,7 +71,7 @@ pub struct Use {
 pub struct Figures {
     /// Seconds to attach UBI, or until a card accepts commands after a loss of power.
     pub attach_s: Option<f64>,
-    /// Seconds to mount the filesystem.
+    /// Seconds to mount the filesystem: on flash one that is full of small files, on a card a new one.
     pub mount_s: Option<f64>,
     /// Seconds from the beginning until all files can be used.
     pub ready_s: Option<f64>,
@@ -119,6 +120,16 @@ impl Quantity {
             Self::All => "figures",
         }
     }
+}
+
+/// The 80 % interval of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FigureInterval {
+    /// Name of the figure in [`Figures`].
+    pub figure: String,
+    /// The interval, in the unit of the figure.
+    #[serde(flatten)]
+    pub interval: Interval,
 }
 
 /// Reason why a candidate lacks a figure.
@@ -189,6 +200,9 @@ pub struct Candidate {
     /// Its figures.
     #[serde(flatten)]
     pub figures: Figures,
+    /// The 80 % intervals of those figures that have some.
+    #[serde(default)]
+    pub intervals: Vec<FigureInterval>,
     /// Figures that cannot be had.
     pub missing: Vec<Missing>,
     /// Reasons why it would not do; none of a candidate that would.

@@ -93,13 +93,30 @@ pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
     Race::ALL.into_iter().filter_map(lead).collect()
 }
 
-/// Two sentences: the leads, and who would not do.
+/// The candidate to choose: the only one that would do, or the one of these that is the fastest at most. `None` where several are.
+pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str> {
+    let won = |target: &str| leads.iter().filter(|lead| lead.target == target).count();
+    let mut fit: Vec<(usize, &str)> = candidates
+        .iter()
+        .filter(|one| one.unfit.is_empty())
+        .map(|one| (won(&one.target), one.target.as_str()))
+        .collect();
+    fit.sort_by_key(|(won, _)| std::cmp::Reverse(*won));
+    match fit[..] {
+        [(_, only)] => Some(only),
+        [(most, first), (next, _), ..] if most > next => Some(first),
+        _ => None,
+    }
+}
+
+/// Two sentences: the choice with the leads, and who would not do.
 pub fn sentences(candidates: &[Candidate], leads: &[Lead], use_: &Use) -> Vec<String> {
     [led(candidates, leads), fitness(candidates, use_)].into_iter().flatten().collect()
 }
 
 fn led(candidates: &[Candidate], leads: &[Lead]) -> Option<String> {
-    let mut winners: Vec<&str> = Vec::new();
+    let chosen = choice(candidates, leads);
+    let mut winners: Vec<&str> = chosen.into_iter().collect();
     for lead in leads {
         if !winners.contains(&lead.target.as_str()) {
             winners.push(&lead.target);
@@ -108,7 +125,11 @@ fn led(candidates: &[Candidate], leads: &[Lead]) -> Option<String> {
     let clause = |winner: &&str| {
         let phrases = leads.iter().filter(|lead| lead.target == **winner);
         let phrases: Vec<String> = phrases.map(|lead| lead.race.phrase(lead.value)).collect();
-        format!("{winner} {}", listed(&phrases, "and"))
+        match (chosen == Some(*winner), &phrases[..]) {
+            (true, []) => format!("Choose {winner}: no other would do"),
+            (true, phrases) => format!("Choose {winner}: it {}", listed(phrases, "and")),
+            (false, phrases) => format!("{winner} {}", listed(phrases, "and")),
+        }
     };
     let clauses: Vec<String> = winners.iter().map(clause).collect();
     let unknown: Vec<&str> = candidates
@@ -177,6 +198,7 @@ mod tests {
             kind: String::new(),
             filesystem: None,
             figures,
+            intervals: Vec::new(),
             missing: Vec::new(),
             unfit: Vec::new(),
             remarks: Vec::new(),
@@ -205,7 +227,7 @@ mod tests {
         assert_eq!(
             said(&all, &USE),
             [
-                "nor is ready first (900 ms); emmc reads fastest (160 MiB/s), writes fastest (80.0 MiB/s), and has the fastest small synced writes (0.60 ms); how soon emmc can be used is not known.",
+                "Choose emmc: it reads fastest (160 MiB/s), writes fastest (80.0 MiB/s), and has the fastest small synced writes (0.60 ms); nor is ready first (900 ms); how soon emmc can be used is not known.",
                 "All of them last 10 years at 100 MiB a day.",
             ]
         );

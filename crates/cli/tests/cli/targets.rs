@@ -1,0 +1,175 @@
+//! Every command takes every kind of target that it understands, and says of the others what takes them.
+
+use crate::support::{dump_files, fresh, run_in};
+use std::path::{Path, PathBuf};
+
+/// Kinds of targets: name in this test, and what is typed.
+const TARGETS: [(&str, &str); 8] = [
+    ("board", "imx6-mx30lf2g18ac"),
+    ("part", "mx30lf1g18ac"),
+    ("card", "emmc-16g"),
+    ("file of a board", "board.toml"),
+    ("file of a part", "part.toml"),
+    ("file of a card", "card.toml"),
+    ("image", "rootfs.ubi"),
+    ("result", "speed.json"),
+];
+
+/// Raw flash, in the order of [`TARGETS`].
+const FLASH: &str = "++-++---";
+const CARDS: &str = "--+--+--";
+const FLASH_AND_CARDS: &str = "++++++--";
+
+/// Commands, and which of [`TARGETS`] they take. Words behind a `|` are for raw flash alone, behind a `/` for cards alone.
+const COMMANDS: [(&str, &str); 16] = [
+    ("speed T | -c 1 / --sizes 4096 --requests 10", FLASH_AND_CARDS),
+    ("speed T --sweep bus.interface=sdr0,sdr1 -c 1", FLASH),
+    ("speed T --fs jffs2 --partition 2MiB -c 1", FLASH),
+    (
+        "fs T | --fs raw --test read --bytes 64KiB --partition 2MiB / --fs vfat --workload create",
+        FLASH_AND_CARDS,
+    ),
+    ("trace T read-page", FLASH),
+    ("powercut T | --fs jffs2 --cuts 4 --steps 3 --partition 1MiB / --cuts 4", FLASH_AND_CARDS),
+    ("life T | --years 0.1 --chips 1 --partition 4MiB / --trace vfat-create", "+++++++-"),
+    ("record T --bytes 1MiB | --fs jffs2 --partition 8MiB", FLASH_AND_CARDS),
+    ("advise T | --partition 8MiB", FLASH_AND_CARDS),
+    ("compare T a1-32g --workload create | --partition 4MiB", FLASH_AND_CARDS),
+    ("otp info T", FLASH),
+    ("ecc advise T", FLASH),
+    ("run T --trace vfat-create", CARDS),
+    ("list T", FLASH_AND_CARDS),
+    ("report T -o page.html", "++++++-+"),
+    ("image info T", "------+-"),
+];
+
+fn folder() -> PathBuf {
+    let folder = fresh("targets");
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("board.toml", "base = \"imx6-mx30lf2g18ac\"\n");
+    write("part.toml", "base = \"mx30lf1g18ac\"\nname = \"MINE\"\n");
+    write("card.toml", "base = \"emmc-16g\"\nname = \"MINE\"\n");
+    dump_files(&folder);
+    let result = run_in(&folder, ["speed", "imx6-mx30lf2g18ac", "-c", "1", "--json"]);
+    write("speed.json", &result.out);
+    folder
+}
+
+/// The words of a command for a target.
+fn words(command: &str, target: &str, is_card: bool) -> Vec<String> {
+    let (all, cards) = command.split_once(" / ").unwrap_or((command, ""));
+    let (all, flash) = all.split_once(" | ").unwrap_or((all, ""));
+    let own = if is_card { cards } else { flash };
+    let line = format!("{} {own}", all.replacen('T', target, 1));
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn wrong(folder: &Path, command: &str, (kind, target): (&str, &str), is_taken: bool) -> Option<String> {
+    let words = words(command, target, kind.ends_with("card"));
+    let run = run_in(folder, &words);
+    let is_right = match is_taken {
+        true => matches!(run.code, Some(0 | 1)),
+        // A refusal says what to do.
+        false => run.code == Some(2) && ["help:", "Usage:", "tip:"].iter().any(|word| run.err.contains(word)),
+    };
+    (!is_right).then(|| format!("{}: {:?} {}", words.join(" "), run.code, run.err))
+}
+
+#[test]
+fn every_command_takes_the_targets_that_it_understands() {
+    let folder = folder();
+    let mut all = Vec::new();
+    for (command, taken) in COMMANDS {
+        for (target, taken) in TARGETS.into_iter().zip(taken.chars()) {
+            all.extend(wrong(&folder, command, target, taken == '+'));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// A result names the board on which a part ran.
+#[test]
+fn results_of_a_part_name_its_board() {
+    let folder = folder();
+    let board = |line: &str| {
+        let run = run_in(&folder, line.split(' '));
+        let json: serde_json::Value =
+            serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{line}: {}", run.err));
+        json["board"].as_str().map(str::to_owned)
+    };
+    let found = board("speed mx30lf1g18ac -c 1 --json").unwrap();
+    assert_eq!(board("trace part.toml read-page --json"), Some(found.clone()));
+    assert_eq!(
+        board("powercut mx30lf1g18ac --fs jffs2 --cuts 2 --steps 2 --partition 1MiB --json"),
+        Some(found.clone())
+    );
+    assert_eq!(board("speed imx6-mx30lf2g18ac -c 1 --json"), None);
+    let sweep = "speed mx30lf1g18ac -c 1 --sweep bus.interface=sdr0";
+    assert_eq!(board(&format!("{sweep} --json")), Some(found.clone()));
+    let text = run_in(&folder, sweep.split(' ')).out;
+    let csv = run_in(&folder, format!("{sweep} --csv").split(' ')).out;
+    assert!(text.contains(&found) && csv.contains(&format!(",{found},")), "{text}\n{csv}");
+    let spec = "setup = \"mx30lf1g18ac\"\n[space]\nbus.interface = [\"sdr0\"]\n";
+    std::fs::write(folder.join("designs.toml"), spec).unwrap();
+    let swept = run_in(&folder, ["sweep", "designs.toml", "-o", "-", "--format", "csv"]);
+    assert!(
+        swept.out.contains(&format!(",{found},")) && swept.err.contains(&found),
+        "{}{}",
+        swept.out,
+        swept.err
+    );
+}
+
+/// One option has one name everywhere, and the older spellings mean the same.
+#[test]
+fn older_spellings_mean_the_same() {
+    let folder = folder();
+    let numbers = |line: &str| {
+        let run = run_in(&folder, line.split(' '));
+        let mut json: serde_json::Value =
+            serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{line}: {}", run.err));
+        json.as_object_mut().unwrap().remove("overrides");
+        json
+    };
+    let board = "imx6-mx30lf2g18ac";
+    for (one, other) in [
+        (
+            format!("speed {board} --partition 4MiB -c 1"),
+            format!("speed {board} --set partition.size=4MiB -c 1"),
+        ),
+        (format!("speed {board} --size 4MiB -c 1"), format!("speed {board} --partition 4MiB -c 1")),
+        (
+            format!("powercut {board} --fs jffs2 --cuts 4 --steps 3 --partition 1MiB --second"),
+            format!("powercut {board} --fs jffs2 --cuts 4 --steps 3 --size 1MiB --recovery-cuts 1"),
+        ),
+        (
+            format!(
+                "powercut {board} --fs jffs2 --exhaustive --steps 1 --partition 1MiB --fast --second never"
+            ),
+            format!(
+                "powercut {board} --fs jffs2 --mode exhaustive --steps 1 --partition 1MiB --fast --recovery-cuts 0"
+            ),
+        ),
+    ] {
+        assert_eq!(numbers(&format!("{one} --json")), numbers(&format!("{other} --json")), "{one}");
+    }
+}
+
+/// `--color` and `--quiet` go with every command, before its name or behind it.
+#[test]
+fn colours_and_remarks_are_chosen() {
+    let folder = folder();
+    let run = |line: &str| run_in(&folder, line.split(' '));
+    let bold = "\u{1B}[1m";
+    for line in ["--color always speed mx30lf1g18ac -c 1", "speed mx30lf1g18ac -c 1 --color=always"] {
+        assert!(run(line).out.contains(bold), "{line}");
+    }
+    assert!(!run("speed mx30lf1g18ac -c 1").out.contains('\u{1B}'));
+    assert!(run("-q speed emmc-16g --sizes 4096 --requests 10").err.is_empty());
+    let spoken = run("report part.toml -o page.html");
+    assert_eq!(
+        (spoken.err.is_empty(), run("report part.toml -o page.html -q").err.is_empty()),
+        (false, true)
+    );
+    assert!(run("speed nothing -q").err.contains("no setup is called"));
+}

@@ -1,0 +1,262 @@
+//! Conclusions from results that are no studies: one to three sentences, made from their figures.
+//!
+//! Studies have theirs in [`crate::study::Report::conclusion`], comparisons of technologies in [`crate::technology::verdict`], and probes in
+//! `floatgate_probe::conclusion`.
+
+use crate::advise::{self, ecc};
+use crate::card::compare::Matrix;
+use crate::card::powercut::CutReport;
+use crate::card::replay::Replay;
+use crate::card::run::CardRun;
+use crate::fit::FitReport;
+use crate::fs_compare::{BySize, FsComparison};
+use crate::papers::Summary;
+use crate::powercut::Report as Cuts;
+use crate::speed::Measured;
+use crate::speed_run::{Advice, SpeedRun, explain};
+use crate::technology::verdict::{seconds, three};
+use crate::trace::Traced;
+use floatgate_image::words::count;
+use floatgate_mtd::{Nanos, Phase};
+use std::collections::BTreeMap;
+
+/// A ratio in percent with three digits at most.
+fn percent(ratio: f64) -> String {
+    let percent = ratio.abs() * 100.0;
+    if percent < 10.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+}
+
+/// Speed of a test, or its time where no bytes are moved.
+pub fn rate(test: &Measured) -> String {
+    match test.bytes {
+        0 => Nanos::from_ns(test.ns).to_string(),
+        _ => format!("{} MiB/s", three(test.exact_kib_s / 1024.0)),
+    }
+}
+
+impl SpeedRun {
+    fn test(&self, names: [&str; 2]) -> Option<&Measured> {
+        self.report.tests.iter().find(|test| names.contains(&test.name.as_str()))
+    }
+
+    /// Speed of reads and writes, what reads wait for, and the change that helps them most.
+    pub fn conclusion(&self) -> String {
+        let read = self.test(["page read", "read 64 KiB"]);
+        let write = self.test(["page write", "write 64 KiB"]);
+        let (Some(read), Some(write)) = (read, write) else { return String::new() };
+        let what = if self.report.filesystem.is_some() { "files in pieces of 64 KiB" } else { "pages" };
+        let speed = format!("It reads {what} at {} and writes them at {}.", rate(read), rate(write));
+        let advice = self.advice.iter().find(|advice| advice.test == read.name);
+        advice.map_or(speed.clone(), |advice| format!("{speed} {}", bottleneck(advice)))
+    }
+}
+
+fn bottleneck(advice: &Advice) -> String {
+    let phase = Phase::ALL.into_iter().find(|phase| phase.name() == advice.bottleneck).map_or("", explain);
+    let next = advice.next.as_ref().map_or_else(
+        || "no single change of bus or driver makes them faster".to_owned(),
+        |next| format!("`--set {}` makes them {} times as fast", next.set, three(next.factor)),
+    );
+    format!("Reads spend {:.0} % of their time on {phase}; {next}.", advice.share_percent)
+}
+
+impl Traced {
+    /// Duration of the operation, and the phase that takes most of it.
+    pub fn conclusion(&self) -> String {
+        let (phase, ns) = self.breakdown_ns.largest();
+        let share = ns.as_ns() as f64 / self.ns.max(1) as f64;
+        let takes = format!("{} takes {}", self.operation, Nanos::from_ns(self.ns));
+        format!("{takes}; {} of it goes into {}.", percent(share), explain(phase))
+    }
+}
+
+impl<C> advise::Advice<C> {
+    /// The filesystem to use and what to expect of it, or why the device should not be used.
+    pub fn conclusion(&self) -> String {
+        let of = |topic: &str| self.points.iter().find(|point| point.topic == topic);
+        if let Some(warning) = of("trust").or_else(|| of("size")) {
+            return sentence(&warning.advice);
+        }
+        let topics = ["filesystem", "speed", "speed and life", "life"];
+        let said = topics.iter().filter_map(|topic| of(topic)).map(|point| sentence(&point.advice));
+        said.collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl ecc::Advice {
+    /// The weakest code that is enough.
+    pub fn conclusion(&self) -> String {
+        match &self.needs {
+            Some(code) => format!("It needs {code}: the weakest code that fits and holds for the rated cycles."),
+            None => "No code that fits the OOB holds for the rated cycles: store data shorter or cooler, or refresh it (--years, --temperature).".to_owned(),
+        }
+    }
+}
+
+impl FsComparison {
+    /// The filesystem to choose; what the figures say of speed where there is no choice.
+    pub fn conclusion(&self) -> String {
+        let choice = self.choice().map(|choice| choice.sentence);
+        sentence(&choice.or_else(|| self.advice.first().cloned()).unwrap_or_default())
+    }
+}
+
+impl BySize {
+    /// The filesystem to choose by the size of the partition.
+    pub fn conclusion(&self) -> String {
+        sentence(self.advice.first().map_or("", String::as_str))
+    }
+}
+
+/// A phrase as a sentence.
+fn sentence(phrase: &str) -> String {
+    let mut letters = phrase.chars();
+    let end = if phrase.is_empty() || phrase.ends_with('.') { "" } else { "." };
+    letters
+        .next()
+        .map_or_else(String::new, |first| format!("{}{}{end}", first.to_uppercase(), letters.as_str()))
+}
+
+impl Cuts {
+    /// Number of cuts, and whether anything was lost.
+    pub fn conclusion(&self) -> String {
+        let runs = count(self.runs, "run");
+        let longest = self.steps.values().map(|step| step.recovery_operations_max).max().unwrap_or(0);
+        match (self.failure_count, self.cuts) {
+            (0, 0) => format!("Nothing was lost in {runs} without a power cut."),
+            (0, cuts) => format!(
+                "Nothing was lost in {}; the filesystem mounted after each one, with {} at most.",
+                count(cuts, "power cut"),
+                count(longest, "flash operation")
+            ),
+            (failed, _) => {
+                let steps: Vec<&str> = self
+                    .steps
+                    .iter()
+                    .filter(|(_, counts)| counts.failures > 0)
+                    .map(|(step, _)| *step)
+                    .collect();
+                format!("{failed} of {runs} lost something, cut at these steps: {}.", steps.join(", "))
+            }
+        }
+    }
+}
+
+impl CutReport {
+    /// Number of cuts, and whether the card lost anything.
+    pub fn conclusion(&self) -> String {
+        let cuts = count(self.cuts + self.recovery_cuts, "power cut");
+        match self.failures.len() as u64 {
+            0 => format!(
+                "The card lost nothing that was flushed in {cuts}, and was ready within {}.",
+                seconds(self.ready_us_max / 1e6)
+            ),
+            failed => format!("The card broke its promises in {} of {}.", failed, count(self.runs, "run")),
+        }
+    }
+}
+
+impl Summary {
+    /// Share of the predicted figures that agree, and their median deviation. Empty where none was predicted.
+    pub fn conclusion(&self) -> String {
+        if self.predicted == 0 {
+            return String::new();
+        }
+        let within = self.predicted.saturating_sub(self.predicted_missed);
+        let median = self.median_predicted.map_or_else(String::new, |median| {
+            format!("; half of them deviate by less than {}", percent(median))
+        });
+        format!(
+            "{within} of {} agree within the tolerance of their source{median}.",
+            count(self.predicted as u64, "predicted figure")
+        )
+    }
+}
+
+impl FitReport {
+    /// Whether the fitted costs explain the figures, and what else may be wrong.
+    pub fn conclusion(&self) -> String {
+        let fitted = self.rows.iter().filter(|row| row.fitted).count() as u64;
+        let figures = count(fitted, "figure");
+        if !self.usable {
+            return format!("No costs explain the {figures}: the fitted ones are of no use.");
+        }
+        let alone = self.median_left_out.map_or_else(String::new, |median| {
+            format!("; each one follows from the others with a median error of {}", percent(median))
+        });
+        let wrong = self.hypotheses.first().map_or_else(String::new, |first| {
+            format!(" Check this on the board first: {} ({}).", first.what, first.set.join(", "))
+        });
+        format!("The fitted costs explain {figures} to within {}{alone}.{wrong}", percent(self.worst))
+    }
+}
+
+impl Matrix {
+    /// The filesystem that is fastest on most cards; the advice of a single card.
+    pub fn conclusion(&self) -> String {
+        if let [only] = &self.cards[..] {
+            return format!("{}: {}", only.card, only.advice);
+        }
+        let mut wins: BTreeMap<&str, u64> = BTreeMap::new();
+        for best in self.cards.iter().filter_map(|card| card.filesystems.first()) {
+            *wins.entry(&best.filesystem).or_default() += 1;
+        }
+        let best = wins.into_iter().max_by_key(|(_, cards)| *cards);
+        best.map_or_else(String::new, |(name, cards)| {
+            format!(
+                "{name} is the fastest filesystem on {cards} of {}.",
+                count(self.cards.len() as u64, "card")
+            )
+        })
+    }
+}
+
+impl Replay {
+    /// Time and speed of the trace on the card, and its longest request.
+    pub fn conclusion(&self) -> String {
+        let account = &self.account;
+        let failed = match account.failed {
+            0 => String::new(),
+            failed => format!(" {} failed.", count(failed, "request")),
+        };
+        let amplification = match account.write.bytes {
+            0 => String::new(),
+            _ => format!(" It programs {} bytes for each byte written.", three(account.write_amplification)),
+        };
+        format!(
+            "The card needs {} for the trace, {} KiB/s, and {} for its longest request.{amplification}{failed}",
+            seconds(account.time_us / 1e6),
+            three(self.kib_s),
+            seconds(account.latency.max_us / 1e6)
+        )
+    }
+}
+
+/// The fastest filesystem under each workload, and the runs that failed.
+pub fn of_runs(runs: &[CardRun]) -> String {
+    let mut workloads: Vec<&str> = Vec::new();
+    for run in runs {
+        if !workloads.contains(&run.workload.as_str()) {
+            workloads.push(&run.workload);
+        }
+    }
+    let fastest = workloads.into_iter().filter_map(|workload| {
+        let of = runs.iter().filter(|run| run.workload == workload && run.verdict == "clean");
+        let mut of: Vec<(&str, f64)> = of.map(|run| (run.filesystem.as_str(), run.account.time_us)).collect();
+        of.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let time = |us: f64| seconds(us / 1e6);
+        match of[..] {
+            [] => None,
+            [(only, us)] => Some(format!("{workload} takes {} on {only}.", time(us))),
+            [(first, us), .., (last, most)] => Some(format!(
+                "{workload} is fastest on {first}, {}, and slowest on {last}, {}.",
+                time(us),
+                time(most)
+            )),
+        }
+    });
+    let failed = runs.iter().filter(|run| run.verdict != "clean").count() as u64;
+    let failed =
+        (failed > 0).then(|| format!("{failed} of {} did not end clean.", count(runs.len() as u64, "run")));
+    fastest.chain(failed).collect::<Vec<_>>().join(" ")
+}
