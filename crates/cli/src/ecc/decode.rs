@@ -112,7 +112,8 @@ impl Args {
             ));
         }
         let mut output = Output::stream(&self.output, &self.inputs())?;
-        let regions = finder.decode(&detection.regions, self.options(), Some(&mut output))?;
+        let regions =
+            finder.decode((&detection.regions, detection.transform), self.options(), Some(&mut output))?;
         common::finish(output)?;
         let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
         let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();

@@ -2,7 +2,7 @@
 
 use crate::common::Failure;
 use floatgate_host::output::is_stdout;
-use floatgate_image::ecc::{EccError, unpack};
+use floatgate_image::ecc::{EccError, Transform, unpack};
 use floatgate_mtd::advice::Help;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -34,6 +34,12 @@ impl Input {
         let (reader, packings) = unpack(file).map_err(|error| unreadable(path, &error))?;
         let bytes = bytes.filter(|_| packings.is_empty());
         Ok(Self { reader, bytes })
+    }
+
+    /// Has the bytes or bits exchanged.
+    pub(super) fn transform(&mut self, transform: Transform) {
+        let inner = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = transform.reader(inner);
     }
 
     /// A progress bar on stderr; nothing where that is no terminal.

@@ -243,7 +243,8 @@ impl<'g> Merger<'g> {
 
     /// The right bytes of a step, or the vote: of all codewords that vote, dumps and combinations lead to that which is nearest to all dumps.
     fn step(&mut self, scheme: &Scheme, place: (u64, usize), voted: Step, dumps: &[Option<&Step>]) -> Step {
-        let distance = |right: &Step| dumps.iter().flatten().map(|dump| differing_bits(dump, right)).sum::<u32>();
+        let distance =
+            |right: &Step| dumps.iter().flatten().map(|dump| differing_bits(dump, right)).sum::<u32>();
         let counts = &mut self.report.steps;
         counts.total += 1;
         let mut best: Option<(u32, Origin, Step)> = None;
@@ -355,8 +356,7 @@ fn combined(scheme: &Scheme, voted: &Step, dumps: &[Option<&Step>]) -> Vec<Step>
         place.copied().unwrap_or(0)
     };
     for at in 0..bytes {
-        let differs =
-            dumps.iter().flatten().fold(0, |bits, dump| bits | byte(dump, at) ^ byte(voted, at));
+        let differs = dumps.iter().flatten().fold(0, |bits, dump| bits | byte(dump, at) ^ byte(voted, at));
         places.extend((0..8).filter(|bit| differs >> bit & 1 == 1).map(|bit| 8 * at + bit));
         if places.len() > MAX_TRIED_BITS {
             return Vec::new();
