@@ -134,9 +134,6 @@ fn stated(detector: &Detector, scheme: &Scheme, seed: u64) -> (bool, bool) {
     let wrong =
         detection.candidates.iter().any(|candidate| candidate.confidence > 0.9 && !is_right(candidate));
     let good = back(&detection, scheme.geometry(), &dump).is_ok_and(|back| back == data);
-    if !good || wrong {
-        println!("{} {} {seed}: {:?}", scheme.layout_name(), scheme.code(), detection.candidates);
-    }
     (good, wrong)
 }
 

@@ -405,8 +405,7 @@ impl Detector {
     fn compared(&self, scheme: &Scheme, trial: &Trial, pages: &[&Page]) -> Candidate {
         let alternatives = self.alternatives.get().map_or(&[][..], Vec::as_slice);
         let all: Vec<&Scheme> = self.schemes().iter().chain(alternatives).collect();
-        let (same, others): (Vec<&Scheme>, Vec<&Scheme>) =
-            all.into_iter().partition(|other| other.is_same(scheme));
+        let others: Vec<&Scheme> = all.into_iter().filter(|other| !other.is_same(scheme)).collect();
         let evidence: Vec<f64> =
             others.par_iter().map(|other| Trial::pruned(other, pages).evidence).collect();
         let best = evidence.iter().zip(&others).max_by(|one, other| one.0.total_cmp(other.0));
@@ -415,14 +414,12 @@ impl Detector {
             layout: other.layout_name().to_owned(),
             evidence_bits: libm::round(*evidence),
         });
-        let mut same_as: Vec<String> = same.iter().map(|other| other.layout_name().to_owned()).collect();
-        same_as.retain(|name| name != scheme.layout_name());
         let most = match scheme.layout_file() {
             Some(_) if !scheme.layout_name().contains('(') => MOST_FOUND,
             _ => MOST,
         };
         let confidence = confidence(trial.evidence, &evidence).min(most);
-        Candidate { confidence, runner_up, same_as, ..trial.candidate(scheme) }
+        Candidate { confidence, runner_up, same_as: same_as(scheme), ..trial.candidate(scheme) }
     }
 
     /// The codes for which most speaks, none of which is believed.
@@ -447,6 +444,14 @@ impl Detector {
         }
         candidates
     }
+}
+
+/// Names of the other layouts that put a scheme's code into the same bits.
+fn same_as(scheme: &Scheme) -> Vec<String> {
+    let takes = |layout: &&Layout| layout.codes().is_empty() || layout.codes().contains(&scheme.code());
+    let others = Layout::all().iter().filter(takes).filter(|layout| *layout.name != *scheme.layout_name());
+    let same = others.filter(|layout| scheme.moved(layout).is_ok_and(|other| other.is_same(scheme)));
+    same.map(|layout| layout.name.to_string()).collect()
 }
 
 /// Most confidence in a code, in a layout that no file describes, and in a code that does not fit.
