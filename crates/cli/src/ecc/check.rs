@@ -126,7 +126,9 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     pub(super) fn new(geometry: PageGeometry, path: &'a Path, apart: &'a ApartArgs) -> Result<Self, Failure> {
-        Ok(Self { geometry, path, apart, pages: Source::new(path)?, oob: apart.source()? })
+        let pages = Source::new(path, apart.page_bytes(&geometry))?;
+        let oob = apart.source(&geometry)?;
+        Ok(Self { geometry, path, apart, pages, oob })
     }
 
     /// The codes of the dump, and its regions.

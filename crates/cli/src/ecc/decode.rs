@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return args.find(told);
     }
     let how = args.how()?;
-    let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
+    let geometry = how.geometry();
+    let mut input = Input::open_dump(&args.file, args.apart.page_bytes(geometry))?;
+    let mut apart = args.apart.open(geometry)?;
     let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
@@ -90,6 +92,15 @@ struct Found {
 enum How {
     Correct(Box<Scheme>),
     Strip(PageGeometry),
+}
+
+impl How {
+    fn geometry(&self) -> &PageGeometry {
+        match self {
+            Self::Correct(scheme) => scheme.geometry(),
+            Self::Strip(geometry) => geometry,
+        }
+    }
 }
 
 impl Args {
