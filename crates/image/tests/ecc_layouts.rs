@@ -3,7 +3,7 @@
 
 use floatgate_image::ecc::{
     Candidate, Code, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Form, Layout,
-    PageGeometry, Scheme, decode, decode_regions, detect, encode, sample,
+    PageGeometry, Scheme, Transform, decode, decode_regions, detect, encode, sample,
 };
 use floatgate_mtd::random::Random;
 
@@ -134,9 +134,6 @@ fn stated(detector: &Detector, scheme: &Scheme, seed: u64) -> (bool, bool) {
     let wrong =
         detection.candidates.iter().any(|candidate| candidate.confidence > 0.9 && !is_right(candidate));
     let good = back(&detection, scheme.geometry(), &dump).is_ok_and(|back| back == data);
-    if !good || wrong {
-        println!("{} {} {seed}: {:?}", scheme.layout_name(), scheme.code(), detection.candidates);
-    }
     (good, wrong)
 }
 
@@ -193,6 +190,28 @@ fn properties_that_a_source_leaves_open_are_found() {
     let stated = Layout::parse("stated", candidate.layout_file.as_deref().unwrap()).unwrap();
     let again = Scheme::new(geometry, stated.usual_code().unwrap(), &stated).unwrap();
     assert!(decoded(&again, &dump).1 == data);
+}
+
+/// A dump whose bytes a 16-bit bus has exchanged comes back.
+#[test]
+fn exchanged_bytes_are_found() {
+    let geometry = PageGeometry::new(2048, 64, None).unwrap();
+    let layout = Layout::named("omap-bch8").unwrap();
+    let scheme = Scheme::new(geometry.clone(), layout.usual_code().unwrap(), layout).unwrap();
+    let (data, clean) = worn(&scheme, 9);
+    for transform in [Transform::SwapBytes, Transform::Invert] {
+        let mut dump = clean.clone();
+        transform.apply(&mut dump);
+        let mut pages = dump.as_slice();
+        let sampled = sample(&geometry, Dump { pages: &mut pages, apart: None }, &mut |_| ()).unwrap();
+        let detection = Detector::new(&geometry, None).with_transforms().detect(&sampled);
+        assert_eq!(
+            (detection.transform, detection.candidates[0].layout.as_str()),
+            (Some(transform), "omap-bch8")
+        );
+        transform.apply(&mut dump);
+        assert!(back(&detection, &geometry, &dump).unwrap() == data);
+    }
 }
 
 /// Two layouts that differ in nothing but the place of the marker are told apart by it, and a runner-up is stated.

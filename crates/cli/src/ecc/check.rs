@@ -6,7 +6,8 @@ use super::show::{self, Told};
 use crate::common::{Failure, Outcome};
 use crate::output::ReportFormat;
 use floatgate_image::ecc::{
-    self, DecodeOptions, DecodeReport, Detection, Dump, EccError, Layout, PageGeometry, RegionEcc, Regions,
+    self, DecodeOptions, DecodeReport, Detection, Detector, Dump, EccError, Layout, PageGeometry, RegionEcc,
+    Regions, Transform,
 };
 use floatgate_lab::report::ResultKind;
 use serde::Serialize;
@@ -99,7 +100,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         }
     };
     let options = DecodeOptions { erased_threshold: args.erased_bitflips, ..DecodeOptions::default() };
-    let regions = finder.decode(&regions, options, None)?.into_iter().map(CheckedRegion::without_code);
+    let transform = detection.as_ref().and_then(|detection| detection.transform);
+    let regions =
+        finder.decode((&regions, transform), options, None)?.into_iter().map(CheckedRegion::without_code);
     let checked = Checked { detection, regions: regions.collect() };
     told.report(&ResultKind::EccCheck.of(&args.file), &checked, || show::checked(&checked))?;
     Ok(if checked.regions.iter().all(CheckedRegion::is_good) { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -123,7 +126,9 @@ pub(super) struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     pub(super) fn new(geometry: PageGeometry, path: &'a Path, apart: &'a ApartArgs) -> Result<Self, Failure> {
-        Ok(Self { geometry, path, apart, pages: Source::new(path)?, oob: apart.source()? })
+        let pages = Source::new(path, apart.page_bytes(&geometry))?;
+        let oob = apart.source(&geometry)?;
+        Ok(Self { geometry, path, apart, pages, oob })
     }
 
     /// The codes of the dump, and its regions.
@@ -134,18 +139,18 @@ impl<'a> Finder<'a> {
                 "give it with --code, or the whole OOB with --oob",
             ));
         }
-        let sample = self.read(|dump, progress| ecc::sample(&self.geometry, dump, progress))?;
-        Ok(ecc::detect(&self.geometry, layout, &sample))
+        let sample = self.read(None, |dump, progress| ecc::sample(&self.geometry, dump, progress))?;
+        Ok(Detector::new(&self.geometry, layout).with_transforms().detect(&sample))
     }
 
     /// Decodes the dump in its regions.
     pub(super) fn decode(
         &self,
-        regions: &Regions,
+        (regions, transform): (&Regions, Option<Transform>),
         options: DecodeOptions,
         out: Option<&mut dyn Write>,
     ) -> Result<Vec<CheckedRegion>, Failure> {
-        let reports = self.read(|dump, progress| {
+        let reports = self.read(transform, |dump, progress| {
             ecc::decode_regions(&self.geometry, regions, dump, out, options, progress)
         })?;
         let checked = regions.iter().zip(reports).map(|((numbers, ecc), report)| {
@@ -160,14 +165,19 @@ impl<'a> Finder<'a> {
         Ok(checked.collect())
     }
 
-    /// Reads the dump from its start.
+    /// Reads the dump from its start, with its bytes or bits exchanged.
     fn read<T>(
         &self,
+        transform: Option<Transform>,
         work: impl FnOnce(Dump<'_>, &mut dyn FnMut(u64)) -> Result<T, EccError>,
     ) -> Result<T, Failure> {
         let mut input = self.pages.open()?;
         let mut apart = self.oob.as_ref().map(Source::open).transpose()?;
         let bar = input.progress();
+        if let Some(transform) = transform {
+            input.transform(transform);
+            apart.iter_mut().for_each(|oob| oob.transform(transform));
+        }
         let dump = Dump { pages: &mut input.reader, apart: self.apart.apart(&mut apart) };
         let outcome = work(dump, &mut |bytes| bar.set_position(bytes));
         bar.finish_and_clear();

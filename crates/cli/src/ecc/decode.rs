@@ -60,7 +60,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return args.find(told);
     }
     let how = args.how()?;
-    let (mut input, mut apart) = (Input::open(&args.file)?, args.apart.open()?);
+    let geometry = how.geometry();
+    let mut input = Input::open_dump(&args.file, args.apart.page_bytes(geometry))?;
+    let mut apart = args.apart.open(geometry)?;
     let mut output = Output::stream(&args.output, &args.inputs())?;
     let bar = input.progress();
     let mut progress = |bytes| bar.set_position(bytes);
@@ -92,6 +94,15 @@ enum How {
     Strip(PageGeometry),
 }
 
+impl How {
+    fn geometry(&self) -> &PageGeometry {
+        match self {
+            Self::Correct(scheme) => scheme.geometry(),
+            Self::Strip(geometry) => geometry,
+        }
+    }
+}
+
 impl Args {
     fn how(&self) -> Result<How, Failure> {
         if self.code.is_none() {
@@ -112,7 +123,8 @@ impl Args {
             ));
         }
         let mut output = Output::stream(&self.output, &self.inputs())?;
-        let regions = finder.decode(&detection.regions, self.options(), Some(&mut output))?;
+        let regions =
+            finder.decode((&detection.regions, detection.transform), self.options(), Some(&mut output))?;
         common::finish(output)?;
         let all = DecodeReport::total(regions.iter().filter_map(|region| region.report.as_ref()));
         let regions: Vec<CheckedRegion> = regions.into_iter().map(CheckedRegion::without_code).collect();

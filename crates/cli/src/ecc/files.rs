@@ -1,8 +1,8 @@
-//! Files and pipes that are read once.
+//! Files and pipes that are read.
 
 use crate::common::Failure;
 use floatgate_host::output::is_stdout;
-use floatgate_image::ecc::{EccError, unpack};
+use floatgate_image::ecc::{EccError, Transform, unpack};
 use floatgate_mtd::advice::Help;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -16,24 +16,53 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file. A compressed or sparse one is read as what it holds.
+    /// Opens a file to be read as it is.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        if is_stdout(path) {
+            return Ok(Self { reader: Box::new(io::stdin()), bytes: None });
+        }
+        let (file, bytes) = Self::file(path)?;
+        Ok(Self { reader: Box::new(file), bytes })
+    }
+
+    /// Opens a file with parts of a dump, of which each page has so many bytes there. A compressed or sparse file is read as what it holds; a file
+    /// of whole pages is a dump, whatever its first bytes are.
+    pub(super) fn open_dump(path: &Path, page_bytes: u32) -> Result<Self, Failure> {
         if is_stdout(path) {
             return Self::unpacked(path, io::stdin(), None);
         }
+        let (file, bytes) = Self::file(path)?;
+        Self::of_dump(path, file, bytes, page_bytes)
+    }
+
+    fn of_dump(path: &Path, file: File, bytes: Option<u64>, page_bytes: u32) -> Result<Self, Failure> {
+        if bytes.is_some_and(|bytes| page_bytes > 0 && bytes.is_multiple_of(page_bytes.into())) {
+            return Ok(Self { reader: Box::new(file), bytes });
+        }
+        Self::unpacked(path, file, bytes)
+    }
+
+    /// A file, and its length where it has one.
+    fn file(path: &Path) -> Result<(File, Option<u64>), Failure> {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
         let (metadata, file) = opened.map_err(|error| unreadable(path, &error))?;
         if metadata.is_dir() {
             return Err(Failure::new(format!("{} is a folder", path.display()), "name a file"));
         }
         let bytes = metadata.is_file().then_some(metadata.len());
-        Self::unpacked(path, file, bytes)
+        Ok((file, bytes))
     }
 
     fn unpacked(path: &Path, file: impl Read + 'static, bytes: Option<u64>) -> Result<Self, Failure> {
         let (reader, packings) = unpack(file).map_err(|error| unreadable(path, &error))?;
         let bytes = bytes.filter(|_| packings.is_empty());
         Ok(Self { reader, bytes })
+    }
+
+    /// Has the bytes or bits exchanged.
+    pub(super) fn transform(&mut self, transform: Transform) {
+        let inner = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        self.reader = transform.reader(inner);
     }
 
     /// A progress bar on stderr; nothing where that is no terminal.
@@ -51,24 +80,26 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 /// A file that is read more than once. What a pipe brings is kept in a temporary file.
 pub(super) struct Source {
     path: PathBuf,
+    /// Bytes of each page in the file.
+    page_bytes: u32,
     kept: Option<File>,
 }
 
 impl Source {
-    pub(super) fn new(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn new(path: &Path, page_bytes: u32) -> Result<Self, Failure> {
         let kept = if reads_once(path) { Some(keep(path)?) } else { None };
-        Ok(Self { path: path.to_owned(), kept })
+        Ok(Self { path: path.to_owned(), page_bytes, kept })
     }
 
     /// Opens the file at its start.
     pub(super) fn open(&self) -> Result<Input, Failure> {
-        let Some(kept) = &self.kept else { return Input::open(&self.path) };
+        let Some(kept) = &self.kept else { return Input::open_dump(&self.path, self.page_bytes) };
         let again = kept.try_clone().and_then(|mut file| {
             file.rewind()?;
             Ok((file.metadata()?.len(), file))
         });
         let (bytes, file) = again.map_err(|error| unreadable(&self.path, &error))?;
-        Input::unpacked(&self.path, file, Some(bytes))
+        Input::of_dump(&self.path, file, Some(bytes), self.page_bytes)
     }
 }
 

@@ -63,7 +63,8 @@ pub(super) struct MergedScheme {
 pub(super) fn run(args: &Args) -> Outcome {
     let told = Told::new(Some(&args.output), args.format)?;
     let geometry = args.geometry.open()?.0;
-    let sources = args.files.iter().map(|path| Source::new(path)).collect::<Result<Vec<_>, _>>()?;
+    let sources = args.files.iter().map(|path| Source::new(path, geometry.full_page()));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let regions = args.regions(&geometry, &sources)?;
     let mut inputs = sources.iter().map(Source::open).collect::<Result<Vec<Input>, _>>()?;
     let bar = inputs.first().map_or_else(indicatif::ProgressBar::new_spinner, Input::progress);

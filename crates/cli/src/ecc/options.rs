@@ -143,13 +143,23 @@ fn plain(error: &EccError) -> Failure {
 
 impl ApartArgs {
     /// Opens the file, if one is named.
-    pub(super) fn open(&self) -> Result<Option<Input>, Failure> {
-        self.oob.as_deref().map(Input::open).transpose()
+    pub(super) fn open(&self, geometry: &PageGeometry) -> Result<Option<Input>, Failure> {
+        self.oob.as_deref().map(|path| Input::open_dump(path, self.oob_bytes(geometry))).transpose()
     }
 
     /// The file, if one is named, to be read more than once.
-    pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
-        self.oob.as_deref().map(Source::new).transpose()
+    pub(super) fn source(&self, geometry: &PageGeometry) -> Result<Option<Source>, Failure> {
+        self.oob.as_deref().map(|path| Source::new(path, self.oob_bytes(geometry))).transpose()
+    }
+
+    /// Bytes of each page in the file with the OOB; 0 where they depend on the code.
+    const fn oob_bytes(&self, geometry: &PageGeometry) -> u32 {
+        if self.ecc_only { 0 } else { geometry.oob_bytes }
+    }
+
+    /// Bytes of each page in the file with the pages.
+    pub(super) const fn page_bytes(&self, geometry: &PageGeometry) -> u32 {
+        if self.oob.is_some() { geometry.page_bytes } else { geometry.full_page() }
     }
 
     /// The OOB as the library reads it.

@@ -7,7 +7,7 @@ use crate::output::{self, ReportFormat};
 use crate::table::Table;
 use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::report::{BadBlockReport, DecodeReport, Failure};
-use floatgate_image::ecc::{Candidate, Detection, EncodeReport};
+use floatgate_image::ecc::{Candidate, Detection, EncodeReport, Transform};
 use floatgate_image::words::measure;
 use floatgate_lab::report::Origin;
 use serde::Serialize;
@@ -171,7 +171,13 @@ fn detected(detection: &Detection) -> String {
             format!("\n\nno layout is known for it; as a file for --layout it is:\n{}", lines.trim_end())
         })
         .collect();
-    format!("{tried}\n\n{}{several}{files}", candidates(&detection.candidates))
+    let exchanged = match detection.transform {
+        None => "",
+        Some(Transform::SwapBytes) => "\nthe two bytes of each pair are exchanged in the dump",
+        Some(Transform::ReverseBits) => "\nthe bits of each byte are in the other order in the dump",
+        Some(Transform::Invert) => "\nall bits are inverted in the dump",
+    };
+    format!("{tried}\n\n{}{several}{exchanged}{files}", candidates(&detection.candidates))
 }
 
 fn candidates(candidates: &[Candidate]) -> String {

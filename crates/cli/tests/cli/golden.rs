@@ -58,7 +58,7 @@ const ERRORS: [(&str, &str); 32] = [
     ("endurance-of-nor", "life w25q128jv --example-trace 0.4"),
     ("trace-line", "life mt29f8g08maawc --predict broken.csv"),
     ("trace-of-another-chip", "life nand128w3a2bn --predict block.csv"),
-    ("ecc-no-code", "ecc decode dump.nand --part mx30lf2g28ad -o corrected.ubi"),
+    ("ecc-no-code", "ecc encode rootfs.ubi --part mx30lf2g28ad -o new.nand"),
     ("ecc-no-room", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch16/512 -o rootfs.nand"),
     ("ecc-no-oob", "ecc check rootfs.ubi --part mt29f2g08aad --oob rootfs.ubi --code bch4/512"),
     ("advise-nor", "ecc advise w25q128jv"),

@@ -362,7 +362,7 @@ const LINES: &[(&str, &str)] = &[
     ("ecc encode", "ecc encode rootfs.ubi --part mt29f2g08aad --code bch4/512 -o json.nand --json"),
     ("ecc decode", "ecc decode bad.nand --part mt29f2g08aad --code bch4/512 -o json.ubi --json"),
     ("ecc check", "ecc check dump.nand --part mt29f2g08aad --json"),
-    ("ecc merge", "ecc merge bad.nand bad.nand --part mt29f2g08aad -o json-merged.nand --json"),
+    ("ecc merge", "ecc merge bad.nand bad.nand --part mt29f2g08aad --code bch4/512 -o merged.nand --json"),
     ("ecc advise", "ecc advise mt29f8g08maawc --json"),
     ("ecc layouts", "ecc layouts --json"),
     ("ecc layouts", "ecc layouts omap-bch8 --json"),

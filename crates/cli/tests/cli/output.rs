@@ -192,7 +192,7 @@ const EACH: &[&str] = &[
     "ecc encode rootfs.data --part mt29f2g08aad --code bch4/512 -o -",
     "ecc decode dump.nand --part mt29f2g08aad --code bch4/512 -o new.ubi",
     "ecc check dump.nand --part mt29f2g08aad --code bch4/512",
-    "ecc merge dump.nand second.nand --part mt29f2g08aad -o merged.nand",
+    "ecc merge dump.nand dump.nand --part mt29f2g08aad --code bch4/512 -o merged.nand",
     "ecc advise mt29f8g08maawc",
     "ecc layouts",
     "identify boot.log",

@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::regions::{self, RegionEcc, Regions};
 use super::scheme::linux_layouts;
 use super::stream::{Chunk, Dump, Grouping, Pages, all_ff};
-use super::{EccError, PageGeometry, Scheme};
+use super::{EccError, PageGeometry, Scheme, Transform};
 use floatgate_ecc::{Code, Uncorrectable};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -95,6 +95,8 @@ pub struct Detection {
     pub tried: u64,
     /// The codes that were found, in the order of the dump; if there are none, those that come nearest.
     pub candidates: Vec<Candidate>,
+    /// Exchange of bytes or bits under which the codes fit; none where they fit the dump as it is.
+    pub transform: Option<Transform>,
     /// The parts of the dump that they protect.
     #[serde(skip)]
     pub regions: Regions,
@@ -226,6 +228,17 @@ impl Sample {
         self.bytes = pages.map(|page| page.raw.len()).sum();
     }
 
+    /// The pages with their bytes or bits exchanged.
+    fn transformed(&self, transform: Transform) -> Self {
+        let page = |page: &Page| {
+            let mut raw = page.raw.clone();
+            transform.apply(&mut raw);
+            Page { raw, ..*page }
+        };
+        let group = |group: &Group| Group { pages: group.pages.iter().map(page).collect(), ..*group };
+        Self { groups: self.groups.iter().map(group).collect(), ..*self }
+    }
+
     /// Pages from all parts of some groups, as many as a code is tried on.
     pub(super) fn spread(&self, groups: impl Iterator<Item = usize>) -> Vec<&Page> {
         let groups = groups.filter_map(|at| self.groups.get(at));
@@ -275,10 +288,21 @@ pub fn detect(geometry: &PageGeometry, layout: Option<&Layout>, sample: &Sample)
     Detector::new(geometry, layout).detect(sample)
 }
 
+/// Codes that are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Those in the layouts of files.
+    Files,
+    /// Also what the sources of these leave open, and layouts that nobody has described.
+    All,
+}
+
 /// The codes in their layouts that are tried on dumps with pages of one geometry. Their tables are made once.
 pub struct Detector {
     pub(super) geometry: PageGeometry,
     layout: Option<Layout>,
+    /// Exchanges of bytes and bits are tried.
+    transforms: bool,
     schemes: OnceLock<Vec<Scheme>>,
     alternatives: OnceLock<Vec<Scheme>>,
 }
@@ -289,25 +313,50 @@ impl Detector {
         Self {
             geometry: geometry.clone(),
             layout: layout.cloned(),
+            transforms: false,
             schemes: OnceLock::new(),
             alternatives: OnceLock::new(),
         }
     }
 
+    /// Also tries the dump with its bytes or bits exchanged. Whoever reads the dump then applies the exchange that was found.
+    #[must_use]
+    pub fn with_transforms(self) -> Self {
+        Self { transforms: true, ..self }
+    }
+
     /// Tries the codes on all parts of a dump.
     pub fn detect(&self, sample: &Sample) -> Detection {
+        if !regions::hold_ecc(&sample.groups) {
+            return self.detection(Regions::one(RegionEcc::None), sample, None);
+        }
+        let known = regions::find(self, sample, Reach::Files);
+        if known.schemes().next().is_some() {
+            // Some parts may need more than the layouts of files.
+            let is_all = known.iter().all(|(_, ecc)| !matches!(ecc, RegionEcc::Unknown));
+            let regions = if is_all { known } else { regions::find(self, sample, Reach::All) };
+            return self.detection(regions, sample, None);
+        }
+        let transforms = Transform::ALL.into_iter().filter(|_| self.transforms);
+        for transform in transforms {
+            let exchanged = sample.transformed(transform);
+            let regions = regions::find(self, &exchanged, Reach::Files);
+            if regions.schemes().next().is_some() {
+                return self.detection(regions, &exchanged, Some(transform));
+            }
+        }
+        self.detection(regions::find(self, sample, Reach::All), sample, None)
+    }
+
+    fn detection(&self, regions: Regions, sample: &Sample, transform: Option<Transform>) -> Detection {
         let may_hold_ecc = regions::hold_ecc(&sample.groups);
-        let regions = match may_hold_ecc {
-            true => regions::find(self, sample),
-            false => Regions::one(RegionEcc::None),
-        };
         let sampled_pages = sample.groups.iter().map(|group| group.pages.len() as u64).sum();
         let mut candidates = self.found(&regions, sample);
         if candidates.is_empty() && may_hold_ecc {
             candidates = self.nearest(sample);
         }
         let tried = if may_hold_ecc { self.tried() as u64 } else { 0 };
-        Detection { sampled_pages, tried, candidates, regions }
+        Detection { sampled_pages, tried, candidates, transform, regions }
     }
 
     /// Codes in the layouts of files.
@@ -356,8 +405,7 @@ impl Detector {
     fn compared(&self, scheme: &Scheme, trial: &Trial, pages: &[&Page]) -> Candidate {
         let alternatives = self.alternatives.get().map_or(&[][..], Vec::as_slice);
         let all: Vec<&Scheme> = self.schemes().iter().chain(alternatives).collect();
-        let (same, others): (Vec<&Scheme>, Vec<&Scheme>) =
-            all.into_iter().partition(|other| other.is_same(scheme));
+        let others: Vec<&Scheme> = all.into_iter().filter(|other| !other.is_same(scheme)).collect();
         let evidence: Vec<f64> =
             others.par_iter().map(|other| Trial::pruned(other, pages).evidence).collect();
         let best = evidence.iter().zip(&others).max_by(|one, other| one.0.total_cmp(other.0));
@@ -366,14 +414,12 @@ impl Detector {
             layout: other.layout_name().to_owned(),
             evidence_bits: libm::round(*evidence),
         });
-        let mut same_as: Vec<String> = same.iter().map(|other| other.layout_name().to_owned()).collect();
-        same_as.retain(|name| name != scheme.layout_name());
         let most = match scheme.layout_file() {
             Some(_) if !scheme.layout_name().contains('(') => MOST_FOUND,
             _ => MOST,
         };
         let confidence = confidence(trial.evidence, &evidence).min(most);
-        Candidate { confidence, runner_up, same_as, ..trial.candidate(scheme) }
+        Candidate { confidence, runner_up, same_as: same_as(scheme), ..trial.candidate(scheme) }
     }
 
     /// The codes for which most speaks, none of which is believed.
@@ -398,6 +444,14 @@ impl Detector {
         }
         candidates
     }
+}
+
+/// Names of the other layouts that put a scheme's code into the same bits.
+fn same_as(scheme: &Scheme) -> Vec<String> {
+    let takes = |layout: &&Layout| layout.codes().is_empty() || layout.codes().contains(&scheme.code());
+    let others = Layout::all().iter().filter(takes).filter(|layout| *layout.name != *scheme.layout_name());
+    let same = others.filter(|layout| scheme.moved(layout).is_ok_and(|other| other.is_same(scheme)));
+    same.map(|layout| layout.name.to_string()).collect()
 }
 
 /// Most confidence in a code, in a layout that no file describes, and in a code that does not fit.

@@ -7,6 +7,7 @@
 //! - [`mod@decode`]: pages with OOB in, corrected data out; what was found is a [`report::DecodeReport`].
 //! - [`mod@detect`]: which codes and layouts a dump was written with.
 //! - [`mod@merge`]: several dumps of one chip as one.
+//! - [`transform`]: dumps whose bytes or bits were exchanged.
 //! - [`mod@unpack`]: compressed and sparse files as the bytes that they hold.
 //! - `search`: BCH codes in layouts that nobody has described.
 //! - [`regions`]: the parts of a dump that they protect.
@@ -26,6 +27,7 @@ pub mod report;
 pub mod scheme;
 mod search;
 mod stream;
+pub mod transform;
 pub mod unpack;
 
 pub use decode::{BadBlocks, DecodeOptions, decode, decode_regions, strip};
@@ -41,6 +43,7 @@ pub use regions::{RegionEcc, Regions};
 pub use report::DecodeReport;
 pub use scheme::Scheme;
 pub use stream::{Apart, Dump};
+pub use transform::Transform;
 pub use unpack::{Packing, unpack};
 
 pub use floatgate_ecc::{Code, CodeError};

@@ -3,7 +3,7 @@
 //! A boot loader, a filesystem and a factory area may be written by different programs, each with a code of its own.
 
 use super::Scheme;
-use super::detect::{Detector, Group, Page, Sample, Trial, is_constant};
+use super::detect::{Detector, Group, Page, Reach, Sample, Trial, is_constant};
 use super::search::search;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -105,8 +105,8 @@ struct Run {
 }
 
 /// Finds the regions of a dump among the codes that it may be written with, and in layouts that nobody has described.
-pub(super) fn find(detector: &Detector, sample: &Sample) -> Regions {
-    let (codes, states) = label(detector, sample);
+pub(super) fn find(detector: &Detector, sample: &Sample, reach: Reach) -> Regions {
+    let (codes, states) = label(detector, sample, reach);
     let mut runs = runs(&states);
     let unknown: Vec<usize> = (0..states.len()).filter(|&at| states[at] == State::Unknown).collect();
     take_in_damage(&mut runs, |run| {
@@ -141,7 +141,7 @@ fn explained<'s>(states: &'s [State], run: &Run) -> impl Iterator<Item = usize> 
 }
 
 /// Tries all codes in the middle of the longest run of groups that no code explains yet; where one is found, it is tried on all others.
-fn label(detector: &Detector, sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
+fn label(detector: &Detector, sample: &Sample, reach: Reach) -> (Vec<Scheme>, Vec<State>) {
     let schemes = detector.schemes();
     let marked = marked(&sample.groups);
     let state = |(group, is_marked): (&Group, &bool)| {
@@ -160,7 +160,7 @@ fn label(detector: &Detector, sample: &Sample) -> (Vec<Scheme>, Vec<State>) {
         let found = found.or_else(|| best(schemes, &around)).cloned();
         let in_unknown = || {
             searches += 1;
-            if searches > MAX_SEARCHES {
+            if searches > MAX_SEARCHES || reach == Reach::Files {
                 return None;
             }
             let found = best(detector.alternatives(), &around).cloned();
