@@ -139,6 +139,8 @@ fn figures(section: &Section) -> String {
 fn section(number: usize, section: &Section, most: usize) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
     let conclusion = match section.conclusion.as_str() {
+        // It is the verdict of the page.
+        _ if section.opens_report => String::new(),
         "" => String::new(),
         conclusion => format!(r#"<p class="conclusion">{}</p>"#, escaped(conclusion)),
     };
@@ -152,7 +154,10 @@ fn section(number: usize, section: &Section, most: usize) -> String {
         (false, true) => format!("<details><summary>All values</summary><dl>{facts}</dl></details>"),
     };
     let heat = section.heat.as_ref().map_or_else(String::new, heat);
-    let chart = section.chart().map_or_else(String::new, |shown| chart(&shown));
+    let charts = match each(&section.charts(), chart) {
+        none if none.is_empty() => none,
+        charts => format!(r#"<div class="charts">{charts}</div>"#),
+    };
     let bars = if section.bars.is_empty() { String::new() } else { bars(&section.bars) };
     let waterfalls =
         each(section.waterfalls.iter().enumerate(), |(i, shown)| waterfall(&id("w", i), shown, most));
@@ -163,7 +168,7 @@ fn section(number: usize, section: &Section, most: usize) -> String {
     });
     format!(
         r#"<section id="s{number}" aria-labelledby="s{number}-h"><h2 id="s{number}-h">{heading}</h2>
-<p class="origin">{origin} ({kind})</p>{conclusion}{heat}{chart}{bars}{waterfalls}{tables}{notes}{facts}{sources}</section>
+<p class="origin">{origin} ({kind})</p>{conclusion}{heat}{charts}{bars}{waterfalls}{tables}{notes}{facts}{sources}</section>
 "#,
         heading = escaped(&section.heading),
         origin = escaped(&section.origin),
@@ -342,9 +347,13 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         let class = if row.marked { r#" class="front""# } else { "" };
         format!("<tr{class}>{}</tr>", each(row.cells.iter().enumerate(), |(i, shown)| cell(shown, i == 0)))
     });
+    let (open, close) = match table.folded {
+        true => (format!("<details><summary>{}</summary>", escaped(&table.caption)), "</details>"),
+        false => (String::new(), ""),
+    };
     format!(
-        r#"<div class="data" id="{id}"{plot}>{above}<div class="scroll">
-<table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>
+        r#"{open}<div class="data" id="{id}"{plot}>{above}<div class="scroll">
+<table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>{close}
 "#,
         caption = escaped(&table.caption),
     )

@@ -315,9 +315,9 @@
     draw();
   };
 
+  document.querySelectorAll("table:not(.heat)").forEach(stack);
   for (const table of document.querySelectorAll("table.sortable")) {
     foldable(table);
-    stack(table);
     for (const th of table.tHead.rows[0].cells) th.querySelector("button")?.addEventListener("click", () => sort(table, th));
   }
   for (const data of document.querySelectorAll(".data")) {
