@@ -253,7 +253,7 @@ impl fmt::Display for Table {
             (Some(limit), None) => match fitted.narrowed() {
                 Some((narrowed, left_out)) => {
                     narrowed.draw(&narrowed.widths().unwrap_or_default(), f)?;
-                    write!(f, "\nleft out: {}", left_out.join("; "))
+                    write!(f, "\ncolumns left out: {}", left_out.join("; "))
                 }
                 None => self.stack(limit, f),
             },
@@ -319,7 +319,7 @@ mod tests {
             // The narrowest is a block with the longest word.
             assert!(longest <= limit.max(36), "{limit}:\n{text}");
             for whole in ["9 273 006", "65 000", "mt29f8g08maawc", "w35n01jw", "8 Gbit"] {
-                let is_left_out = text.ends_with("left out: cycles until failure");
+                let is_left_out = text.ends_with("columns left out: cycles until failure");
                 if is_left_out && whole.contains(' ') && whole != "8 Gbit" {
                     continue;
                 }

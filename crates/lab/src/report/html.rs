@@ -66,6 +66,21 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Text in which no line ends between a number and its unit.
+fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in escaped(text).chars() {
+        if c == ' ' && before.is_ascii_digit() {
+            out += "&nbsp;";
+        } else {
+            out.push(c);
+        }
+        before = c;
+    }
+    out
+}
+
 /// The markup of all items, one after the other.
 fn each<T>(items: impl IntoIterator<Item = T>, markup: impl FnMut(T) -> String) -> String {
     items.into_iter().map(markup).collect()
@@ -107,13 +122,13 @@ fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
 fn verdict(sections: &[Section]) -> String {
     let opening = sections.iter().find(|one| one.opens_report);
     if let (Some(one), _) | (None, [one]) = (opening, sections) {
-        return format!(r#"<p class="verdict" id="summary">{}</p>"#, escaped(&figures(one)));
+        return format!(r#"<p class="verdict" id="summary">{}</p>"#, unbroken(&figures(one)));
     }
     let lines = each(sections.iter().enumerate(), |(number, section)| {
         format!(
             r##"<div><dt><a href="#s{number}">{}</a></dt><dd>{}</dd></div>"##,
             escaped(&section.origin),
-            escaped(&figures(section)),
+            unbroken(&figures(section)),
         )
     });
     format!(r#"<dl class="verdicts" id="summary">{lines}</dl>"#)
@@ -142,9 +157,9 @@ fn section(number: usize, section: &Section, most: usize) -> String {
         // It is the verdict of the page.
         _ if section.opens_report => String::new(),
         "" => String::new(),
-        conclusion => format!(r#"<p class="conclusion">{}</p>"#, escaped(conclusion)),
+        conclusion => format!(r#"<p class="conclusion">{}</p>"#, unbroken(conclusion)),
     };
-    let notes = each(&section.notes, |note| format!("<p>{}</p>", escaped(note)));
+    let notes = each(&section.notes, |note| format!(r#"<p class="notes">{}</p>"#, escaped(note)));
     let facts = each(&section.facts, |(name, value)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
     });

@@ -91,7 +91,11 @@ impl Section {
         if is_drawn || is_catalogue || self.tables.iter().any(|table| table.plot) {
             return Vec::new();
         }
-        self.tables.iter().map(Table::charts).find(|charts| !charts.is_empty()).unwrap_or_default()
+        let of = |several: bool| {
+            let tables = self.tables.iter().filter(move |table| (table.rows.len() > 1) == several);
+            tables.map(Table::charts).find(|charts| !charts.is_empty())
+        };
+        of(true).or_else(|| of(false)).unwrap_or_default()
     }
 
     /// The report of a study.
@@ -225,8 +229,14 @@ impl Table {
             let mut all = self.rows.iter().filter_map(|row| row.cells.get(at)?.number());
             all.next().is_some_and(|first| all.any(|other| other != first))
         };
-        let numeric: Vec<usize> =
-            (1..self.columns.len()).filter(|at| self.numeric().get(*at) == Some(&true)).collect();
+        let is_numeric = self.numeric();
+        // Values with units of their own are no bars of one picture.
+        let has_units = self.columns.iter().any(|column| column == "unit");
+        let is_comparable =
+            |at: usize| !has_units || self.columns.get(at).is_none_or(|column| column != "value");
+        let numeric: Vec<usize> = (1..self.columns.len())
+            .filter(|at| is_numeric.get(*at) == Some(&true) && is_comparable(*at))
+            .collect();
         let mut drawn: Vec<usize> = numeric.iter().copied().filter(|at| differs(*at)).collect();
         if drawn.is_empty() {
             drawn = numeric;

@@ -231,7 +231,7 @@ fn lives_of_chips_are_told_in_words() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(
-        page.contains("id=\"summary\">1 of 2 chips survive 5 years at 55 C without ubihealthd; 0 of 2"),
+        page.contains("id=\"summary\">1&nbsp;of 2&nbsp;chips survive 5&nbsp;years at 55&nbsp;C without ubihealthd; 0&nbsp;of"),
         "the verdict"
     );
 }
