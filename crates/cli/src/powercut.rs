@@ -403,8 +403,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
-        let title = crate::common::titled(&flash.title(), flash.board());
-        format!("{title}\n{}", show::text(args, &flash.geometry, &options, &report))
+        format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
     });
     let origin = args.origin(ResultKind::Powercut).seeded(args.seed).on_board(flash.board());
     let origin = origin.concluding(report.conclusion());

@@ -218,7 +218,8 @@ impl Table {
         (1..last).rev().find_map(|first| {
             let left: Vec<usize> = (0..first).chain([last]).collect();
             let narrowed = self.of_columns(&left);
-            let headings = self.header.get(first..last)?.iter().map(String::as_str).collect();
+            let headings = self.header.get(first..last)?.iter().map(String::as_str);
+            let headings = headings.filter(|heading| !heading.is_empty()).collect();
             narrowed.widths().map(|_| (narrowed, headings))
         })
     }
@@ -253,7 +254,10 @@ impl fmt::Display for Table {
             (Some(limit), None) => match fitted.narrowed() {
                 Some((narrowed, left_out)) => {
                     narrowed.draw(&narrowed.widths().unwrap_or_default(), f)?;
-                    write!(f, "\ncolumns left out: {}", left_out.join("; "))
+                    match &left_out[..] {
+                        [] => Ok(()),
+                        named => write!(f, "\ncolumns left out: {}", named.join("; ")),
+                    }
                 }
                 None => self.stack(limit, f),
             },

@@ -1,6 +1,6 @@
 //! Every command takes every kind of target that it understands, and says of the others what takes them.
 
-use crate::support::{dump_files, fresh, run_in};
+use crate::support::{fresh, run_in};
 use std::path::{Path, PathBuf};
 
 /// Kinds of targets: name in this test, and what is typed.
@@ -11,7 +11,7 @@ const TARGETS: [(&str, &str); 8] = [
     ("file of a board", "board.toml"),
     ("file of a part", "part.toml"),
     ("file of a card", "card.toml"),
-    ("image", "rootfs.ubi"),
+    ("image", "images/rootfs.ubi"),
     ("result", "speed.json"),
 ];
 
@@ -65,7 +65,9 @@ fn folder() -> PathBuf {
     write("board.toml", "base = \"imx6-mx30lf2g18ac\"\n");
     write("part.toml", "base = \"mx30lf1g18ac\"\nname = \"MINE\"\n");
     write("card.toml", "base = \"emmc-16g\"\nname = \"MINE\"\n");
-    dump_files(&folder);
+    let images = folder.join("images");
+    std::fs::create_dir(&images).unwrap();
+    crate::images::write(&images);
     let result = run_in(&folder, ["speed", "imx6-mx30lf2g18ac", "-c", "1", "--json"]);
     write("speed.json", &result.out);
     folder

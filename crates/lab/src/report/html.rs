@@ -37,7 +37,9 @@ pub(super) fn page(
         if draws(comparison, sections) { format!("<script>{LIBRARY}</script>") } else { String::new() };
     let opens = |one: &&Section| one.opens_report && sections.len() > 1;
     let (opening, others): (Vec<_>, Vec<_>) = sections.iter().enumerate().partition(|(_, one)| opens(one));
-    let of = |all: &[(usize, &Section)]| each(all, |(number, shown)| section(*number, shown, most));
+    let of = |all: &[(usize, &Section)]| {
+        each(all, |(number, shown)| section(*number, shown, (most, sections.len() == 1)))
+    };
     format!(
         r##"<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -151,11 +153,11 @@ fn figures(section: &Section) -> String {
     last.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
 }
 
-fn section(number: usize, section: &Section, most: usize) -> String {
+fn section(number: usize, section: &Section, (most, is_alone): (usize, bool)) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
     let conclusion = match section.conclusion.as_str() {
         // It is the verdict of the page.
-        _ if section.opens_report => String::new(),
+        _ if section.opens_report || is_alone => String::new(),
         "" => String::new(),
         conclusion => format!(r#"<p class="conclusion">{}</p>"#, unbroken(conclusion)),
     };

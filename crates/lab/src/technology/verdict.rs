@@ -110,7 +110,7 @@ pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str
         .collect();
     fit.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     match fit[..] {
-        [(_, only)] => Some(only),
+        [(_, only)] if candidates.len() > 1 => Some(only),
         [((most, _), first), ..] if most > 0 => Some(first),
         _ => None,
     }
