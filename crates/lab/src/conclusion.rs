@@ -56,7 +56,7 @@ fn bottleneck(advice: &Advice) -> String {
     let phase = Phase::ALL.into_iter().find(|phase| phase.name() == advice.bottleneck).map_or("", explain);
     let next = advice.next.as_ref().map_or_else(
         || "no single change of bus or driver makes them faster".to_owned(),
-        |next| format!("`--set {}` makes them {} times as fast", next.set, three(next.factor)),
+        |next| format!("with {} they are {} times as fast", next.set, three(next.factor)),
     );
     format!("Reads spend {:.0} % of their time on {phase}; {next}.", advice.share_percent)
 }
@@ -89,7 +89,7 @@ impl ecc::Advice {
     pub fn conclusion(&self) -> String {
         match &self.needs {
             Some(code) => format!("It needs {code}: the weakest code that fits and holds for the rated cycles."),
-            None => "No code that fits the OOB holds for the rated cycles: store data shorter or cooler, or refresh it (--years, --temperature).".to_owned(),
+            None => "No code that fits the OOB holds for the rated cycles: store data for a shorter time, cooler, or refresh it.".to_owned(),
         }
     }
 }

@@ -224,14 +224,18 @@ fn heat(heat: &Heat) -> String {
     let rows = each(&heat.rows, |(name, cells)| {
         let cells = each(cells, |cell| match cell {
             Some(ratio) => {
-                format!(r#"<td style="--h:{:.0}%">{}</td>"#, share(*ratio), escaped(&three(*ratio)))
+                format!(
+                    r#"<td><i style="opacity:{:.2}"></i><span>{}</span></td>"#,
+                    share(*ratio),
+                    escaped(&three(*ratio))
+                )
             }
             None => "<td></td>".to_owned(),
         });
         format!(r#"<tr><th scope="row">{}</th>{cells}</tr>"#, escaped(name))
     });
     let scale = each([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], |ratio: f64| {
-        format!(r#"<li><span class="swatch" style="--h:{:.0}%"></span> {ratio}</li>"#, share(ratio))
+        format!(r#"<li><span class="swatch"><i style="opacity:{:.2}"></i></span> {ratio}</li>"#, share(ratio))
     });
     let caption = escaped(&heat.caption);
     format!(
@@ -240,9 +244,9 @@ fn heat(heat: &Heat) -> String {
     )
 }
 
-/// Ratio from which on the colour of a heat map stays the same, and the share of the colour there, in percent.
+/// Ratio from which on the colour of a heat map stays the same, and its opacity there.
 const HEAT_MOST: f64 = 32.0;
-const HEAT_SHARE: f64 = 60.0;
+const HEAT_SHARE: f64 = 0.6;
 
 fn bars(bars: &[Bar]) -> String {
     let mut used: Vec<Phase> = bars.iter().flat_map(|bar| &bar.parts).map(|(phase, _)| *phase).collect();
