@@ -122,8 +122,11 @@ fn shown(json: &Json) -> String {
     if report.violations.len() > SHOWN {
         text += "  ..\n";
     }
+    if !text.is_empty() {
+        text.push('\n');
+    }
     text += &format!(
-        "\n{} in all: {} on the wires; the chip was busy for {}{}\n{}",
+        "{} in all: {} on the wires; the chip was busy for {}{}\n{}",
         ns(report.ns),
         ns(report.selected_ns),
         ns(report.busy_ns),

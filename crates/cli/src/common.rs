@@ -89,25 +89,7 @@ impl SetupArgs {
     }
 }
 
-/// A title with the board that a part runs on, where it does not name it itself.
-pub(crate) fn titled(title: &str, board: Option<&str>) -> String {
-    match board.filter(|board| !title.contains(board)) {
-        Some(board) => format!("{title} (the board {board})"),
-        None => title.to_owned(),
-    }
-}
-
 impl Named {
-    /// A title with the board that a part runs on, where it does not name it itself.
-    pub(crate) fn titled(&self, title: &str) -> String {
-        titled(title, self.board())
-    }
-
-    /// Title of the setup.
-    pub(crate) fn title(&self) -> &str {
-        self.named.setup.tree().get("title").and_then(|title| title.as_text()).unwrap_or_default()
-    }
-
     /// Name of the setup whose board a part runs on.
     pub(crate) fn board(&self) -> Option<&str> {
         self.named.setup.board()

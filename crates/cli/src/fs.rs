@@ -176,9 +176,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.format.csv {
         args.format.finish_rows(&origin, &compared.rows, String::new)?;
     } else {
-        args.format.finish(&origin, &compared, "rows", || {
-            head(&named, &compared) + &body(&compared) + &tail(&compared)
-        })?;
+        args.format
+            .finish(&origin, &compared, "rows", || head(&compared) + &body(&compared) + &tail(&compared))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -218,14 +217,13 @@ fn by_size(args: &Args, named: &Named, subjects: &[Subject]) -> Outcome {
         common::write_picture(path, &compared.plot())?;
     }
     let origin = args.setup.origin(ResultKind::FsPartition).on_board(named.board());
-    args.format
-        .finish(&origin.concluding(compared.conclusion()), &compared, "rows", || of_sizes(named, &compared))
+    args.format.finish(&origin.concluding(compared.conclusion()), &compared, "rows", || of_sizes(&compared))
 }
 
-fn of_sizes(named: &Named, compared: &BySize) -> String {
+fn of_sizes(compared: &BySize) -> String {
     let mut text = format!(
         "{}\n{}: eraseblocks of {} KiB\n",
-        named.titled(&compared.title),
+        compared.title,
         compared.chip,
         compared.eraseblock_bytes / 1024
     );
@@ -276,10 +274,10 @@ pub(crate) fn check_program(path: &'static str) -> Result<(), Failure> {
     Err(failed("not a program".to_owned()))
 }
 
-fn head(named: &Named, compared: &FsComparison) -> String {
+fn head(compared: &FsComparison) -> String {
     let mut text = format!(
         "{}\n{}: {} KiB in eraseblocks of {} KiB\n",
-        named.titled(&compared.title),
+        compared.title,
         compared.chip,
         compared.flash_bytes / 1024,
         compared.eraseblock_bytes / 1024

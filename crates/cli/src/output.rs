@@ -55,15 +55,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// When output has colours.
+/// When output has colours: on a terminal, unless NO_COLOR is set or TERM is dumb; in a pipe, too; nowhere.
+// The variants have no descriptions, with which clap would lay out the help of every command differently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[allow(missing_docs, reason = "clap would list them below the option, whose help explains them")]
 pub(crate) enum Colours {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
     #[default]
     Auto,
-    /// In a pipe, too
     Always,
-    /// Nowhere
     Never,
 }
 

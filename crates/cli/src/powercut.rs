@@ -38,10 +38,10 @@ run alone. Each seed is another workload on a filesystem of another kind (compre
 A program in C, such as a key-value store or a boot loader, is a shared object: `powercut SETUP --lib PROGRAM.so` cuts its power, and prints the \
 shortest history of steps that fails (docs/powercut.md).
 
-A million cuts: --fast --mode random --cuts 1000000 --recovery-cuts 1. It takes some ten minutes on two cores; --timing prints cuts per \
-second. Other, shorter workloads come with --steps 60.")]
+A million cuts take some ten minutes on two cores: --fast --mode random --cuts 1000000 --recovery-cuts 1; their rate is told with --timing. \
+Shorter workloads come with --steps 60.")]
 pub(crate) struct Args {
-    /// A setup's or part's name (see `floatgate list`), or the path of a TOML file. To replay a run of --fast, leave it out
+    /// A setup's or part's name (see `floatgate list`), or the path of a TOML file. It is left out to replay a run of --fast
     #[arg(required_unless_present = "replay")]
     setup: Option<PathBuf>,
 
@@ -403,8 +403,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         output::tell(&show::rate(report.cuts, started.elapsed()));
     }
     let (json, text) = (powercut::Summary::new(&flash.geometry, &options, &report), || {
-        let title = crate::common::titled(&flash.title(), flash.board());
-        format!("{title}\n{}", show::text(args, &flash.geometry, &options, &report))
+        format!("{}\n{}", flash.title(), show::text(args, &flash.geometry, &options, &report))
     });
     let origin = args.origin(ResultKind::Powercut).seeded(args.seed).on_board(flash.board());
     let origin = origin.concluding(report.conclusion());

@@ -93,7 +93,7 @@ fn open_with_comparison(
     let options = json!({ "targets": targets, "seed": args.seed });
     let context = Context { library, progress: &|_| (), table: None, plot: None };
     let finished = Registered::run(&Compare, options, &context)?;
-    Ok(report.add_study("comparison", &Compare, &finished.output)?)
+    Ok(report.open_with_study("overview", &Compare, &finished.output)?)
 }
 
 /// The result of `floatgate speed` on a card, in JSON.

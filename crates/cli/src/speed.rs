@@ -1,6 +1,6 @@
 //! `floatgate speed`.
 
-use crate::common::{self, Failure, Grounded, Named, Outcome, PartitionArg, SetupArgs};
+use crate::common::{self, Failure, Grounded, Outcome, PartitionArg, SetupArgs};
 use crate::output::{self, ReportFormat};
 use floatgate_lab::plot::{self, BarRow};
 use floatgate_lab::report::ResultKind;
@@ -131,9 +131,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return args.format.finish_rows(&origin, &lines(&run), String::new);
     }
     let answer = Grounded { answer: &run, basis };
-    args.format.finish(&origin, &answer, "tests", || {
-        format!("{}{}\n{}", head(&run, &named), body(&run), answer.basis)
-    })
+    args.format
+        .finish(&origin, &answer, "tests", || format!("{}{}\n{}", head(&run), body(&run), answer.basis))
 }
 
 /// A line of CSV.
@@ -155,11 +154,11 @@ fn lines(run: &SpeedRun) -> Vec<Line<'_>> {
     run.report.tests.iter().map(Line::Test).chain(latency).collect()
 }
 
-fn head(run: &SpeedRun, named: &Named) -> String {
+fn head(run: &SpeedRun) -> String {
     let r = &run.report;
     let mut text = format!(
         "{}\n{}: pages of {} B, eraseblocks of {} KiB, {} {}\nreads  {}\nwrites {}\n",
-        named.titled(&run.title),
+        run.title,
         run.chip,
         r.page_bytes,
         r.eraseblock_bytes / 1024,

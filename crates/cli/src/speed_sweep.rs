@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, setup: &SetupArgs, named: &Named) -> Outcome {
         let lines: Vec<Map<String, Value>> = rows.iter().map(|row| row.line(&board)).collect();
         args.format.print_rows(&origin, &lines, String::new)?;
     } else {
-        let title = named.titled(named.title());
+        let title = speed_run::title(&named.config()?);
         args.format
             .print_rows(&origin, &rows, || format!("{title}\n{}", text(&rows, &args.sweep, columns, by)))?;
     }

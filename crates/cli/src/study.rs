@@ -123,12 +123,17 @@ pub(crate) fn text(report: &Report) -> String {
 }
 
 fn drawn(table: &Table) -> String {
-    let mut drawn = table::Table::new(table.columns.iter().map(|column| column.heading));
-    for (at, _) in table.columns.iter().enumerate().filter(|(_, column)| column.align == Align::Right) {
+    // A column in which no row has anything says nothing.
+    let tells =
+        |at: usize| table.rows.iter().any(|row| row.get(at).is_some_and(|cell| !cell.text().is_empty()));
+    let shown: Vec<usize> = (0..table.columns.len()).filter(|at| *at == 0 || tells(*at)).collect();
+    let columns = || shown.iter().filter_map(|at| table.columns.get(*at));
+    let mut drawn = table::Table::new(columns().map(|column| column.heading));
+    for (at, _) in columns().enumerate().filter(|(_, column)| column.align == Align::Right) {
         drawn = drawn.numbers(at..=at);
     }
     for row in &table.rows {
-        drawn.row(row.iter().map(Cell::text));
+        drawn.row(shown.iter().filter_map(|at| row.get(*at)).map(Cell::text));
     }
     let caption = Some(table.caption.clone()).filter(|caption| !caption.is_empty());
     let lines = caption.into_iter().chain([drawn.to_string()]).chain(table.below.iter().cloned());

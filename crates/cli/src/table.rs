@@ -218,7 +218,8 @@ impl Table {
         (1..last).rev().find_map(|first| {
             let left: Vec<usize> = (0..first).chain([last]).collect();
             let narrowed = self.of_columns(&left);
-            let headings = self.header.get(first..last)?.iter().map(String::as_str).collect();
+            let headings = self.header.get(first..last)?.iter().map(String::as_str);
+            let headings = headings.filter(|heading| !heading.is_empty()).collect();
             narrowed.widths().map(|_| (narrowed, headings))
         })
     }
@@ -253,7 +254,10 @@ impl fmt::Display for Table {
             (Some(limit), None) => match fitted.narrowed() {
                 Some((narrowed, left_out)) => {
                     narrowed.draw(&narrowed.widths().unwrap_or_default(), f)?;
-                    write!(f, "\nleft out: {}", left_out.join("; "))
+                    match &left_out[..] {
+                        [] => Ok(()),
+                        named => write!(f, "\ncolumns left out: {}", named.join("; ")),
+                    }
                 }
                 None => self.stack(limit, f),
             },
@@ -319,7 +323,7 @@ mod tests {
             // The narrowest is a block with the longest word.
             assert!(longest <= limit.max(36), "{limit}:\n{text}");
             for whole in ["9 273 006", "65 000", "mt29f8g08maawc", "w35n01jw", "8 Gbit"] {
-                let is_left_out = text.ends_with("left out: cycles until failure");
+                let is_left_out = text.ends_with("columns left out: cycles until failure");
                 if is_left_out && whole.contains(' ') && whole != "8 Gbit" {
                     continue;
                 }

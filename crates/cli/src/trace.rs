@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let answer = Grounded { answer: &traced, basis };
     let origin = setup.origin(ResultKind::Trace).on_board(named.board()).concluding(traced.conclusion());
     args.format.finish(&origin, &answer, "spans", || {
-        format!("{}\n{}\n{}", named.titled(&traced.title), text(&traced), answer.basis)
+        format!("{}\n{}\n{}", traced.title, text(&traced), answer.basis)
     })
 }
 

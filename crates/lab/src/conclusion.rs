@@ -9,7 +9,7 @@ use crate::card::powercut::CutReport;
 use crate::card::replay::Replay;
 use crate::card::run::CardRun;
 use crate::fit::FitReport;
-use crate::fs_compare::{BySize, FsComparison};
+use crate::fs_compare::{BySize, FsComparison, Row};
 use crate::papers::Summary;
 use crate::powercut::Report as Cuts;
 use crate::speed::Measured;
@@ -18,6 +18,7 @@ use crate::technology::verdict::{seconds, three};
 use crate::trace::Traced;
 use floatgate_image::words::count;
 use floatgate_mtd::{Nanos, Phase};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A ratio in percent with three digits at most.
@@ -55,7 +56,7 @@ fn bottleneck(advice: &Advice) -> String {
     let phase = Phase::ALL.into_iter().find(|phase| phase.name() == advice.bottleneck).map_or("", explain);
     let next = advice.next.as_ref().map_or_else(
         || "no single change of bus or driver makes them faster".to_owned(),
-        |next| format!("`--set {}` makes them {} times as fast", next.set, three(next.factor)),
+        |next| format!("with {} they are {} times as fast", next.set, three(next.factor)),
     );
     format!("Reads spend {:.0} % of their time on {phase}; {next}.", advice.share_percent)
 }
@@ -88,7 +89,7 @@ impl ecc::Advice {
     pub fn conclusion(&self) -> String {
         match &self.needs {
             Some(code) => format!("It needs {code}: the weakest code that fits and holds for the rated cycles."),
-            None => "No code that fits the OOB holds for the rated cycles: store data shorter or cooler, or refresh it (--years, --temperature).".to_owned(),
+            None => "No code that fits the OOB holds for the rated cycles: store data for a shorter time, cooler, or refresh it.".to_owned(),
         }
     }
 }
@@ -97,7 +98,20 @@ impl FsComparison {
     /// The filesystem to choose; what the figures say of speed where there is no choice.
     pub fn conclusion(&self) -> String {
         let choice = self.choice().map(|choice| choice.sentence);
-        sentence(&choice.or_else(|| self.advice.first().cloned()).unwrap_or_default())
+        sentence(&choice.or_else(|| self.advice.first().cloned()).unwrap_or_else(|| self.fastest()))
+    }
+
+    /// The fastest and the slowest subject of the first test that has a speed.
+    fn fastest(&self) -> String {
+        let Some(first) = self.rows.iter().find(|row| row.unit == "MiB/s") else { return String::new() };
+        let mut same: Vec<&Row> = self.rows.iter().filter(|row| row.name == first.name).collect();
+        same.sort_by(|a, b| b.value.total_cmp(&a.value));
+        let speed = |row: &Row| format!("{} {} MiB/s", row.subject.name(), three(row.value));
+        match same[..] {
+            [] => String::new(),
+            [only] => format!("{}: {}", first.name, speed(only)),
+            [fastest, .., slowest] => format!("{}: {}, {}", first.name, speed(fastest), speed(slowest)),
+        }
     }
 }
 
@@ -124,6 +138,12 @@ impl Cuts {
         let longest = self.steps.values().map(|step| step.recovery_operations_max).max().unwrap_or(0);
         match (self.failure_count, self.cuts) {
             (0, 0) => format!("Nothing was lost in {runs} without a power cut."),
+            (0, cuts) if longest == 0 => {
+                format!(
+                    "Nothing was lost in {}; the filesystem mounted after each one.",
+                    count(cuts, "power cut")
+                )
+            }
             (0, cuts) => format!(
                 "Nothing was lost in {}; the filesystem mounted after each one, with {} at most.",
                 count(cuts, "power cut"),
@@ -201,13 +221,12 @@ impl Matrix {
         for best in self.cards.iter().filter_map(|card| card.filesystems.first()) {
             *wins.entry(&best.filesystem).or_default() += 1;
         }
-        let best = wins.into_iter().max_by_key(|(_, cards)| *cards);
-        best.map_or_else(String::new, |(name, cards)| {
-            format!(
-                "{name} is the fastest filesystem on {cards} of {}.",
-                count(self.cards.len() as u64, "card")
-            )
-        })
+        let mut wins: Vec<(&str, u64)> = wins.into_iter().collect();
+        wins.sort_by_key(|(_, cards)| Reverse(*cards));
+        let [(best, cards), others @ ..] = &wins[..] else { return String::new() };
+        let others: String = others.iter().map(|(name, cards)| format!(", {name} on {cards}")).collect();
+        let all = count(self.cards.len() as u64, "card");
+        format!("{best} is the fastest filesystem on {cards} of {all}{others}.")
     }
 }
 

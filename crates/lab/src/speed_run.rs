@@ -171,11 +171,15 @@ fn check_tests(geometry: &Geometry, tests: &SpeedOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// The setup's title, or an empty text. It says so when the chip's times are not its own.
+/// The setup's title, or an empty text. It names the board that was found for a part, and says so when the chip's times are not its own.
 pub fn title(config: &Config) -> String {
     let title = config.tree().get("title").and_then(|t| t.as_text()).unwrap_or_default();
+    let title = match config.board().filter(|board| !title.contains(board)) {
+        Some(board) => format!("{title} (the board {board})"),
+        None => title.to_owned(),
+    };
     match config.part().times {
-        Times::Part => title.to_owned(),
+        Times::Part => title,
         Times::Family => format!("{title}; times of the family, not of this part"),
     }
 }

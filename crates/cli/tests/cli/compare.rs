@@ -1,6 +1,6 @@
 //! `floatgate compare`: technologies side by side.
 
-use crate::support::{run, stdout};
+use crate::support::{fresh, run, run_in, stdout};
 use serde_json::Value;
 
 /// A NAND, a NOR and an SD card in one table, each with the figures that it can have.
@@ -48,4 +48,17 @@ fn what_is_no_comparison_is_refused() {
         let refused = run(line);
         assert!(refused.code == Some(2) && refused.err.contains(part), "{line}: {}", refused.err);
     }
+}
+
+/// The verdict on several boards is the first thing on the page, and the command that made it the last.
+#[test]
+fn a_report_of_several_targets_opens_with_their_comparison() {
+    let folder = fresh("compare-report");
+    let run = run_in(&folder, ["report", "sama5d2-mx25l25635e", "stm32-n25q128a", "-o", "-"]);
+    assert_eq!(run.code, Some(0), "{}", run.err);
+    let place = |part: &str| run.out.find(part).unwrap_or_else(|| panic!("{part} is not in the page"));
+    let order =
+        ["<h1>", "id=\"summary\">Choose ", "4 KiB synced, ms", "id=\"s1\"", "floatgate report sama5d2"];
+    assert!(order.map(place).is_sorted());
+    assert!(!run.out.contains("max-height"), "a box with a scroll bar of its own");
 }

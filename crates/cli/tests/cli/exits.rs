@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::Stdio;
 
 /// Command lines that are wrong, each in its own way.
-const WRONG: [&str; 88] = [
+const WRONG: [&str; 90] = [
     "",
     "nosuch",
     "speed",

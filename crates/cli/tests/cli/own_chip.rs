@@ -45,11 +45,16 @@ fn files_of_setups_and_of_parts_based_on_files_are_targets() {
     std::fs::write(folder.join("whole.toml"), whole).unwrap();
     std::fs::write(folder.join("mine.toml"), "base = \"./whole.toml\"\nname = \"MINE\"\n").unwrap();
     std::fs::write(folder.join("board.toml"), "base = \"am62a-w35n01jw\"\n").unwrap();
+    std::fs::write(folder.join("unknown.toml"), "base = \"w25n01gv\"\nchip.timing.t_porg_us = 4\n").unwrap();
+    std::fs::write(folder.join("unknown-card.toml"), "base = \"emmc-16g\"\ncard.capacity_bits = 4\n")
+        .unwrap();
     std::fs::write(folder.join("wrong.toml"), "base = \"./wrong.toml\"\n").unwrap();
     for (line, code, said) in [
         ("speed mine.toml -c1", 0, "Winbond MINE on the board "),
         ("list board.toml", 0, "am62a-w35n01jw"),
         ("list wrong.toml", 2, "wrong.toml"),
+        ("list unknown.toml", 2, "unknown key `t_porg_us`"),
+        ("list unknown-card.toml", 2, "unknown key `capacity_bits`"),
     ] {
         let run = run_in(&folder, line.split(' '));
         assert_eq!(run.code, Some(code), "{line}: {}", run.err);

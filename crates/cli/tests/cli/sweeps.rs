@@ -351,3 +351,23 @@ fn shares_are_merged_into_the_table_of_one_run() {
     }
     assert!(!folder.join("x.csv").exists());
 }
+
+/// `--merge` takes all words behind it, and so the specification, too.
+#[test]
+fn the_specification_may_stand_behind_the_checkpoints() {
+    let folder = fresh("sweep-merge");
+    let spec = "setup = \"nor-serialised\"\n[space]\nbus.clock_hz = [10e6, 25e6]\n";
+    std::fs::write(folder.join("designs.toml"), spec).unwrap();
+    let run = |line: &str| run_in(&folder, line.split(' '));
+    assert_eq!(run("sweep designs.toml --shard 1/2 --checkpoint one.part").code, Some(0));
+    assert_eq!(run("sweep designs.toml --shard 2/2 --checkpoint two.part").code, Some(0));
+    let first = run("sweep designs.toml -o - --format csv --merge one.part two.part");
+    let last = run("sweep -o - --format csv --merge one.part two.part designs.toml");
+    assert_eq!((first.code, &first.out), (Some(0), &last.out), "{}{}", first.err, last.err);
+    let without = run("sweep -o - --format csv --merge one.part two.part");
+    assert!(
+        without.code == Some(2) && without.err.contains("the specification is missing"),
+        "{}",
+        without.err
+    );
+}

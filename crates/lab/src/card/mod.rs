@@ -40,15 +40,24 @@ use std::path::Path;
 
 /// True for the name of a card of the library, and for the file of a card, even a wrong one.
 pub fn is_card(library: &Library, target: &Path) -> bool {
-    target.to_str().is_some_and(|name| library.has(Kind::Card, name)) || is_card_file(target)
+    target.to_str().is_some_and(|name| library.has(Kind::Card, name)) || is_card_file(library, target)
 }
 
-/// True for a file with a table `[card]`, or one within it.
-fn is_card_file(target: &Path) -> bool {
+/// True for a file with a table `[card]`, or one within it, or one that is based on a card.
+fn is_card_file(library: &Library, target: &Path) -> bool {
     let mut text = Vec::new();
     target.is_file()
         && File::open(target).is_ok_and(|file| file.take(FILE_MAX).read_to_end(&mut text).is_ok())
-        && String::from_utf8_lossy(&text).lines().any(|line| line.trim_start().starts_with("[card"))
+        && String::from_utf8_lossy(&text).lines().any(|line| is_of_card(library, line.trim_start()))
+}
+
+/// True for a line that only the file of a card has.
+fn is_of_card(library: &Library, line: &str) -> bool {
+    let base = line.strip_prefix("base").and_then(|rest| rest.trim_start().strip_prefix('='));
+    let base = base.map(|name| name.split('#').next().unwrap_or_default().trim().trim_matches(['"', '\'']));
+    line.starts_with("[card")
+        || line.starts_with("card.")
+        || base.is_some_and(|name| library.has(Kind::Card, name))
 }
 
 /// Bytes of a file in which its kind is looked for.

@@ -168,7 +168,7 @@ mod tests {
         let [one, other] =
             [&[(Phase::Array, 250), (Phase::Cpu, 750)], &[(Phase::Data, 1), (Phase::Array, 1)]]
                 .map(|parts| breakdown(parts));
-        assert_eq!(shares_text(&other, 40, false), "█████████▓▓▓▓▓▓▓▓▓  █ 50.0 %  ▓ 50.0 %");
+        assert_eq!(shares_text(&other, 40, false), "██████████▓▓▓▓▓▓▓▓▓▓  █ 50.0 %  ▓ 50.0 %");
         assert_eq!(legend_text([&one, &other], 40, false), "█ array  ▓ data  ░ cpu");
     }
 

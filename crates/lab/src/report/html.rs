@@ -37,7 +37,9 @@ pub(super) fn page(
         if draws(comparison, sections) { format!("<script>{LIBRARY}</script>") } else { String::new() };
     let opens = |one: &&Section| one.opens_report && sections.len() > 1;
     let (opening, others): (Vec<_>, Vec<_>) = sections.iter().enumerate().partition(|(_, one)| opens(one));
-    let of = |all: &[(usize, &Section)]| each(all, |(number, shown)| section(*number, shown, most));
+    let of = |all: &[(usize, &Section)]| {
+        each(all, |(number, shown)| section(*number, shown, (most, sections.len() == 1)))
+    };
     format!(
         r##"<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -64,6 +66,21 @@ pub(super) fn page(
 /// Text with the characters that begin markup replaced; it is safe in an attribute, too.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Text in which no line ends between a number and its unit.
+fn unbroken(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    for c in escaped(text).chars() {
+        if c == ' ' && before.is_ascii_digit() {
+            out += "&nbsp;";
+        } else {
+            out.push(c);
+        }
+        before = c;
+    }
+    out
 }
 
 /// The markup of all items, one after the other.
@@ -107,13 +124,13 @@ fn contents(comparison: Option<&Table>, sections: &[Section]) -> String {
 fn verdict(sections: &[Section]) -> String {
     let opening = sections.iter().find(|one| one.opens_report);
     if let (Some(one), _) | (None, [one]) = (opening, sections) {
-        return format!(r#"<p class="verdict" id="summary">{}</p>"#, escaped(&figures(one)));
+        return format!(r#"<p class="verdict" id="summary">{}</p>"#, unbroken(&figures(one)));
     }
     let lines = each(sections.iter().enumerate(), |(number, section)| {
         format!(
             r##"<div><dt><a href="#s{number}">{}</a></dt><dd>{}</dd></div>"##,
             escaped(&section.origin),
-            escaped(&figures(section)),
+            unbroken(&figures(section)),
         )
     });
     format!(r#"<dl class="verdicts" id="summary">{lines}</dl>"#)
@@ -136,13 +153,15 @@ fn figures(section: &Section) -> String {
     last.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ")
 }
 
-fn section(number: usize, section: &Section, most: usize) -> String {
+fn section(number: usize, section: &Section, (most, is_alone): (usize, bool)) -> String {
     let id = |part: &str, i: usize| format!("s{number}-{part}{i}");
     let conclusion = match section.conclusion.as_str() {
+        // It is the verdict of the page.
+        _ if section.opens_report || is_alone => String::new(),
         "" => String::new(),
-        conclusion => format!(r#"<p class="conclusion">{}</p>"#, escaped(conclusion)),
+        conclusion => format!(r#"<p class="conclusion">{}</p>"#, unbroken(conclusion)),
     };
-    let notes = each(&section.notes, |note| format!("<p>{}</p>", escaped(note)));
+    let notes = each(&section.notes, |note| format!(r#"<p class="notes">{}</p>"#, escaped(note)));
     let facts = each(&section.facts, |(name, value)| {
         format!("<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value))
     });
@@ -152,7 +171,10 @@ fn section(number: usize, section: &Section, most: usize) -> String {
         (false, true) => format!("<details><summary>All values</summary><dl>{facts}</dl></details>"),
     };
     let heat = section.heat.as_ref().map_or_else(String::new, heat);
-    let chart = section.chart().map_or_else(String::new, |shown| chart(&shown));
+    let charts = match each(&section.charts(), chart) {
+        none if none.is_empty() => none,
+        charts => format!(r#"<div class="charts">{charts}</div>"#),
+    };
     let bars = if section.bars.is_empty() { String::new() } else { bars(&section.bars) };
     let waterfalls =
         each(section.waterfalls.iter().enumerate(), |(i, shown)| waterfall(&id("w", i), shown, most));
@@ -163,7 +185,7 @@ fn section(number: usize, section: &Section, most: usize) -> String {
     });
     format!(
         r#"<section id="s{number}" aria-labelledby="s{number}-h"><h2 id="s{number}-h">{heading}</h2>
-<p class="origin">{origin} ({kind})</p>{conclusion}{heat}{chart}{bars}{waterfalls}{tables}{notes}{facts}{sources}</section>
+<p class="origin">{origin} ({kind})</p>{conclusion}{heat}{charts}{bars}{waterfalls}{tables}{notes}{facts}{sources}</section>
 "#,
         heading = escaped(&section.heading),
         origin = escaped(&section.origin),
@@ -202,14 +224,18 @@ fn heat(heat: &Heat) -> String {
     let rows = each(&heat.rows, |(name, cells)| {
         let cells = each(cells, |cell| match cell {
             Some(ratio) => {
-                format!(r#"<td style="--h:{:.0}%">{}</td>"#, share(*ratio), escaped(&three(*ratio)))
+                format!(
+                    r#"<td><i style="opacity:{:.2}"></i><span>{}</span></td>"#,
+                    share(*ratio),
+                    escaped(&three(*ratio))
+                )
             }
             None => "<td></td>".to_owned(),
         });
         format!(r#"<tr><th scope="row">{}</th>{cells}</tr>"#, escaped(name))
     });
     let scale = each([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], |ratio: f64| {
-        format!(r#"<li><span class="swatch" style="--h:{:.0}%"></span> {ratio}</li>"#, share(ratio))
+        format!(r#"<li><span class="swatch"><i style="opacity:{:.2}"></i></span> {ratio}</li>"#, share(ratio))
     });
     let caption = escaped(&heat.caption);
     format!(
@@ -218,9 +244,9 @@ fn heat(heat: &Heat) -> String {
     )
 }
 
-/// Ratio from which on the colour of a heat map stays the same, and the share of the colour there, in percent.
+/// Ratio from which on the colour of a heat map stays the same, and its opacity there.
 const HEAT_MOST: f64 = 32.0;
-const HEAT_SHARE: f64 = 60.0;
+const HEAT_SHARE: f64 = 0.6;
 
 fn bars(bars: &[Bar]) -> String {
     let mut used: Vec<Phase> = bars.iter().flat_map(|bar| &bar.parts).map(|(phase, _)| *phase).collect();
@@ -342,9 +368,13 @@ fn table(id: &str, table: &Table, most: usize) -> String {
         let class = if row.marked { r#" class="front""# } else { "" };
         format!("<tr{class}>{}</tr>", each(row.cells.iter().enumerate(), |(i, shown)| cell(shown, i == 0)))
     });
+    let (open, close) = match table.folded {
+        true => (format!("<details><summary>{}</summary>", escaped(&table.caption)), "</details>"),
+        false => (String::new(), ""),
+    };
     format!(
-        r#"<div class="data" id="{id}"{plot}>{above}<div class="scroll">
-<table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>
+        r#"{open}<div class="data" id="{id}"{plot}>{above}<div class="scroll">
+<table class="sortable"><caption>{caption}</caption><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div></div>{close}
 "#,
         caption = escaped(&table.caption),
     )

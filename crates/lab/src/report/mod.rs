@@ -89,6 +89,21 @@ impl Report {
         Ok(())
     }
 
+    /// Adds the result of a study whose conclusion is that of the whole page, before all others.
+    ///
+    /// # Errors
+    /// As [`Report::add_study`].
+    pub fn open_with_study(
+        &mut self,
+        name: &str,
+        study: &dyn Registered,
+        result: &serde_json::Value,
+    ) -> Result<(), Error> {
+        let section = read::section_of_study(name, study.kind(""), study, result)?;
+        self.sections.insert(0, Section { opens_report: true, ..section });
+        Ok(())
+    }
+
     /// Adds a CSV file with a header line.
     ///
     /// # Errors

@@ -71,6 +71,10 @@ const CATALOGUES: [&str; 9] = [
     "hosts",
 ];
 
+/// Rows of a table of which each column is drawn, and the most of these.
+const SHORT_ROWS: usize = 12;
+const SHORT_CHARTS: usize = 6;
+
 /// Rows of a table of which a chart is drawn.
 const CHART_ROWS: usize = 30;
 
@@ -80,14 +84,18 @@ impl Section {
         !self.bars.is_empty() || !self.waterfalls.is_empty() || !self.tables.is_empty()
     }
 
-    /// A picture of the first table with figures that differ, where nothing else is drawn.
-    pub(super) fn chart(&self) -> Option<Chart> {
+    /// Pictures of the first table with figures, where nothing else is drawn.
+    pub(super) fn charts(&self) -> Vec<Chart> {
         let is_drawn = !self.bars.is_empty() || !self.waterfalls.is_empty() || self.heat.is_some();
         let is_catalogue = CATALOGUES.contains(&self.kind.as_str());
         if is_drawn || is_catalogue || self.tables.iter().any(|table| table.plot) {
-            return None;
+            return Vec::new();
         }
-        self.tables.iter().find_map(Table::chart)
+        let of = |several: bool| {
+            let tables = self.tables.iter().filter(move |table| (table.rows.len() > 1) == several);
+            tables.map(Table::charts).find(|charts| !charts.is_empty())
+        };
+        of(true).or_else(|| of(false)).unwrap_or_default()
     }
 
     /// The report of a study.
@@ -152,6 +160,8 @@ pub(super) struct Table {
     pub(super) caption: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Row>,
+    /// Shown when a reader asks for it: what is drawn says the same.
+    pub(super) folded: bool,
     /// Drawn as a scatter plot, too.
     pub(super) plot: bool,
     /// Two columns that are to be equal: the axes of the plot, which begins with others without them.
@@ -185,6 +195,14 @@ impl Cell {
         Some(if is_exact { Self::Number(number) } else { Self::Text(text.to_owned()) })
     }
 
+    /// The number of a cell that has one.
+    pub(super) const fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(value) | Self::Shown(value, _) => Some(*value),
+            Self::Empty | Self::Text(_) => None,
+        }
+    }
+
     /// True for a cell without contents. 0 and `false` are findings.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Empty) || matches!(self, Self::Text(text) if text.is_empty())
@@ -205,38 +223,44 @@ pub(super) struct Compared {
 }
 
 impl Table {
-    /// The first column of numbers that differ, or else of any numbers, as bars.
-    fn chart(&self) -> Option<Chart> {
-        let number = |cell: &Cell| match cell {
-            Cell::Number(value) | Cell::Shown(value, _) => Some(*value),
-            Cell::Empty | Cell::Text(_) => None,
-        };
-        let values = |at: usize| self.rows.iter().filter_map(move |row| number(row.cells.get(at)?));
+    /// The columns of numbers that differ as bars: several of a short table, the first of a long one; else any column of numbers.
+    fn charts(&self) -> Vec<Chart> {
         let differs = |at: usize| {
-            let mut all = values(at);
+            let mut all = self.rows.iter().filter_map(|row| row.cells.get(at)?.number());
             all.next().is_some_and(|first| all.any(|other| other != first))
         };
-        let numeric: Vec<usize> = self
-            .numeric()
-            .iter()
-            .enumerate()
-            .filter(|(at, numeric)| *at > 0 && **numeric)
-            .map(|(at, _)| at)
+        let is_numeric = self.numeric();
+        // Values with units of their own are no bars of one picture.
+        let has_units = self.columns.iter().any(|column| column == "unit");
+        let is_comparable =
+            |at: usize| !has_units || self.columns.get(at).is_none_or(|column| column != "value");
+        let numeric: Vec<usize> = (1..self.columns.len())
+            .filter(|at| is_numeric.get(*at) == Some(&true) && is_comparable(*at))
             .collect();
-        let at = numeric.iter().copied().find(|at| differs(*at)).or_else(|| numeric.first().copied())?;
+        let mut drawn: Vec<usize> = numeric.iter().copied().filter(|at| differs(*at)).collect();
+        if drawn.is_empty() {
+            drawn = numeric;
+            drawn.truncate(1);
+        }
+        drawn.truncate(if self.rows.len() <= SHORT_ROWS { SHORT_CHARTS } else { 1 });
+        drawn.into_iter().filter_map(|at| self.chart(at)).collect()
+    }
+
+    /// A column of numbers as bars.
+    fn chart(&self, at: usize) -> Option<Chart> {
         let bar = |row: &Row| {
             let cell = row.cells.get(at)?;
             let names = row.cells.iter().take_while(|cell| matches!(cell, Cell::Text(_))).map(shown);
-            let name = names.collect::<Vec<_>>().join(" ");
+            let name = names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ");
             let name = if name.is_empty() { row.cells.first().map_or_else(String::new, shown) } else { name };
-            Some(ChartBar { name, value: number(cell)?, text: shown(cell) })
+            Some(ChartBar { name, value: cell.number()?, text: shown(cell) })
         };
         let bars: Vec<ChartBar> = self.rows.iter().filter_map(bar).take(CHART_ROWS).collect();
         let more = match self.rows.len() {
             rows if rows > CHART_ROWS => format!(", the first {CHART_ROWS} of {rows} rows"),
             _ => String::new(),
         };
-        let caption = format!("{}: {}{more}", self.caption, self.columns.get(at)?);
+        let caption = format!("{}{more}", self.columns.get(at)?);
         (!bars.is_empty()).then_some(Chart { caption, bars })
     }
 

@@ -115,7 +115,7 @@
   const LABELLED = 24;
   const name = (dot, p) => {
     const [x, y, width] = [Number(dot.getAttribute("cx")), Number(dot.getAttribute("cy")), Number(dot.ownerSVGElement.getAttribute("width"))];
-    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    const text = document.createElementNS(dot.namespaceURI, "text");
     const isLeft = x > width * 0.6;
     for (const [key, value] of Object.entries({ class: "name", x: x + (isLeft ? -9 : 9), y, dy: "0.35em", "text-anchor": isLeft ? "end" : "start", "aria-hidden": true })) text.setAttribute(key, value);
     const words = p.row.cells[0].textContent;
@@ -315,9 +315,9 @@
     draw();
   };
 
+  document.querySelectorAll("table:not(.heat)").forEach(stack);
   for (const table of document.querySelectorAll("table.sortable")) {
     foldable(table);
-    stack(table);
     for (const th of table.tHead.rows[0].cells) th.querySelector("button")?.addEventListener("click", () => sort(table, th));
   }
   for (const data of document.querySelectorAll(".data")) {

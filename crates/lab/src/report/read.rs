@@ -4,7 +4,7 @@ use super::envelope::{KnownKind, ResultKind, kind_of};
 use super::model::{
     Bar, Cell, Compared, Heat, Section, Stretch, Table, Waterfall, heading, plain, rows_of, time,
 };
-use crate::study::{Compare, Registered, Study as _};
+use crate::study::Registered;
 use floatgate_mtd::Phase;
 use floatgate_sim::error::Error;
 use serde_json::{Map, Value};
@@ -79,8 +79,7 @@ pub(super) fn section_of_study(
     value: &Value,
 ) -> Result<Section, Error> {
     let report = study.report(value.clone()).map_err(|error| wrong(name, &kind, &error.to_string()))?;
-    let opens_report = kind == Compare::NAME;
-    Ok(Section { opens_report, ..Section::of_report(name, kind, report) })
+    Ok(Section::of_report(name, kind, report))
 }
 
 /// A section of a result of a known kind.
@@ -126,6 +125,7 @@ fn object(
     }
     for table in &mut section.tables {
         table.objectives = objectives(result);
+        table.folded = kind == ResultKind::Speed;
     }
     facts(result, tables, &mut section);
     section.notes.extend(notes(result));
@@ -140,7 +140,9 @@ fn object(
     }
     section.sources = least_certain(result);
     if kind == ResultKind::CardCompare {
-        section.heat = result.get("cells").and_then(rows).map(|cells| heat(&cells));
+        let is_ranked = |cell: &&Map<String, Value>| cell.get("is_ranked") != Some(&Value::Bool(false));
+        let cells = result.get("cells").and_then(rows);
+        section.heat = cells.map(|cells| heat(&cells.into_iter().filter(is_ranked).collect::<Vec<_>>()));
     }
     Ok(section)
 }
@@ -405,7 +407,22 @@ fn notes(result: &Map<String, Value>) -> Vec<String> {
 /// A bar for each row that has a breakdown, and one for the result itself.
 fn bars(result: &Map<String, Value>) -> Vec<Bar> {
     let lists = ["tests", "rows", "predictions"].into_iter().filter_map(|key| rows(result.get(key)?));
-    lists.flatten().chain([result]).filter_map(|row| bar(row, result)).collect()
+    let all: Vec<&Map<String, Value>> = lists.flatten().chain([result]).collect();
+    let speed = |row: &Map<String, Value>| row.get("exact_kib_s").and_then(Value::as_f64);
+    let erase = all.iter().find(|row| name_of(row) == "erase").and_then(|row| speed(row));
+    // Erases of several blocks a call are one bar where they are as fast.
+    let is_equal = |row: &Map<String, Value>| {
+        erase.zip(speed(row)).is_some_and(|(one, several)| (several / one - 1.0).abs() < AS_FAST)
+    };
+    let is_other = |row: &&&Map<String, Value>| !(name_of(row).ends_with("x erase") && is_equal(row));
+    all.iter().filter(is_other).filter_map(|row| bar(row, result)).collect()
+}
+
+/// Share by which speeds differ that are called equal.
+const AS_FAST: f64 = 0.05;
+
+fn name_of<'a>(row: &'a Map<String, Value>) -> &'a str {
+    row.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
 fn bar(row: &Map<String, Value>, result: &Map<String, Value>) -> Option<Bar> {

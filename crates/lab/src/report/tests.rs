@@ -231,7 +231,7 @@ fn lives_of_chips_are_told_in_words() {
         assert!(page.contains(text), "{text}: {page}");
     }
     assert!(
-        page.contains("id=\"summary\">1 of 2 chips survive 5 years at 55 C without ubihealthd; 0 of 2"),
+        page.contains("id=\"summary\">1&nbsp;of 2&nbsp;chips survive 5&nbsp;years at 55&nbsp;C without ubihealthd; 0&nbsp;of"),
         "the verdict"
     );
 }
@@ -324,4 +324,54 @@ fn a_drawing_has_its_library_and_that_its_licences() {
     for of in ["@observablehq/plot", "d3-scale", "isoformat"] {
         assert!(html::LIBRARY.split("*/").next().unwrap().contains(of), "{of}");
     }
+}
+
+/// A result without bars of its own has those of its figures, but not of values in different units.
+#[test]
+fn every_kind_of_result_has_a_picture() {
+    let section = |kind: ResultKind, result: &serde_json::Value| {
+        let mut report = Report::new("", "");
+        report.add_json("result.json", &marked(kind, result)).unwrap();
+        report.sections.remove(0)
+    };
+    let cuts = json!({ "by_step": [{ "step": "sync", "runs": 3 }, { "step": "create", "runs": 5 }], "kinds": [{ "kind": "early", "runs": 1 }], "failures": [] });
+    let charts = section(ResultKind::Powercut, &cuts).charts();
+    let bars: Vec<(&str, f64)> = charts[0].bars.iter().map(|bar| (bar.name.as_str(), bar.value)).collect();
+    assert_eq!((charts[0].caption.as_str(), bars), ("runs", vec![("sync", 3.0), ("create", 5.0)]));
+    let answers = json!({ "answers": {
+        "page": { "value": 4096, "unit": "B", "confidence": 0.5 }, "speed": { "value": 9, "unit": "MB/s", "confidence": 0.9 } } });
+    assert_eq!(section(ResultKind::Probe, &answers).charts()[0].caption, "confidence");
+    let cell = |card: &str, filesystem: &str, time: f64, is_ranked: bool| json!({ "card": card, "filesystem": filesystem, "workload": "create", "relative_time": time, "is_ranked": is_ranked });
+    let cells = [cell("x", "ext4", 2.0, true), cell("x", "f2fs", 1.0, true), cell("x", "nilfs2", 0.1, false)];
+    let heat = section(ResultKind::CardCompare, &json!({ "cells": cells, "cards": [] })).heat.unwrap();
+    assert_eq!(heat.rows, [("x".to_owned(), vec![Some(2.0), Some(1.0)])]);
+    assert!(section(ResultKind::Parts, &json!({ "rows": [{ "part": "a", "sure": 1 }] })).charts().is_empty());
+}
+
+#[test]
+fn a_page_begins_with_conclusions_and_keeps_numbers_with_their_units() {
+    let of = |conclusion: &str| {
+        serde_json::to_string(
+            &ResultKind::Powercut
+                .of_nothing()
+                .concluding(conclusion)
+                .around(&json!({ "by_step": [], "kinds": [], "failures": [] })),
+        )
+        .unwrap()
+    };
+    let mut report = Report::new("Cuts", "floatgate report");
+    report.add_json("a.json", &of("Nothing was lost in 5 power cuts.")).unwrap();
+    assert!(
+        report
+            .html()
+            .unwrap()
+            .contains(r#"<p class="verdict" id="summary">Nothing was lost in 5&nbsp;power cuts.</p>"#)
+    );
+    report.add_json("b.json", &of("2 of 9 runs lost something.")).unwrap();
+    let page = report.html().unwrap();
+    let verdicts = page.split("</dl>").next().unwrap();
+    assert!(
+        verdicts.contains("5&nbsp;power cuts.") && verdicts.contains("2&nbsp;of 9&nbsp;runs lost"),
+        "{verdicts}"
+    );
 }

@@ -360,9 +360,11 @@ fn one(report: &Report) -> Shown {
             Section::Table(trace(report)),
         ],
         conclusion: format!(
-            "Blocks last for {} to {} cycles, on average {:.1} times the {} that the data sheet promises.",
-            grouped(report.life.min),
-            grouped(report.life.max),
+            "Blocks last for {} cycles, on average {:.1} times the {} that the data sheet promises.",
+            match (report.life.min, report.life.max) {
+                (min, max) if min == max => grouped(min),
+                (min, max) => format!("{} to {}", grouped(min), grouped(max)),
+            },
             report.life.over_nominal,
             grouped(report.nominal_cycles)
         ),

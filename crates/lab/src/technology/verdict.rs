@@ -50,13 +50,17 @@ impl Race {
     }
 }
 
-/// A number with three digits.
+/// Most decimals of a number.
+const DECIMALS_MAX: f64 = 5.0;
+
+/// A number with three significant digits.
 pub fn three(value: f64) -> String {
-    match value.abs() {
-        v if v < 9.995 => format!("{value:.2}"),
-        v if v < 99.95 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+    let rounded: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    if rounded == 0.0 {
+        return "0".to_owned();
     }
+    let decimals = (2.0 - rounded.abs().log10().floor()).clamp(0.0, DECIMALS_MAX);
+    format!("{value:.0$}", decimals as usize)
 }
 
 /// A time in seconds with its unit.
@@ -93,18 +97,21 @@ pub fn leads(candidates: &[Candidate]) -> Vec<Lead> {
     Race::ALL.into_iter().filter_map(lead).collect()
 }
 
-/// The candidate to choose: the only one that would do, or the one of these that is the fastest at most. `None` where several are.
+/// The candidate to choose: the only one that would do, or the one of these that leads in most races, of several by the larger factors. `None` where none leads.
 pub fn choice<'a>(candidates: &'a [Candidate], leads: &[Lead]) -> Option<&'a str> {
-    let won = |target: &str| leads.iter().filter(|lead| lead.target == target).count();
-    let mut fit: Vec<(usize, &str)> = candidates
+    let won = |target: &str| {
+        let own: Vec<&Lead> = leads.iter().filter(|lead| lead.target == target).collect();
+        (own.len(), own.iter().map(|lead| libm::log(lead.factor)).sum::<f64>())
+    };
+    let mut fit: Vec<((usize, f64), &str)> = candidates
         .iter()
         .filter(|one| one.unfit.is_empty())
         .map(|one| (won(&one.target), one.target.as_str()))
         .collect();
-    fit.sort_by_key(|(won, _)| std::cmp::Reverse(*won));
+    fit.sort_by(|(a, _), (b, _)| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
     match fit[..] {
-        [(_, only)] => Some(only),
-        [(most, first), (next, _), ..] if most > next => Some(first),
+        [(_, only)] if candidates.len() > 1 => Some(only),
+        [((most, _), first), ..] if most > 0 => Some(first),
         _ => None,
     }
 }
@@ -227,7 +234,7 @@ mod tests {
         assert_eq!(
             said(&all, &USE),
             [
-                "Choose emmc: it reads fastest (160 MiB/s), writes fastest (80.0 MiB/s), and has the fastest small synced writes (0.60 ms); nor is ready first (900 ms); how soon emmc can be used is not known.",
+                "Choose emmc: it reads fastest (160 MiB/s), writes fastest (80.0 MiB/s), and has the fastest small synced writes (0.600 ms); nor is ready first (900 ms); how soon emmc can be used is not known.",
                 "All of them last 10 years at 100 MiB a day.",
             ]
         );
