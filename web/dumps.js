@@ -139,7 +139,7 @@ function mode(row) {
   const letters = 'rwxrwxrwx'
   const kinds = { directory: 'd', symlink: 'l', 'block-device': 'b', 'character-device': 'c', fifo: 'p', socket: 's' }
   const bits = [...letters].map((letter, at) => (row.permissions & (1 << (8 - at)) ? letter : '-')).join('')
-  return (kinds[row.file_type] ?? '-') + bits
+  return (kinds[row.type] ?? '-') + bits
 }
 
 const nameOf = (path) => path.slice(path.lastIndexOf('/') + 1)
@@ -162,11 +162,11 @@ async function showFolder(path) {
   const { rows, refused } = answer.done
   const entry = (row) => {
     const name = nameOf(row.path)
-    const open = row.file_type === 'directory' ? () => showFolder(join(path, name)) : row.file_type === 'file' ? () => preview(join(path, name), row) : null
-    const text = `${name}${row.file_type === 'directory' ? '/' : ''}${row.target !== null ? ` -> ${row.target}` : ''}`
+    const open = row.type === 'directory' ? () => showFolder(join(path, name)) : row.type === 'file' ? () => preview(join(path, name), row) : null
+    const text = `${name}${row.type === 'directory' ? '/' : ''}${row.target !== null ? ` -> ${row.target}` : ''}`
     return [
       open ? make('button', { type: 'button', class: 'plain', onclick: open }, text) : text,
-      row.device ? row.device.join(', ') : row.file_type === 'file' ? size(row.size) : '',
+      row.device ? row.device.join(', ') : row.type === 'file' ? size(row.size) : '',
       mode(row), `${row.uid}:${row.gid}`, date(row.mtime.split('.')[0]),
     ]
   }
