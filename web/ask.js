@@ -1,20 +1,22 @@
 // Requests to the worker, and what both pages share.
 
 // The worker's text and the module. A worker made of a text has the page's Content-Security-Policy: it cannot connect to another server either.
-const sources = (async () => {
-  const [script, module] = await Promise.all([fetch('worker.js'), fetch('floatgate.wasm')])
+const sources = async (name) => {
+  const [script, module] = await Promise.all([fetch('worker.js'), fetch(`${name}.wasm`)])
   for (const { ok, url, status } of [script, module]) if (!ok) throw new Error(`${url}: status ${status}`)
   const url = URL.createObjectURL(new Blob([await script.text()], { type: 'text/javascript' }))
   return { url, module: await WebAssembly.compile(await module.arrayBuffer()) }
-})()
+}
+const loaded = new Map()
 
 const failed = (message) => ({ answer: { failed: { message, help: 'load the page again', place: null } } })
 
-/** A worker that answers requests; `onProgress` gets numbers of bytes. `end` ends it, whatever it does. */
-export function makeWorker(onProgress = () => {}) {
+/** A worker with a module, `images` or `designs`, that answers its requests; `onProgress` gets numbers of bytes. `end` ends it, whatever it does. */
+export function makeWorker(name, onProgress = () => {}) {
+  if (!loaded.has(name)) loaded.set(name, sources(name))
   const waiting = new Map()
   let next = 1
-  const ready = sources.then(({ url, module }) => {
+  const ready = loaded.get(name).then(({ url, module }) => {
     const worker = new Worker(url)
     worker.onmessage = ({ data }) => {
       if (data.progress !== undefined) return onProgress(data.progress)
@@ -54,9 +56,9 @@ export function make(name, attributes = {}, ...children) {
   return element
 }
 
-/** A table with a caption; cells are texts or nodes, and those of the columns `numeric` stand to the right. */
-export function table(caption, heads, rows, numeric = []) {
-  const cell = (kind) => (content, at) => make(kind, { class: numeric.includes(at) ? 'n' : null, scope: kind === 'th' ? 'col' : null }, content)
+/** A table with a caption; cells are texts or nodes, those of the columns `numeric` stand to the right, and those of `short` are not broken. */
+export function table(caption, heads, rows, numeric = [], short = []) {
+  const cell = (kind) => (content, at) => make(kind, { class: numeric.includes(at) ? 'n' : short.includes(at) ? 'nowrap' : null, scope: kind === 'th' ? 'col' : null }, content)
   return make('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption },
     make('table', {},
       make('caption', {}, caption),

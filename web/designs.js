@@ -54,7 +54,7 @@ class Design {
   constructor(title, state, changed) {
     this.title = title
     this.changed = changed
-    this.worker = makeWorker()
+    this.worker = makeWorker('designs')
     this.newest = new Newest(this.worker)
     this.state = { setup: FIRST, text: null, chip: '', controller: '', host: '', mode: '', fs: '', sets: '', ...state }
     this.build()
@@ -72,7 +72,7 @@ class Design {
   build() {
     const named = (rows) => rows.map(({ name, title }) => [name, title ? `${name}: ${title}` : name])
     this.lists = {}
-    const setup = make('select', { onchange: () => this.begin(setup.value) },
+    const setup = this.setup = make('select', { onchange: () => this.begin(setup.value) },
       ...catalogue.setups.map(({ name, title }) => make('option', { value: name }, title ? `${title}` : name)))
     setup.value = this.state.setup
     this.marks = make('div', { class: 'marks', 'aria-hidden': 'true' })
@@ -113,6 +113,7 @@ class Design {
   }
 
   begin(setup) {
+    this.setup.value = setup
     Object.assign(this.state, { setup, text: null, chip: '', controller: '', host: '', mode: '' })
     for (const name of ['chip', 'controller', 'host', 'mode']) this.lists[name].value = ''
     this.load()
@@ -173,6 +174,7 @@ class Design {
 
   show(answer) {
     this.mark(answer.failed?.place)
+    this.result.classList.toggle('stale', Boolean(answer.failed))
     if (answer.failed) {
       const { place } = answer.failed
       const where = place ? `${place.file}, line ${place.line}: ` : ''
@@ -303,9 +305,13 @@ function sweep() {
   sweepNewest.ask({ do: 'sweep', design: designs[0].request(), sweep: `${key}=${values}` }, showSweep)
 }
 
+let swept = null
+
 function showSweep(answer) {
   const out = element('curve')
-  if (answer.failed) return out.replaceChildren(failure(answer.failed))
+  // A mistake in the design itself is shown there.
+  if (answer.failed) return out.replaceChildren(answer.failed.place?.file === 'setup.toml' ? '' : failure(answer.failed))
+  swept = answer
   const rows = answer.done
   const names = [...new Set(rows.flatMap((row) => row.tests.map((test) => test.name)))]
   const list = element('sweep').elements.test
@@ -323,23 +329,34 @@ function showSweep(answer) {
   out.replaceChildren(points.length > 1 ? curve(points, `${list.value}, ${unit}`) : '', table(`${list.value} with each ${tools.key}`, [tools.key, unit], cells))
 }
 
+/** Pixels that a picture is wide: those of the page, up to a width at which lines are still followed by eye. */
+function paperWidth() {
+  return Math.max(300, Math.min(element('main').clientWidth - 4, 1000))
+}
+
+/** The next of 1, 2 and 5 with a power of ten. */
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least || 1))
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least) ?? power
+}
+
 /** A curve: values that are numbers at their places, others one beside the other. */
 function curve(points, title) {
-  const [width, height, left, bottom] = [760, 260, 70, 36]
+  const [width, height, left, bottom] = [paperWidth(), 260, 70, 36]
   const numeric = points.every(({ value }) => Number.isFinite(Number(value)))
   const xs = points.map(({ value, at }) => (numeric ? Number(value) : at))
   const [low, high] = [Math.min(...xs), Math.max(...xs)]
-  const top = Math.max(...points.map(({ y }) => y)) * 1.08
+  const step = roundStep(Math.max(...points.map(({ y }) => y)) / 4)
+  const top = step * Math.ceil((Math.max(...points.map(({ y }) => y)) * 1.02) / step)
   const x = (at) => left + 20 + (width - left - 60) * (high > low ? (at - low) / (high - low) : 0.5)
   const y = (value) => 24 + (height - 24 - bottom) * (1 - value / top)
-  const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': title })
+  const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': title })
   picture.append(svg('text', { x: 4, y: 14 }, title))
-  for (let step = 0; step <= 4; step += 1) {
-    const value = (top * step) / 4
+  for (let value = 0; value <= top; value += step) {
     picture.append(svg('line', { x1: left, x2: width - 10, y1: y(value), y2: y(value), class: 'grid' }), svg('text', { x: left - 8, y: y(value) + 4, 'text-anchor': 'end' }, number(value)))
   }
   picture.append(svg('polyline', { class: 'curve', points: points.map((point, at) => `${x(xs[at])},${y(point.y)}`).join(' ') }))
-  const every = Math.ceil(points.length / 8)
+  const every = Math.ceil((points.length * 70) / (width - left))
   points.forEach((point, at) => {
     const label = numeric ? Number(point.value).toLocaleString('en', { notation: 'compact' }) : point.value
     picture.append(svg('circle', { class: 'dot', r: 4, cx: x(xs[at]), cy: y(point.y) }, svg('title', {}, `${point.value}: ${number(point.y)}`)))
@@ -373,10 +390,10 @@ function showTrace() {
   const end = Math.max(ns, ...spans.map((span) => span.end_ns), 1)
   const [from, to] = shownRange.map((share) => share * end)
   const lanes = [...new Set(spans.map((span) => span.resource))]
-  const [width, left, lane] = [900, 90, 30]
+  const [width, left, lane] = [paperWidth(), 90, 30]
   const height = 30 + lanes.length * lane + 20
   const x = (at) => left + ((width - left - 10) * (Math.min(Math.max(at, from), to) - from)) / (to - from)
-  const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `${traced.done.operation} on ${lanes.join(', ')}` })
+  const picture = svg('svg', { viewBox: `0 0 ${width} ${height}`, width, height, role: 'img', 'aria-label': `${traced.done.operation} on ${lanes.join(', ')}` })
   lanes.forEach((name, at) => picture.append(svg('text', { x: 4, y: 30 + at * lane + 18 }, name), svg('line', { x1: left, x2: width - 10, y1: 30 + (at + 1) * lane - 1, y2: 30 + (at + 1) * lane - 1, class: 'grid' })))
   const seen = spans.filter((span) => span.end_ns > from && span.start_ns < to)
   for (const span of seen.slice(0, SPANS_MAX)) {
@@ -421,7 +438,7 @@ function show({ designs: states, tools: kept }) {
 }
 
 async function begin() {
-  toolWorker = makeWorker()
+  toolWorker = makeWorker('designs')
   sweepNewest = new Newest(toolWorker)
   traceNewest = new Newest(toolWorker)
   const { answer } = await toolWorker.ask({ do: 'catalogue' })
@@ -458,6 +475,14 @@ element('trace').addEventListener('input', ({ target }) => {
 })
 element('trace').addEventListener('click', ({ target }) => {
   if (target.dataset.zoom) zoom(target.dataset.zoom)
+})
+let resizing
+window.addEventListener('resize', () => {
+  clearTimeout(resizing)
+  resizing = setTimeout(() => {
+    if (swept) showSweep(swept)
+    showTrace()
+  }, 100)
 })
 window.addEventListener('hashchange', async () => show(await remembered()))
 // For the test of the page.

@@ -14,7 +14,7 @@ let folder = '/'
 let worker
 
 function newWorker() {
-  worker = makeWorker((bytes) => {
+  worker = makeWorker('images', (bytes) => {
     const bar = element('bar')
     if (file && bytes <= file.size) {
       bar.max = file.size
@@ -95,7 +95,7 @@ function showMap({ answer }) {
     report.pages ? make('p', { class: 'note' }, `NAND dump with pages of ${report.pages.page_bytes} + ${report.pages.oob_bytes} bytes: offsets do not count the OOB`) : null,
     ...report.notes.map((note) => make('p', { class: 'note' }, note)),
     table(`${count(report.parts.length, 'part')} of the dump${parts.length < report.parts.length ? `, the first ${SHOWN} are shown` : ''}`,
-      ['Offset', 'Size', 'What', 'Check', 'Details', 'Bytes', 'Files'], parts.map(row), [0, 1]),
+      ['Offset', 'Size', 'What', 'Check', 'Details', 'Bytes', 'Files'], parts.map(row), [0, 1], [3, 5, 6]),
     report.partitions.length > 0
       ? table('Partitions', ['Offset', 'Size', 'Partition', 'Listed by'],
         report.partitions.map((p) => [hex(p.offset), p.len === null ? 'rest' : size(p.len), p.name, p.source]), [0, 1])
@@ -172,7 +172,7 @@ async function showFolder(path) {
   }
   replace('files',
     table(`${count(rows.length, 'entry').replace(/entrys$/, 'entries')} in ${path}${rows.length > SHOWN ? `, the first ${SHOWN} are shown` : ''}`,
-      ['Name', 'Size', 'Mode', 'Owner', 'Changed (UTC)'], rows.slice(0, SHOWN).map(entry), [1]),
+      ['Name', 'Size', 'Mode', 'Owner', 'Changed (UTC)'], rows.slice(0, SHOWN).map(entry), [1], [2, 3, 4]),
     ...refused.map(({ path: at, why }) => make('p', { class: 'bad' }, `not listed: ${at}: ${why}`)))
 }
 
@@ -263,7 +263,7 @@ function findings(report) {
   ]
   return [
     make('p', { class: report.outcome === 'damaged' ? 'bad' : null }, OUTCOMES[report.outcome]),
-    all.length > 0 ? table(count(all.length + report.unlisted, 'finding'), ['Severity', 'Offset', 'What', 'Consequence', 'Files'], all.slice(0, SHOWN).map(row), [1]) : null,
+    all.length > 0 ? table(count(all.length + report.unlisted, 'finding'), ['Severity', 'Offset', 'What', 'Consequence', 'Files'], all.slice(0, SHOWN).map(row), [1], [0]) : null,
   ]
 }
 
@@ -340,8 +340,8 @@ if (location.protocol === 'file:') {
 window.floatgate = {
   idle: () => element('working').hidden && !element('opened').hidden,
   async raw(request) {
-    const { answer, blob, memory } = await worker.ask(request)
+    const { answer, blob, memory, read } = await worker.ask(request)
     const digest = blob ? await crypto.subtle.digest('SHA-256', await blob.arrayBuffer()) : null
-    return { answer, memory, sha256: digest && [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('') }
+    return { answer, memory, read, sha256: digest && [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('') }
   },
 }

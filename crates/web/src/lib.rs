@@ -9,11 +9,14 @@
 //!
 //! There is no logic here: the answers are those of the command with `--json`, without its envelope. docs/web.md has the requests.
 
+#[cfg(feature = "designs")]
 mod designs;
+#[cfg(feature = "images")]
 mod images;
 #[cfg(target_family = "wasm")]
 mod page;
 
+#[cfg(feature = "images")]
 use floatgate_mtd::advice::Help;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +37,9 @@ pub trait Page {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Request {
+    #[cfg(feature = "images")]
     Image(images::Request),
+    #[cfg(feature = "designs")]
     Design(designs::Request),
 }
 
@@ -67,6 +72,7 @@ impl Failure {
         Self { message: message.to_string(), ..Self::default() }
     }
 
+    #[cfg(feature = "images")]
     fn with_help(error: &(impl std::fmt::Display + Help)) -> Self {
         Self { help: Some(error.help().to_string()), ..Self::new(error) }
     }
@@ -81,9 +87,12 @@ fn json(value: &impl Serialize) -> Answer {
 
 /// Answers a request: `{"done": ...}` or `{"failed": {"message", "help", "place"}}`. Requests that read or write files refer to those of
 /// [`floatgate_files`].
+#[cfg_attr(not(feature = "images"), expect(unused_variables, reason = "only dumps have bytes for the page"))]
 pub fn answer(request: &str, page: &mut dyn Page) -> String {
     let answer = match serde_json::from_str(request) {
+        #[cfg(feature = "images")]
         Ok(Request::Image(request)) => images::answer(request, page),
+        #[cfg(feature = "designs")]
         Ok(Request::Design(request)) => designs::answer(request),
         Err(error) => Err(Failure::new(format!("no request: {error}"))),
     };
