@@ -81,6 +81,7 @@ class Design {
     this.sets = make('input', { '.value': this.state.sets, autocomplete: 'off', placeholder: 'bus.clock_hz=50e6 driver.continuous=true', oninput: () => this.set('sets', this.sets.value) })
     this.said = make('div', { id: `said-${this.title}`, 'aria-live': 'polite' })
     this.command = make('pre', { tabindex: 0, 'aria-label': 'The same as a command' })
+    this.old = make('p', { class: 'note', hidden: true }, 'The figures below are those from before the mistake.')
     this.result = make('div', {})
     this.node = make('section', { 'aria-label': `Design ${this.title}` },
       make('h2', {}, `Design ${this.title}`),
@@ -96,7 +97,7 @@ class Design {
         make('summary', {}, 'The setup as text'),
         make('label', { class: 'field', for: `text-${this.title}` }, 'TOML'),
         make('div', { class: 'marked' }, this.text, this.marks)),
-      this.said, this.command, this.result)
+      this.said, this.command, this.old, this.result)
     this.lists.fs.options[0].textContent = 'the bare flash'
     this.load()
   }
@@ -175,6 +176,7 @@ class Design {
   show(answer) {
     this.mark(answer.failed?.place)
     this.result.classList.toggle('stale', Boolean(answer.failed))
+    this.old.hidden = !answer.failed || !this.tests
     if (answer.failed) {
       const { place } = answer.failed
       const where = place ? `${place.file}, line ${place.line}: ` : ''
