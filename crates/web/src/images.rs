@@ -28,6 +28,9 @@ const PIECE: usize = 256 << 10;
 /// Bytes between two messages of progress.
 const PROGRESS: u64 = 1 << 20;
 
+/// Bytes of all files of an archive, holes included: a browser holds no more.
+const ARCHIVE_MAX: u64 = 4 << 30;
+
 /// Bytes that are buffered on the way to an archive.
 const ARCHIVE_BUFFER: usize = 256 << 10;
 
@@ -267,7 +270,7 @@ fn mapped(image: &Image) -> Answer {
 }
 
 /// A path whose bytes that are no text are written as `\xNN`, as listings have them.
-fn bytes_of(path: &str) -> Vec<u8> {
+pub(crate) fn bytes_of(path: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = path;
     while let Some(at) = rest.find("\\x") {
@@ -334,7 +337,7 @@ enum Origin {
 
 impl Origin {
     fn run(self, of: &Meant, target: &mut dyn Target, progress: &dyn Fn(u64)) -> Result<Extracted, Failure> {
-        let limits = ExtractLimits::default();
+        let limits = ExtractLimits { bytes: ARCHIVE_MAX, ..ExtractLimits::default() };
         match self {
             Self::Image(image) => {
                 let extractions = Extractions::open(&image, &of.selection())?;

@@ -42,6 +42,52 @@ fn a_mistake_in_the_text_has_its_place() {
     assert!(answer["failed"]["help"].as_str().unwrap().contains("w35n01jw"), "{answer}");
 }
 
+/// The bytes of requests.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Page for Bytes {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+    fn blob(&mut self, _: u32, _: u64, _: u64) {}
+    fn progress(&mut self, _: u64) {}
+}
+
+const JFFS2: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../image/tests/golden/jffs2/little.jffs2");
+
+#[test]
+fn files_of_an_image_are_listed_read_and_put_into_a_zip() {
+    let of = json!({ "path": JFFS2 });
+    let listed = ask(&json!({ "do": "ls", "of": of, "folder": "/dir" }));
+    let row =
+        listed["done"]["rows"].as_array().unwrap().iter().find(|row| row["type"] == "file").unwrap().clone();
+    let mut page = Bytes::default();
+    let read =
+        answer(&json!({ "do": "cat", "of": of, "file": row["path"], "most": 5 }).to_string(), &mut page);
+    let size = row["size"].as_u64().unwrap();
+    assert_eq!((read, page.0.len() as u64), (format!("{{\"done\":{size}}}"), size.min(5)), "{row}");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out.zip");
+    let zipped = ask(&json!({ "do": "extract", "of": of, "archive": "zip", "out": out }));
+    let report = &zipped["done"]["report"];
+    let archive = std::fs::read(&out).unwrap();
+    let end = &archive[archive.len() - 22..];
+    assert_eq!(end[..4], *b"PK\x05\x06");
+    let held = u64::from(u16::from_le_bytes([end[10], end[11]]));
+    let entries = report["entries"].as_u64().unwrap();
+    let lost = report["losses"].as_array().unwrap();
+    let lost = lost.iter().filter(|loss| !loss["what"].as_str().unwrap().starts_with("extended attribute"));
+    assert_eq!(held + lost.count() as u64, entries, "{report}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_read_back_from_listings() {
+    let bytes = super::images::bytes_of;
+    assert_eq!(bytes(r"/a\xff\x5cb"), b"/a\xff\\b");
+    assert_eq!(bytes(r"/\xzz\x1"), br"/\xzz\x1");
+}
+
 #[test]
 fn requests_that_are_none_are_refused() {
     for request in ["", "{}", "{\"do\":\"fly\"}", "{\"do\":\"map\",\"of\":{\"path\":\"/nowhere\"}}"] {
