@@ -41,6 +41,10 @@ pictures:
 package:
     scripts/package
 
+# the page of docs/web.md, in target/page
+page:
+    scripts/build-web
+
 # the documentation as a site, in target/book
 site:
     mdbook build

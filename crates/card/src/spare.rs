@@ -5,7 +5,7 @@
 //! than its map. A host that cannot write such a file keeps them in memory.
 
 use crate::nand::Fault;
-use std::fs::File;
+use floatgate_files::{File, tempfile};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -129,7 +129,7 @@ impl SpareFile {
     fn at(&mut self, extent: u64) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => tempfile::tempfile()?,
+            None => tempfile()?,
         };
         let file = self.file.insert(file);
         file.seek(SeekFrom::Start(extent * self.extent_bytes as u64))?;

@@ -10,14 +10,23 @@
 //!
 //! The other crates are the same on every machine; here are the system calls and the clock.
 
+#[cfg(not(target_family = "wasm"))]
 pub mod disk;
 mod help;
+#[cfg(not(target_family = "wasm"))]
 mod lock;
 #[cfg(feature = "fuse")]
 pub mod mount;
+#[cfg(not(target_family = "wasm"))]
 pub mod mtd;
+#[cfg(not(target_family = "wasm"))]
 pub mod open;
+#[cfg(not(target_family = "wasm"))]
 pub mod output;
+mod output_error;
+#[cfg(target_family = "wasm")]
+mod page;
+#[cfg(not(target_family = "wasm"))]
 pub mod saved;
 pub mod serprog;
 #[cfg(feature = "fuse")]
@@ -26,5 +35,11 @@ pub mod serve;
 pub mod signals;
 mod target;
 
+#[cfg(not(target_family = "wasm"))]
 pub use lock::{Lock, LockError};
+#[cfg(target_family = "wasm")]
+pub use page::{
+    lock::{Lock, LockError},
+    open, output,
+};
 pub use target::{Target, TargetError};

@@ -12,6 +12,12 @@ use rustix::fs::OFlags;
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// True for a named or unnamed pipe.
+#[must_use]
+pub fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
 /// Opens a regular file or a block device.
 ///
 /// # Errors

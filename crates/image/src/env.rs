@@ -130,7 +130,7 @@ pub fn change(
         None => Output::replace(path),
     };
     let out = out.map_err(ImageError::from)?;
-    let input = std::fs::File::open(path).map_err(ImageError::File)?;
+    let input = floatgate_files::File::open(path).map_err(ImageError::File)?;
     copy_sparse(&input, out.file()).map_err(|error| ImageError::from(out.failed(error)))?;
     let mut store = crate::saved::target(&image, out.temporary())?;
     for (at, bytes) in writes {

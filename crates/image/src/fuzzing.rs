@@ -3,10 +3,10 @@
 //! Nothing comes back: what counts is that each of these ends, without a panic, in time and memory that the length of the bytes
 //! bounds.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
 
+use floatgate_files::{File, tempfile};
 use floatgate_media::crc;
 use floatgate_media::jffs2::Endian;
 use floatgate_media::ubifs::NODE_MAGIC;
@@ -234,7 +234,7 @@ fn go_back(image: &Image, selection: &Selection) {
 }
 
 fn file_of(bytes: &[u8]) -> io::Result<File> {
-    let mut file = tempfile::tempfile()?;
+    let mut file = tempfile()?;
     file.write_all(bytes)?;
     Ok(file)
 }

@@ -81,6 +81,14 @@ impl Image {
         self.bytes.open()
     }
 
+    /// Reads the bytes in which the images and a [map](crate::map) count, those of a dump without its OOB. What lies behind the end reads as 0xFF.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_bytes(&self, offset: u64, buf: &mut [u8]) -> Result<(), ImageError> {
+        self.store()?.read_at(offset, buf).map_err(ImageError::Store)
+    }
+
     /// The byte of the file that is a byte of the images: in a dump there is OOB between the pages.
     pub fn file_byte(&self, at: u64) -> u64 {
         let at = self.splices.file_byte(at);

@@ -1,10 +1,9 @@
 //! NAND dumps with OOB: the pages are corrected into a temporary file, each region by its own code.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
+use floatgate_files::{File, FileExt, tempfile};
 use serde::Serialize;
 
 use crate::ImageError;
@@ -224,7 +223,7 @@ pub(super) fn correct(
         Some(known) => known.clone(),
         None => find_regions(&geometry, file, start)?,
     };
-    let out = tempfile::tempfile().map_err(ImageError::File)?;
+    let out = tempfile().map_err(ImageError::File)?;
     let reports = decode(&geometry, &regions, (file, start), &out)?;
     let of_pages = |numbers: Range<u64>| {
         let [first, end] = [numbers.start, numbers.end].map(|page| start + page * u64::from(pages.stride()));

@@ -1,10 +1,9 @@
 //! The pages of a dump with OOB, to be read and written as if there were none.
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use floatgate_files::{File, FileExt};
 use floatgate_stack::{FileStore, Store, StoreError};
 use memchr::memmem;
 

@@ -1,10 +1,9 @@
 //! From a file to a mounted filesystem.
 
-use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use floatgate_files::{File, tempfile};
 use floatgate_stack::ubifs::Behaviour;
 use floatgate_stack::{Store, Volume};
 
@@ -29,12 +28,12 @@ use floatgate_host::open::{open_file, read_pipe};
 /// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+    floatgate_host::open::is_pipe(path)
 }
 
 /// Copies the contents of a pipe into a temporary file.
 fn spooled(stream: &mut dyn std::io::Read) -> Result<File, ImageError> {
-    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+    let mut file = tempfile().map_err(ImageError::File)?;
     std::io::copy(stream, &mut file).map_err(ImageError::File)?;
     Ok(file)
 }

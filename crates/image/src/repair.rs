@@ -4,10 +4,10 @@
 //! that can still be read is written anew with the live filesystem, into a device of the same geometry that keeps its erase
 //! counters, volumes and names. In a JFFS2, whose nodes stand for themselves, damaged ones become padding.
 
-use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
 
+use floatgate_files::{File, metadata};
 use floatgate_stack::Store;
 use serde::Serialize;
 
@@ -131,7 +131,7 @@ fn repair_to(path: &Path, output: &Output, selection: &Selection) -> Result<Repa
             saved.losses.extend(found.format().losses(&image, found)?);
         }
     }
-    let bytes = [path, out].map(|path| path.metadata().map(|data| data.len()));
+    let bytes = [path, out].map(|path| metadata(path).map(|data| data.len()));
     let [bytes_before, bytes] = bytes.map(|bytes| bytes.map_err(ImageError::File));
     let Saved { filesystems, entries, nameless, losses, told_erase_bytes, grown } = saved;
     let mut report = RepairReport {

@@ -1,8 +1,8 @@
 //! Files that a repair saves and loses, and the files that it writes.
 
-use std::fs::File;
 use std::path::Path;
 
+use floatgate_files::{File, tempfile_in};
 use floatgate_stack::{FileStore, Store};
 use serde::Serialize;
 
@@ -100,7 +100,7 @@ impl Saved {
 
 /// A file without a name for what is written before the output. Beside it there is room.
 pub(crate) fn scratch(output: &Output) -> Result<File, ImageError> {
-    Ok(tempfile::tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
+    Ok(tempfile_in(output.folder()).map_err(|error| output.failed(error))?)
 }
 
 /// The new image to be written to, with OOB if the old one has some.

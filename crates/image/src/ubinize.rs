@@ -3,10 +3,10 @@
 mod error;
 mod ini;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use floatgate_files::{File, metadata, read_to_string};
 use floatgate_media::crc;
 use floatgate_media::ubi::{
     EcHeader, Geometry, LAYOUT_VOLUME, LAYOUT_VOLUME_COMPAT, LAYOUT_VOLUME_LEBS, VidHeader, VolumeFlags,
@@ -127,7 +127,7 @@ impl VolumeSource {
     fn content_bytes(&self) -> Result<u64, UbinizeError> {
         let Some(path) = &self.image else { return Ok(0) };
         let read = |error| UbinizeError::Read { path: path.clone(), error };
-        Ok(std::fs::metadata(path).map_err(read)?.len())
+        Ok(metadata(path).map_err(read)?.len())
     }
 
     /// The superblock of the UBIFS in its contents, if there is one.
@@ -319,7 +319,7 @@ fn vid_header(volume: &VolumeSource, record: &VolumeRecord, lnum: u32, lebs: u32
 /// # Errors
 /// It cannot be read, or says what cannot be.
 pub fn read(path: &Path) -> Result<Vec<VolumeSource>, UbinizeError> {
-    let text = std::fs::read_to_string(path);
+    let text = read_to_string(path);
     let text = text.map_err(|error| UbinizeError::Read { path: path.to_owned(), error })?;
     parse(&text, path)
 }

@@ -23,6 +23,9 @@
 //! - [`technology`]: NAND, NOR, SD cards and eMMC side by side.
 //! - [`csv`]: rows as comma-separated values, and back.
 //! - [`plot`]: where the time went, as bars and waterfalls, in SVG and in the terminal.
+//!
+//! In WebAssembly there are those of them that a page needs to play with a setup: the speed tests, what is behind their figures, and the
+//! catalogue.
 //! # Example
 //!
 //! ```
@@ -41,33 +44,56 @@
 //! # Ok::<(), floatgate_lab::Error>(())
 //! ```
 
+#![cfg_attr(
+    target_family = "wasm",
+    allow(dead_code, unused_imports, reason = "used by the studies that a page does not have")
+)]
+
+#[cfg(not(target_family = "wasm"))]
 pub mod advise;
+#[cfg(not(target_family = "wasm"))]
 pub mod age;
+#[cfg(not(target_family = "wasm"))]
 pub mod card;
 pub mod catalogue;
 pub mod certainty;
 pub mod conclusion;
 pub mod csv;
+#[cfg(not(target_family = "wasm"))]
 pub mod endurance;
+#[cfg(not(target_family = "wasm"))]
 pub mod fit;
 pub mod fs_compare;
 pub mod fs_speed;
+#[cfg(not(target_family = "wasm"))]
 pub mod identify;
+#[cfg(not(target_family = "wasm"))]
 mod interval;
+#[cfg(not(target_family = "wasm"))]
 pub mod keystore;
+#[cfg(not(target_family = "wasm"))]
 pub mod life;
+#[cfg(not(target_family = "wasm"))]
 pub mod otp;
+#[cfg(not(target_family = "wasm"))]
 pub mod papers;
+#[cfg(not(target_family = "wasm"))]
 pub mod part_sizes;
 pub mod plot;
+#[cfg(not(target_family = "wasm"))]
 pub mod powercut;
 pub mod progress;
+#[cfg(not(target_family = "wasm"))]
 pub mod recorder;
+#[cfg(not(target_family = "wasm"))]
 pub mod report;
 pub mod speed;
 pub mod speed_run;
+#[cfg(not(target_family = "wasm"))]
 pub mod study;
+#[cfg(not(target_family = "wasm"))]
 pub mod sweep;
+#[cfg(not(target_family = "wasm"))]
 pub mod technology;
 pub mod trace;
 pub mod uncertainty;

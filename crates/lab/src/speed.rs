@@ -8,7 +8,7 @@ use crate::fs_speed::FilesystemReport;
 use crate::uncertainty::Interval;
 pub use floatgate_device::timeline::Corrections;
 use floatgate_device::wire::{Device, read_while_write};
-use floatgate_image::words::count;
+use floatgate_mtd::words::count;
 use floatgate_mtd::{Breakdown, Error, ErrorKind, FlashKind, Geometry, Instant, Nanos, Phase};
 use floatgate_sim::machine::FilesystemKind;
 use serde::Serialize;

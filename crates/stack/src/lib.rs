@@ -7,6 +7,7 @@
 //! - [`jffs2`]: a filesystem over any Mtd, without UBI; for reading.
 //! - [`volume`]: the [`Volume`] trait, logical eraseblocks (LEBs) as a filesystem sees them, and two volumes that need no
 //!   UBI: in memory, and the bytes of a bare UBIFS image.
+//! - [`codec`]: deflate and Zstandard.
 //! - [`store`]: the file or memory behind an image; [`store_flash`]: flash whose contents are in one.
 //! - [`ubi`]: volumes on flash: which physical eraseblock (PEB) holds which LEB, wear levelling, bad blocks.
 //!
@@ -69,6 +70,7 @@ macro_rules! forward_to_dyn {
     };
 }
 
+pub mod codec;
 pub mod fs;
 pub mod jffs2;
 pub mod store;

@@ -1,5 +1,6 @@
 //! The files of a source as a filesystem, to be read as such.
 
+use floatgate_files::tempfile;
 use floatgate_stack::fs::Compression;
 use floatgate_stack::ubifs::{Behaviour, FormatOptions, MountOptions, Ubifs};
 use floatgate_stack::{BareVolume, FileStore, Volume};
@@ -49,7 +50,7 @@ pub fn files(source: &Source) -> Result<Files, BuildError> {
     let geometry = SHAPE.ubi()?;
     let lebs = max_lebs(source, &options, geometry.leb_bytes(), None)?;
     options.format = FormatOptions { max_lebs: Some(lebs), deferred: true, ..options.format };
-    let file = tempfile::tempfile().map_err(ImageError::File)?;
+    let file = tempfile().map_err(ImageError::File)?;
     let store = FileStore::new(file).map_err(ImageError::Store)?;
     let volume = BareVolume::new(store, SHAPE.volume(&geometry, lebs));
     let fs = Ubifs::format(volume, &options.format, Behaviour::default());

@@ -7,6 +7,7 @@
 //! The same input gives the same bytes: names are sorted, times come from the files, the identity from the contents.
 
 mod compress;
+#[cfg(not(target_family = "wasm"))]
 mod directory;
 pub(crate) mod error;
 mod files;
@@ -21,11 +22,11 @@ mod tar;
 mod watched;
 mod write;
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use floatgate_files::{File, Metadata, metadata};
 use floatgate_media::jffs2::Endian;
 use floatgate_media::ubi::{VidHeader, VolumeFlags, VolumeType};
 use floatgate_media::ubifs::Superblock;
@@ -54,6 +55,7 @@ use pipeline::run;
 pub use shape::{FlashShape, FlashSize};
 use watched::{Failure, Watched};
 use write::Writer;
+#[cfg(not(target_family = "wasm"))]
 pub(crate) use write::lost_time;
 
 /// Fewest LEBs that a filesystem can grow to if nobody says how many.
@@ -171,17 +173,24 @@ impl Source {
     /// Bytes that it may take in an image, at most; `None` if that cannot be known.
     fn estimate(&self) -> Option<u64> {
         match self {
+            #[cfg(not(target_family = "wasm"))]
             Self::Directory(path) => Some(directory::estimate(path)),
-            Self::Tar(path) => {
-                std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|m| image_bytes(m.len()))
-            }
+            #[cfg(target_family = "wasm")]
+            Self::Directory(_) => None,
+            Self::Tar(path) => metadata(path).ok().filter(Metadata::is_file).map(|m| image_bytes(m.len())),
             Self::Stdin => None,
         }
     }
 
     fn feed(&self, mut feeder: Feeder) -> Result<(), BuildError> {
         match self {
+            #[cfg(not(target_family = "wasm"))]
             Self::Directory(path) => directory::feed(path, &mut feeder)?,
+            #[cfg(target_family = "wasm")]
+            Self::Directory(path) => {
+                let error = std::io::ErrorKind::Unsupported.into();
+                return Err(BuildError::Source { path: path.clone(), error });
+            }
             Self::Tar(path) => {
                 let opened = File::open(path);
                 let file = opened.map_err(|error| BuildError::Source { path: path.clone(), error })?;

@@ -1,10 +1,9 @@
 //! One side of a comparison: an image, or files of the host.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use floatgate_files::{File, FileExt};
 use floatgate_stack::ubifs::Behaviour;
 
 use super::super::build::{BuildError, Files, Source, files};

@@ -13,6 +13,7 @@ mod editor;
 mod path;
 mod paths;
 mod permissions;
+#[cfg(not(target_family = "wasm"))]
 pub mod put;
 mod session;
 #[cfg(test)]
@@ -24,6 +25,7 @@ pub use path::ImagePath;
 #[cfg(feature = "mount")]
 pub(super) use paths::Paths;
 pub use permissions::Permissions;
+#[cfg(not(target_family = "wasm"))]
 pub use put::PutOptions;
 pub use session::{Change, Committed, EditOptions, GrowTo, Grown, Session, edit};
 
@@ -220,6 +222,7 @@ impl EditError {
         Self::Refused { path: show_name(path), what }
     }
 
+    #[cfg(not(target_family = "wasm"))]
     pub(crate) fn host(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.display().to_string();
         move |error| Self::Host { path, error }

@@ -1,9 +1,9 @@
 //! An image that is being changed, in memory until all of the change is known to be possible.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use floatgate_files::{File, metadata};
 use floatgate_stack::Store;
 use floatgate_stack::fs::{FileSystem, Timestamp};
 use floatgate_stack::ubifs::Behaviour;
@@ -297,16 +297,16 @@ fn attempt(
 
 impl Ended {
     fn write(&self) -> Result<Committed, ImageError> {
-        let special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
+        let special = metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
         let in_place = special || self.found.format().is_changed_in_place();
         let file = self.output.clone().unwrap_or_else(|| self.path.clone());
-        let from = std::fs::metadata(&self.path).map_err(ImageError::File)?.len();
+        let from = metadata(&self.path).map_err(ImageError::File)?.len();
         let written_bytes = match &self.output {
             Some(output) => self.write_anew(Output::create(output, &[])?)?,
             None if in_place => self.write_in_place()?,
             None => self.write_anew(Output::replace(&self.path)?)?,
         };
-        let to = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        let to = metadata(&file).map_or(0, |metadata| metadata.len());
         let mut grown = self.grown.clone();
         if to > from {
             grown.push(Grown { what: "file", unit: "byte", from, to });

@@ -159,7 +159,7 @@ fn decimal(time: floatgate_stack::fs::Timestamp) -> Vec<u8> {
 }
 
 /// Contents as a stream, holes as zeros.
-struct Stream<'c> {
+pub(super) struct Stream<'c> {
     contents: &'c mut dyn Contents,
     /// Position in the stream, bytes.
     at: u64,
@@ -169,7 +169,7 @@ struct Stream<'c> {
 }
 
 impl<'c> Stream<'c> {
-    fn new(contents: &'c mut dyn Contents) -> Self {
+    pub(super) fn new(contents: &'c mut dyn Contents) -> Self {
         Self { contents, at: 0, piece: Vec::new(), piece_at: 0 }
     }
 

@@ -1,8 +1,8 @@
 //! Where the bytes of an image are, and the room that the host has for more of them.
 
-use std::fs::File;
 use std::sync::Arc;
 
+use floatgate_files::File;
 use floatgate_stack::store::CachedStore;
 use floatgate_stack::{FileStore, Store, StoreError};
 

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
+use floatgate_stack::codec::Inflate;
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
-use libdeflater::Decompressor;
 
 use super::{Inode, MAX_NAMES, Tree};
 use crate::map::View;
@@ -22,7 +22,7 @@ const COMPRESSED_MAX: u64 = 2 * BLOCK_BYTES as u64;
 pub(super) struct Cramfs<'s> {
     view: View<'s>,
     is_big: bool,
-    zlib: RefCell<Decompressor>,
+    zlib: RefCell<Inflate>,
 }
 
 struct RawInode {
@@ -38,7 +38,7 @@ struct RawInode {
 impl<'s> Cramfs<'s> {
     pub(super) fn new(view: View<'s>) -> Option<Self> {
         let is_big = view.be32(0)? == MAGIC;
-        Some(Self { view, is_big, zlib: RefCell::new(Decompressor::new()) })
+        Some(Self { view, is_big, zlib: RefCell::default() })
     }
 
     fn word(&self, at: u64) -> Option<u32> {
@@ -130,6 +130,6 @@ impl Tree for Cramfs<'_> {
             return None;
         }
         let compressed = self.view.bytes(start, usize::try_from(len).ok()?)?;
-        self.zlib.borrow_mut().zlib_decompress(&compressed, out).ok().map(drop)
+        self.zlib.borrow_mut().zlib(&compressed, out).ok().map(drop)
     }
 }

@@ -32,6 +32,7 @@ mod table;
 mod terminal;
 mod text_width;
 mod waterfall;
+#[cfg(not(target_family = "wasm"))]
 mod wear;
 
 pub use addresses::{Addresses, addresses};
@@ -44,4 +45,5 @@ pub use panels::{Panel, panels};
 pub use share::{breakdown_text, legend_text, percentages, shares_text};
 pub use terminal::waterfall_text;
 pub use waterfall::waterfall_svg;
+#[cfg(not(target_family = "wasm"))]
 pub use wear::{Figure, wear_figures};

@@ -1,9 +1,8 @@
 //! A file as a store.
 
 use super::{Store, StoreError, fill};
-use std::fs::File;
+use floatgate_files::{File, FileExt};
 use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A file, or a device node of the host. Several stores may read one file.

@@ -1,10 +1,9 @@
 //! Extracting all volumes of a device: each filesystem into a directory of its own, other volumes as files.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
+use floatgate_files::{File, FileExt, tempfile};
 use floatgate_media::ubi::{VolumeRecord, VolumeType};
 use floatgate_stack::fs::FileType;
 use floatgate_stack::store::Window;
@@ -91,7 +90,7 @@ impl DeviceExtraction {
                 with_files.insert(id);
                 ("", PartContent::Filesystem(Box::new(extraction)))
             } else {
-                let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+                let mut file = tempfile().map_err(ImageError::File)?;
                 let raw = read_raw(chosen.with(&selection), &mut file)?;
                 (".img", PartContent::Raw(file, raw))
             };

@@ -1,9 +1,9 @@
 //! A UBI device written anew, with its volumes and what is in them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::ops::Range;
 
+use floatgate_files::File;
 use floatgate_media::ubi::{VidHeader, VolumeRecord, VolumeType};
 use floatgate_mtd::Instant;
 use floatgate_stack::store::Window;

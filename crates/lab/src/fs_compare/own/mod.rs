@@ -3,11 +3,13 @@
 //!
 //! [`serve`] makes such a program of an [`OwnFilesystem`] in Rust; docs/filesystems.md has the messages for other languages.
 
+#[cfg(not(target_family = "wasm"))]
 mod power_cuts;
 mod program;
 mod protocol;
 mod serve;
 
+#[cfg(not(target_family = "wasm"))]
 pub use power_cuts::load;
 pub use protocol::{Entry, FlashSizes, Room};
 pub use serve::{OwnFilesystem, Refusal, RemoteFlash, serve, serve_on};

@@ -10,10 +10,10 @@ mod lzo;
 #[cfg(test)]
 mod tests;
 
+use crate::codec::{Deflate, Inflate, InflateFault, Unzstd, Zstd};
 use crate::fs::{Codec, Work};
 use floatgate_media::file::Compression;
 use floatgate_media::ubifs::{BLOCK_BYTES, MIN_COMPRESS_BYTES, MIN_COMPRESS_GAIN};
-use libdeflater::{CompressionLvl, DecompressionError};
 
 use known::KnownBlocks;
 pub(crate) use known::Method;
@@ -96,8 +96,8 @@ pub struct Compressor {
     work: Work,
     known: KnownBlocks,
     lzo: Option<lzo::Lzo>,
-    zlib: Option<libdeflater::Compressor>,
-    zstd: Option<zstd::bulk::Compressor<'static>>,
+    zlib: Option<Deflate>,
+    zstd: Zstd,
 }
 
 impl Clone for Compressor {
@@ -187,12 +187,11 @@ impl Compressor {
             }
             Compression::Zlib => {
                 out.resize(data.len(), 0);
-                self.zlib.get_or_insert_with(|| new_zlib(ZLIB_LEVEL)).deflate_compress(data, out).ok()
+                self.zlib.get_or_insert_with(|| Deflate::new(ZLIB_LEVEL)).raw(data, out)
             }
             Compression::Zstd => {
                 out.resize(data.len(), 0);
-                self.zstd = self.zstd.take().or_else(|| zstd::bulk::Compressor::new(ZSTD_LEVEL).ok());
-                self.zstd.as_mut().and_then(|zstd| zstd.compress_to_buffer(data, &mut out[..]).ok())
+                self.zstd.frame(ZSTD_LEVEL, data, out)
             }
         };
         out.truncate(len.unwrap_or(0));
@@ -209,7 +208,7 @@ impl Compressor {
         };
         let worked = self.once(Method::ZlibStream, data, out, |this, out| {
             out.resize(data.len(), 0);
-            let len = this.zlib.get_or_insert_with(|| new_zlib(level)).zlib_compress(data, out).ok();
+            let len = this.zlib.get_or_insert_with(|| Deflate::new(level)).zlib(data, out);
             out.truncate(len.unwrap_or(0));
             len.is_some()
         });
@@ -238,16 +237,12 @@ const fn method_of(how: Compression) -> Option<Method> {
     }
 }
 
-fn new_zlib(level: i32) -> libdeflater::Compressor {
-    libdeflater::Compressor::new(CompressionLvl::new(level).unwrap_or_default())
-}
-
 /// Decompresses blocks.
 #[derive(Default)]
 pub struct Decompressor {
     work: Work,
-    zlib: Option<libdeflater::Decompressor>,
-    zstd: Option<zstd::bulk::Decompressor<'static>>,
+    zlib: Option<Inflate>,
+    zstd: Unzstd,
 }
 
 impl Clone for Decompressor {
@@ -305,18 +300,14 @@ impl Decompressor {
     }
 
     fn zlib(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {
-        let zlib = self.zlib.get_or_insert_with(libdeflater::Decompressor::new);
-        zlib.deflate_decompress(data, out).map_err(|error| match error {
-            DecompressionError::BadData => CompressError::Zlib { bytes: data.len() },
-            DecompressionError::InsufficientSpace => {
-                CompressError::ZlibTooLong { bytes: data.len(), room: out.len() }
-            }
+        self.zlib.get_or_insert_default().raw(data, out).map_err(|fault| match fault {
+            InflateFault::Damaged => CompressError::Zlib { bytes: data.len() },
+            InflateFault::TooLong => CompressError::ZlibTooLong { bytes: data.len(), room: out.len() },
         })
     }
 
     fn zstd(&mut self, data: &[u8], out: &mut [u8]) -> Result<usize, CompressError> {
-        self.zstd = self.zstd.take().or_else(|| zstd::bulk::Decompressor::new().ok());
-        let done = self.zstd.as_mut().and_then(|zstd| zstd.decompress_to_buffer(data, &mut out[..]).ok());
+        let done = self.zstd.frames(data, out);
         done.ok_or(CompressError::Zstd { bytes: data.len(), room: out.len() })
     }
 }

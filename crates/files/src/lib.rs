@@ -1,0 +1,17 @@
+//! Files of the host, or files in memory where there is no host.
+//!
+//! The crates of images name files only through this crate. On a machine with an operating system everything here is that of `std::fs` and
+//! `tempfile`. In WebAssembly, in a web page, [`memory`] has the same names: a file is in memory, over ranges of a file that the user has
+//! chosen, which the page reads when they are needed.
+
+pub mod memory;
+
+#[cfg(target_family = "wasm")]
+pub use memory::{File, FileExt, Metadata, OpenOptions, metadata, read_to_string, tempfile, tempfile_in};
+
+#[cfg(not(target_family = "wasm"))]
+pub use {
+    std::fs::{File, Metadata, OpenOptions, metadata, read_to_string},
+    std::os::unix::fs::FileExt,
+    tempfile::{tempfile, tempfile_in},
+};

@@ -1,0 +1,75 @@
+//! Reasons why an output cannot be written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Reason why an output cannot be written. The file of that name is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Output and input are the same file.
+    #[error("{} would be written over {}", .output.display(), .input.display())]
+    SameFile {
+        /// The output.
+        output: PathBuf,
+        /// The input.
+        input: PathBuf,
+    },
+    /// A directory has the name.
+    #[error("{} is a folder", .0.display())]
+    Folder(PathBuf),
+    /// The folder of the name does not exist.
+    #[error("{}: there is no folder {}", .path.display(), .folder.display())]
+    NoFolder {
+        /// The output.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
+    /// The name is a symbolic link whose target does not exist.
+    #[error("{} is a symbolic link to a file that does not exist", .0.display())]
+    Dangling(PathBuf),
+    /// Somebody mounts the file for writing or changes it: what they write would be lost with it.
+    #[error("{} is mounted or being changed by another floatgate", .0.display())]
+    InUse(PathBuf),
+    /// A block device has too little room. Nothing was written to it.
+    #[error("{} has {room} bytes, and the output {needed}", .path.display())]
+    DeviceTooSmall {
+        /// The device.
+        path: PathBuf,
+        /// Bytes of the device.
+        room: u64,
+        /// Bytes of the output.
+        needed: u64,
+    },
+    /// `-` was given for an output that is read again while it is written.
+    #[error("this output cannot go to stdout: it is a file that is read again while it is written")]
+    NoStream,
+    /// Binary data would go to a terminal.
+    #[error("the output is binary, and stdout is a terminal")]
+    Terminal,
+    /// The host refuses.
+    #[error("{}: {error}", shown(.path))]
+    Host {
+        /// The output.
+        path: PathBuf,
+        /// Reason.
+        error: io::Error,
+    },
+}
+
+/// The name of an output in a message.
+fn shown(path: &Path) -> String {
+    if is_stdout(path) { "stdout".to_owned() } else { path.display().to_string() }
+}
+
+impl OutputError {
+    pub(crate) fn host(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        |error| Self::Host { path, error }
+    }
+}
+
+/// True when a path stands for stdout (or stdin).
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}

@@ -1,0 +1,82 @@
+//! Each library reads what the other one writes, and both refuse the same damage.
+
+use super::{InflateFault, native, portable};
+
+/// Blocks of text, of numbers, of one byte, and of noise.
+fn blocks() -> Vec<Vec<u8>> {
+    let text = b"UBIFS keeps its index on the flash, and its journal before it. ".repeat(65);
+    let mut seed = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 24) as u8
+    });
+    vec![
+        text[..4096].to_vec(),
+        (0..4096_u32).map(|at| (at / 3) as u8).collect(),
+        vec![7; 4096],
+        noise.take(3000).collect(),
+        Vec::new(),
+    ]
+}
+
+#[test]
+fn deflate_of_each_library_is_read_by_the_other() {
+    for block in blocks() {
+        let mut packed = vec![0; 5000];
+        let mut out = vec![0; 4096];
+        for level in [3, 6] {
+            let len = portable::Deflate::new(level).raw(&block, &mut packed).unwrap();
+            let got = native::Inflate::default().raw(&packed[..len], &mut out).unwrap();
+            assert!(out[..got] == block);
+            let len = portable::Deflate::new(level).zlib(&block, &mut packed).unwrap();
+            let got = native::Inflate::default().zlib(&packed[..len], &mut out).unwrap();
+            assert!(out[..got] == block);
+            let len = native::Deflate::new(level).raw(&block, &mut packed).unwrap();
+            let got = portable::Inflate::default().raw(&packed[..len], &mut out).unwrap();
+            assert!(out[..got] == block);
+            let len = native::Deflate::new(level).zlib(&block, &mut packed).unwrap();
+            let got = portable::Inflate::default().zlib(&packed[..len], &mut out).unwrap();
+            assert!(out[..got] == block);
+        }
+    }
+}
+
+#[test]
+fn zstandard_of_each_library_is_read_by_the_other() {
+    for block in blocks() {
+        let mut packed = vec![0; 5000];
+        let mut out = vec![0; 4096];
+        let len = portable::Zstd::default().frame(3, &block, &mut packed).unwrap();
+        assert_eq!(native::Unzstd::default().frames(&packed[..len], &mut out), Some(block.len()));
+        assert!(out[..block.len()] == block);
+        let len = native::Zstd::default().frame(3, &block, &mut packed).unwrap();
+        assert_eq!(portable::Unzstd::default().frames(&packed[..len], &mut out), Some(block.len()));
+        assert!(out[..block.len()] == block);
+        if !block.is_empty() {
+            assert_eq!(portable::Unzstd::default().frames(&packed[..len], &mut out[..block.len() - 1]), None);
+            assert_eq!(portable::Unzstd::default().frames(&packed[..len - 1], &mut out), None);
+        }
+    }
+}
+
+#[test]
+fn damage_is_the_same_fault_in_both() {
+    let block = &blocks()[0];
+    let mut packed = vec![0; 5000];
+    let len = native::Deflate::new(6).raw(block, &mut packed).unwrap();
+    let mut out = vec![0; 4096];
+    let mut compare = |data: &[u8], room: usize| {
+        let ours = portable::Inflate::default().raw(data, &mut out[..room]);
+        assert_eq!(ours, native::Inflate::default().raw(data, &mut out[..room]));
+        ours
+    };
+    assert_eq!(compare(&packed[..len], 4095), Err(InflateFault::TooLong));
+    assert_eq!(compare(&packed[..len - 1], 4096), Err(InflateFault::Damaged));
+    for at in 0..len {
+        let mut damaged = packed[..len].to_vec();
+        damaged[at] ^= 0x10;
+        let ours = portable::Inflate::default().raw(&damaged, &mut [0; 4096][..]);
+        let theirs = native::Inflate::default().raw(&damaged, &mut [0; 4096][..]);
+        assert_eq!(ours.is_ok(), theirs.is_ok(), "byte {at}: {ours:?}, {theirs:?}");
+    }
+}
