@@ -6,3 +6,4 @@ mod ecc;
 mod ecc_detect;
 mod ecc_layouts;
 mod jffs2;
+mod readonly;

@@ -310,6 +310,10 @@ impl ImageCheck {
         Self { offset: found.offset, len: found.len, jffs2: false, pebs: None, volumes: vec![volume] }
     }
 
+    pub(crate) const fn tree(found: &Found) -> Self {
+        Self { offset: found.offset, len: found.len, jffs2: false, pebs: None, volumes: Vec::new() }
+    }
+
     pub(crate) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
         Self { offset: found.offset, len: found.len, jffs2: false, pebs: Some(pebs), volumes: Vec::new() }
     }
