@@ -248,6 +248,8 @@ impl Erofs {
                 }),
             }
         }
+        // A cluster may begin where the file ends: it has nothing of it.
+        map.extents.retain(|extent| extent.start < raw.inode.size);
         if advise & INLINE_TAIL != 0 {
             map.tail = (indexes.end(), header.le16(2).into());
         }

@@ -105,6 +105,7 @@ fn slow_images_of_all_tools_have_their_files() {
         let made = Command::new(&words[0]).args(&words[1..]).env("PATH", path).output();
         match made {
             Ok(made) if made.status.success() => {
+                println!("{line}");
                 compare(line, &wanted, tree(&out));
                 ran += 1;
             }
