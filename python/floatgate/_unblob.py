@@ -38,16 +38,17 @@ class FloatgateExtractor(Extractor):  # type: ignore[misc,unused-ignore]
                 del os.environ["TMPDIR"]
             else:
                 os.environ["TMPDIR"] = before[1]
-        problems = [
+        problems: list[Any] = [
             ExtractionProblem(problem=row["what"], resolution="The rest was extracted.", path=row["path"])
             for row in extracted.rows
         ]
         return ExtractResult(reports=problems)
 
 
-@hookimpl  # type: ignore[untyped-decorator,unused-ignore]
+@hookimpl  # type: ignore[misc,untyped-decorator,unused-ignore]
 def unblob_register_handlers() -> list[Any]:
     """Have floatgate extract what the handlers of unblob find. No handler is added: the first one that finds a chunk keeps it."""
+    handler: Any
     for handler in HANDLERS:
         handler.EXTRACTOR = FloatgateExtractor()
     return []

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use floatgate_host::signals;
 
 use crate::common::{Failure, Outcome};
 use crate::output;
@@ -114,5 +115,6 @@ pub(crate) fn called() -> Option<ExitCode> {
     let path = arguments.next()?;
     let name = Path::new(&path).file_name()?.to_str()?;
     let program = PROGRAMS.iter().find(|program| program.name == name)?;
+    signals::remove_outputs_at_the_end(output::tell);
     Some(program.run(&arguments.collect::<Vec<_>>()))
 }

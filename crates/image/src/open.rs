@@ -97,7 +97,11 @@ impl Image {
         };
         let image = Self::plain(file, sizes);
         let found = map::readable(&*image.store()?)?;
-        if found.is_empty() { Err(error) } else { Ok(Self { found: found.iter().map(Found::tree).collect(), ..image }) }
+        if found.is_empty() {
+            Err(error)
+        } else {
+            Ok(Self { found: found.iter().map(Found::tree).collect(), ..image })
+        }
     }
 
     /// A file in which nothing was looked for.
@@ -361,7 +365,8 @@ impl Image {
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
         let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
         let found = find_at(&mut *self.store()?, at, pages, self.sizes.peb_bytes)?;
-        let tree = || (self.access == Access::Read).then(|| map::readable_at(&*self.store().ok()?, at)).flatten();
+        let tree =
+            || (self.access == Access::Read).then(|| map::readable_at(&*self.store().ok()?, at)).flatten();
         let found = found.or_else(|| tree().as_ref().map(Found::tree));
         let mut found = found.ok_or(ImageError::NotThere(offset))?;
         found.bad_pebs =

@@ -170,7 +170,9 @@ fn compare(
     };
     let mut bad = Vec::new();
     for peb in 0..old_pebs.max(new_pebs) {
-        let Some(erased) = change(old, new, u64::from(peb) * blocks.file_peb, blocks.file_peb)? else { continue };
+        let Some(erased) = change(old, new, u64::from(peb) * blocks.file_peb, blocks.file_peb)? else {
+            continue;
+        };
         if blocks.bad.contains(&peb) {
             bad.push(peb);
         } else {
@@ -278,9 +280,10 @@ impl Patch {
             }
             let from = u64::from(run.first_peb) * u64::from(self.file_peb_bytes);
             let _ = writeln!(text, "setexpr src ${{loadaddr}} + {from:#x}");
-            let pages = self.page_file_bytes.filter(|bytes| *bytes > 0).map(|bytes| {
-                u64::from(run.pebs) * u64::from(self.file_peb_bytes / bytes)
-            });
+            let pages = self
+                .page_file_bytes
+                .filter(|bytes| *bytes > 0)
+                .map(|bytes| u64::from(run.pebs) * u64::from(self.file_peb_bytes / bytes));
             let _ = match (self.flash, pages) {
                 (FlashKind::NandWithOob, Some(pages)) => {
                     writeln!(text, "nand write.raw ${{src}} {at:#x} {pages:#x}")

@@ -5,5 +5,6 @@ mod build;
 mod ecc;
 mod ecc_detect;
 mod ecc_layouts;
+mod gpt;
 mod jffs2;
 mod readonly;

@@ -401,7 +401,10 @@ impl Run for MkfsJffs2 {
             return Err(Failure::new("nodes have at most 4096 bytes of data", "leave --pagesize out"));
         }
         if !matches!(self.cleanmarker, 0 | 12) {
-            return Err(Failure::new("a clean marker has 12 bytes", "leave --cleanmarker out, or --no-cleanmarkers"));
+            return Err(Failure::new(
+                "a clean marker has 12 bytes",
+                "leave --cleanmarker out, or --no-cleanmarkers",
+            ));
         }
         let erase = eraseblock(self.eraseblock);
         let own = Jffs2Options {
@@ -412,8 +415,7 @@ impl Run for MkfsJffs2 {
         let latest = if self.faketime { Some(0) } else { source_date_epoch()? };
         let overrides = Overrides { owner: self.squash_uids.then_some((0, 0)), latest };
         let is_nand = self.no_cleanmarkers || self.cleanmarker == 0;
-        let compression =
-            if self.compression_mode == "none" { Compression::None } else { Compression::Zlib };
+        let compression = if self.compression_mode == "none" { Compression::None } else { Compression::Zlib };
         let options = jffs2(erase, is_nand, own, compression, overrides);
         let options = BuildOptions { device_table: table(self.devtable.as_ref())?, ..options };
         let root = self.root.clone().unwrap_or_else(|| PathBuf::from("."));
@@ -480,7 +482,9 @@ impl Sumtool {
         let extracted = extractions
             .run(&mut tar, &ExtractLimits::default(), &|_| {})
             .map_err(|error| Failure::new(&error, error.help()))?;
-        tar.finish().and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error)).map_err(host)?;
+        tar.finish()
+            .and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error))
+            .map_err(host)?;
         if let Some(loss) = extracted.losses.first() {
             return Err(Failure::new(loss, "`floatgate image check --repair` makes a clean image first"));
         }

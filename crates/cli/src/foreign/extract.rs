@@ -75,9 +75,8 @@ impl Reader {
         let all = selected_info(&image, &Selection::default()).map_err(failed)?.images;
         let first = self.start_offset.or(self.guess_offset).unwrap_or(0);
         let end = self.end_offset.unwrap_or(u64::MAX);
-        let is_meant = |one: &OneImage| {
-            (one.ubi.is_some() || one.ubifs.is_some()) && (first..end).contains(&one.offset)
-        };
+        let is_meant =
+            |one: &OneImage| (one.ubi.is_some() || one.ubifs.is_some()) && (first..end).contains(&one.offset);
         let images: Vec<OneImage> = all.into_iter().filter(is_meant).collect();
         if images.is_empty() {
             return Err(failed(ImageError::Nothing));
@@ -175,7 +174,10 @@ impl ExtractFiles {
             if image.mount(&selection, true, Behaviour::default()).is_ok() || volume.ubifs.is_some() {
                 is_whole &= self.extract(image, &selection, &folder)?;
             } else {
-                tell(&format!("extract_files Error: volume {}: no filesystem", show_name(volume.name.as_bytes())));
+                tell(&format!(
+                    "extract_files Error: volume {}: no filesystem",
+                    show_name(volume.name.as_bytes())
+                ));
             }
         }
         Ok(is_whole)

@@ -103,8 +103,9 @@ impl Args {
 fn text(patch: &Patch) -> String {
     let Patch { changed_pebs, erased_pebs, pebs, peb_bytes, .. } = patch;
     let changed = count(*changed_pebs as usize, "PEB");
-    let head =
-        format!("{changed} of {pebs} differ, {erased_pebs} of them erased in the new image; a PEB has {peb_bytes} bytes");
+    let head = format!(
+        "{changed} of {pebs} differ, {erased_pebs} of them erased in the new image; a PEB has {peb_bytes} bytes"
+    );
     if patch.runs.is_empty() {
         return head;
     }

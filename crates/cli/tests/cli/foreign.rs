@@ -54,7 +54,8 @@ fn a_link_is_the_program() {
     assert_eq!(called("jefferson -v -f -d out image.jffs2"), Some(0));
     assert_eq!(called("jefferson"), Some(2));
     assert_eq!(called("mkfs.ubifs -r root -m 2048 -e 126976 -c 100 -o root.ubifs -F"), Some(0));
-    let ini = "[a]\nmode=ubi\nimage=root.ubifs\nvol_id=0\nvol_type=dynamic\nvol_name=a\nvol_flags=autoresize\n";
+    let ini =
+        "[a]\nmode=ubi\nimage=root.ubifs\nvol_id=0\nvol_type=dynamic\nvol_name=a\nvol_flags=autoresize\n";
     std::fs::write(folder.join("ini"), ini).unwrap();
     assert_eq!(called("ubinize -o image.ubi -m 2048 -p 128KiB -s 2048 ini"), Some(0));
     assert_eq!(called("ubinize -o image.ubi -m 2048 ini"), Some(255));

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::target::{ExtractError, ExtractLimits, Extracted, Extracting as _};
 use super::{DirectoryTarget, Extractions};
-use crate::image::Image;
 use crate::format::tree::TreeFiles;
+use crate::image::Image;
 use crate::map::{Checksum, FlashMap, Kind, Part};
 use crate::readonly::has_reader;
 use crate::report::Loss;
@@ -159,7 +159,9 @@ fn files(
     if has_reader(part.kind) {
         let store = image.store().map_err(|error| failed(folder, io::Error::other(error.to_string())))?;
         return match TreeFiles::open(part.kind, store, (part.offset, part.len)) {
-            Ok(files) => Box::new(files).run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted))),
+            Ok(files) => {
+                Box::new(files).run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+            }
             Err(error) => Ok(Some(Err(error.to_string()))),
         };
     }

@@ -38,7 +38,17 @@ pub struct OneImage {
 impl OneImage {
     /// An image of which nothing more than its place is known yet.
     pub(crate) const fn new(offset: u64, len: u64) -> Self {
-        Self { offset, len, ubi: None, ubifs: None, jffs2: None, tree: None, bare: false, cut: None, damage: None }
+        Self {
+            offset,
+            len,
+            ubi: None,
+            ubifs: None,
+            jffs2: None,
+            tree: None,
+            bare: false,
+            cut: None,
+            damage: None,
+        }
     }
 
     /// Leaves only the volumes of a name or number; false if there is none. `names` gets those of all.

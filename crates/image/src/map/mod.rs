@@ -21,9 +21,9 @@ use floatgate_stack::Store;
 use serde::Serialize;
 
 pub use found::{Checksum, Facts, Kind, Value};
+pub use partitions::Partition;
 pub(crate) use probes::spiffs_shape;
 pub(crate) use view::Numbers;
-pub use partitions::Partition;
 pub(crate) use view::View;
 
 use crate::ImageError;

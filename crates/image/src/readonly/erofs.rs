@@ -48,7 +48,7 @@ const HEAD_2: u32 = 3;
 const BLOCK_COUNT: u32 = 1 << 11;
 
 /// Most logical clusters of a file, and the largest extent.
-const MAX_CLUSTERS: u64 = 1 << 23;
+const MAX_CLUSTERS: u64 = 1 << 22;
 const EXTENT_MAX: u64 = 16 << 20;
 
 /// Prefixes of extended attributes by their numbers.
@@ -139,7 +139,7 @@ impl Erofs {
             packed: head.le64(96),
             root,
             places,
-            maps: Recent::new(4),
+            maps: Recent::new(2),
             extents: Recent::new(4),
         })
     }
@@ -155,8 +155,7 @@ impl Erofs {
         let field = head.le32(16);
         let plain = Inode::of_mode(mode, size)?;
         let is_device = matches!(plain.file_type, FileType::BlockDevice | FileType::CharacterDevice);
-        let device =
-            DeviceNumber { major: field >> 8 & 0xFFF, minor: field & 0xFF | field >> 12 & 0xF_FF00 };
+        let device = DeviceNumber { major: field >> 8 & 0xFFF, minor: field & 0xFF | field >> 12 & 0xF_FF00 };
         let inode = if is_long {
             let time = Timestamp { seconds: rest.le64(0).cast_signed(), nanoseconds: rest.le32(8) };
             Inode { uid: head.le32(24), gid: head.le32(28), links: rest.le32(12), ..plain.at(time) }
@@ -176,12 +175,12 @@ impl Erofs {
     fn place(&self, raw: &Raw, at: u64) -> Option<Option<(u64, u64)>> {
         let address = |block: u32| u64::from(block) * self.block;
         match raw.layout {
-            FLAT => Some(Some((address(raw.field) + at, raw.inode.size - at))),
+            FLAT => Some(Some((address(raw.field).saturating_add(at), raw.inode.size - at))),
             FLAT_INLINE => {
                 let last = raw.inode.size.div_ceil(self.block).saturating_sub(1) * self.block;
                 Some(Some(match at.checked_sub(last) {
-                    Some(behind) => (raw.end + behind, raw.inode.size - at),
-                    None => (address(raw.field) + at, last - at),
+                    Some(behind) => (raw.end.saturating_add(behind), raw.inode.size - at),
+                    None => (address(raw.field).saturating_add(at), last - at),
                 }))
             }
             CHUNKS => {

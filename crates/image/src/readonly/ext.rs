@@ -283,8 +283,9 @@ impl Ext {
             Self::names_in(data.get(4..MAP)?, names)?;
             return Self::names_in(data.get(MAP..)?, names);
         }
-        let mut is_whole = true;
-        for block in 0..u32::try_from(size(&raw).div_ceil(self.block)).ok()? {
+        let blocks = size(&raw).div_ceil(self.block);
+        let mut is_whole = blocks <= self.media.len() / self.block;
+        for block in 0..u32::try_from(blocks.min(self.media.len() / self.block)).ok()? {
             match self.map(&raw, block) {
                 Some(Some(at)) => {
                     let bytes = self.read_block(at);

@@ -1,5 +1,6 @@
 //! FAT12, FAT16 and FAT32 with long names (Microsoft: fatgen103; layouts in `floatgate_media::disk::fat`).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use floatgate_media::disk::fat::{FatBoot, FatLayout, FatType};
@@ -49,6 +50,8 @@ pub(super) struct Fat {
     root: (u64, u32),
     places: Places,
     root_number: u32,
+    /// Directories by their first cluster: one that holds itself is entered once.
+    directories: BTreeMap<u32, u32>,
     chains: Recent<u32, Vec<u32>>,
     table: Recent<u64, Vec<u8>>,
 }
@@ -56,7 +59,10 @@ pub(super) struct Fat {
 /// Bytes of a directory or a file.
 enum Extent {
     /// In front of the clusters.
-    Root { at: u64, len: u64 },
+    Root {
+        at: u64,
+        len: u64,
+    },
     Chain(Arc<Vec<u32>>),
 }
 
@@ -70,13 +76,17 @@ impl Fat {
         let layout = boot.layout();
         let sectors = if boot.sectors_16 == 0 { boot.sectors_32 } else { boot.sectors_16.into() };
         let bytes = u64::from(sectors) * u64::from(boot.sector_bytes);
-        let clusters = bytes.saturating_sub(layout.data_start) / layout.cluster_bytes.max(1);
+        let cluster_bytes = layout.cluster_bytes.max(1);
+        let clusters = bytes.saturating_sub(layout.data_start) / cluster_bytes;
+        // What leads in circles ends after as many steps as there are clusters.
+        let clusters = clusters.min(media.len() / cluster_bytes + 1);
         let first = if layout.kind == FatType::Fat32 { boot.root_cluster } else { 0 };
         let root = (u64::from(boot.root_entries) * ENTRY, first);
         let mut places = Places::default();
         let root_number = places.number(ROOT).ok_or_else(broken)?;
         let (chains, table) = (Recent::new(8), Recent::new(8));
-        Ok(Self { media, layout, clusters, root, places, root_number, chains, table })
+        let directories = BTreeMap::from([(first, root_number)]);
+        Ok(Self { media, layout, clusters, root, places, root_number, directories, chains, table })
     }
 
     /// Two or four bytes of the table at a byte of it; 0 behind its end.
@@ -143,16 +153,16 @@ impl Fat {
     }
 
     /// First cluster of an entry.
-    fn first(entry: &[u8]) -> u32 {
-        u32::from(entry.le16(20)) << 16 | u32::from(entry.le16(26))
+    fn first(&self, entry: &[u8]) -> u32 {
+        let high = if self.layout.kind == FatType::Fat32 { entry.le16(20) } else { 0 };
+        u32::from(high) << 16 | u32::from(entry.le16(26))
     }
 
     fn extent(&mut self, inode: u32) -> Option<Extent> {
         let place = self.places.place(inode)?;
         let first = if place != ROOT {
             let entry = self.entry(place)?;
-            let high = if self.layout.kind == FatType::Fat32 { u32::MAX } else { 0xFFFF };
-            Self::first(&entry) & high
+            self.first(&entry)
         } else if self.layout.kind == FatType::Fat32 {
             self.root.1
         } else {
@@ -203,7 +213,13 @@ impl Fat {
                         return None;
                     }
                     if name != b"." && name != b".." {
-                        names.push((name, self.places.number(place)?));
+                        let number = self.places.number(place)?;
+                        let number = if entry[11] & DIRECTORY == 0 {
+                            number
+                        } else {
+                            *self.directories.entry(self.first(&entry)).or_insert(number)
+                        };
+                        names.push((name, number));
                     }
                 }
             }
@@ -284,8 +300,12 @@ fn time(date: u16, time: u16, hundredths: u8) -> Timestamp {
     let leap_days = (years + 3) / 4 - i64::from(year > 2100);
     let is_leap = year % 4 == 0 && year != 2100;
     let month_days = BEFORE.get(usize::try_from(month).unwrap_or(0)).copied().unwrap_or(0);
-    let days =
-        DAYS_TO_1980 + years * 365 + leap_days + month_days + i64::from(is_leap && month > 2) + (day - 1).max(0);
+    let days = DAYS_TO_1980
+        + years * 365
+        + leap_days
+        + month_days
+        + i64::from(is_leap && month > 2)
+        + (day - 1).max(0);
     let (hours, minutes, pairs) = (i64::from(time >> 11), i64::from(time >> 5 & 63), i64::from(time & 31));
     let seconds = days * 86_400 + hours * 3600 + minutes * 60 + pairs * 2 + i64::from(hundredths / 100);
     Timestamp { seconds, nanoseconds: u32::from(hundredths % 100) * 10_000_000 }

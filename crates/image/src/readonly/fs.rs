@@ -173,8 +173,8 @@ impl<T: Tree> FileSystem for TreeFs<T> {
 
     fn data_blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<u32>> {
         let size = self.regular(inode)?;
-        let end = u32::try_from(size.div_ceil(BLOCK))
-            .map_err(|_| Error::TooLarge { what: "file", len: size })?;
+        let end =
+            u32::try_from(size.div_ceil(BLOCK)).map_err(|_| Error::TooLarge { what: "file", len: size })?;
         let mut blocks = Vec::new();
         for block in block..end {
             if blocks.len() >= max {

@@ -53,7 +53,10 @@ struct Node {
 enum NodeKind {
     Directory(Pair),
     Inline(Arc<Vec<u8>>),
-    Ctz { head: u32, size: u32 },
+    Ctz {
+        head: u32,
+        size: u32,
+    },
     /// A name without a structure.
     Broken,
 }
@@ -83,6 +86,8 @@ pub(super) struct Littlefs {
     nodes: Vec<Node>,
     /// Names of directories that were read.
     directories: BTreeMap<u32, (Names, bool)>,
+    /// Directories by their first pair: one that holds itself is entered once.
+    pairs: BTreeMap<Pair, u32>,
     /// A file that a move has left in two places: it is gone from this one.
     moved: Option<(Pair, u32)>,
     lists: Recent<u32, Vec<u32>>,
@@ -193,12 +198,16 @@ impl Littlefs {
         if !(64..=BLOCK_MAX).contains(&block) {
             return None;
         }
+        // What leads in circles ends after as many steps as there are blocks.
+        let there = u32::try_from(media.len() / block).unwrap_or(u32::MAX);
+        let blocks = blocks.min(there);
         let mut fs = Self {
             media,
             block,
             blocks,
             nodes: Vec::new(),
             directories: BTreeMap::new(),
+            pairs: BTreeMap::new(),
             moved: None,
             lists: Recent::new(8),
             notes: Vec::new(),
@@ -232,7 +241,8 @@ impl Littlefs {
         let (mut pair, mut root, mut state) = ([0, 1], [0, 1], [0_u32; 3]);
         for _ in 0..=self.blocks {
             let Some(metadata) = self.pair(pair) else {
-                self.notes.push(format!("LittleFS: the pair of blocks {} and {} is damaged", pair[0], pair[1]));
+                self.notes
+                    .push(format!("LittleFS: the pair of blocks {} and {} is damaged", pair[0], pair[1]));
                 break;
             };
             if metadata.is_superblock() {
@@ -249,12 +259,12 @@ impl Littlefs {
         let tag = Tag(state[0]);
         self.moved = (tag.kind() == DELETE).then(|| ([state[1], state[2]], tag.id()));
         self.nodes.push(Node { kind: NodeKind::Directory(root), mtime: super::NEVER });
+        self.pairs.insert(root, ROOT);
     }
 
     fn is_moved(&self, pair: Pair, id: usize) -> bool {
-        self.moved.is_some_and(|(from, moved)| {
-            moved as usize == id && (from == pair || from == [pair[1], pair[0]])
-        })
+        self.moved
+            .is_some_and(|(from, moved)| moved as usize == id && (from == pair || from == [pair[1], pair[0]]))
     }
 
     fn read_names(&mut self, directory: u32) -> (Names, bool) {
@@ -272,8 +282,14 @@ impl Littlefs {
                 if names.len() >= MAX_NAMES {
                     return (names, false);
                 }
-                names.push((entry.name.clone(), number));
-                self.nodes.push(node(entry));
+                let name = entry.name.clone();
+                let node = node(entry);
+                let number = match node.kind {
+                    NodeKind::Directory(pair) => *self.pairs.entry(pair).or_insert(number),
+                    _ => number,
+                };
+                names.push((name, number));
+                self.nodes.push(node);
             }
             match metadata.tail {
                 Some((true, next)) => pair = next,
@@ -326,7 +342,9 @@ fn node(entry: Entry) -> Node {
             NodeKind::Directory([pair.le32(0), pair.le32(4)])
         }
         Some((STRUCT_INLINE, data)) => NodeKind::Inline(Arc::new(data)),
-        Some((STRUCT_CTZ, list)) if list.len() >= 8 => NodeKind::Ctz { head: list.le32(0), size: list.le32(4) },
+        Some((STRUCT_CTZ, list)) if list.len() >= 8 => {
+            NodeKind::Ctz { head: list.le32(0), size: list.le32(4) }
+        }
         _ => NodeKind::Broken,
     };
     let seconds = match entry.time {

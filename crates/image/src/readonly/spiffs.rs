@@ -117,7 +117,8 @@ impl Spiffs {
 
     /// Puts a file into the directories that its name has.
     fn insert(&mut self, name: &[u8], id: u16) -> Option<()> {
-        let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        let mut parts: Vec<&[u8]> =
+            name.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let last = parts.pop()?;
         let mut directory = ROOT;
         for part in parts {

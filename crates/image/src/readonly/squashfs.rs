@@ -23,7 +23,7 @@ const DATA_PLAIN: u32 = 1 << 24;
 const NONE: u32 = u32::MAX;
 
 /// Most blocks of a file.
-const MAX_BLOCKS: u64 = 1 << 23;
+const MAX_BLOCKS: u64 = 1 << 21;
 
 /// Bytes of a header of an inode, and of an entry of a table.
 const INODE_HEADER: usize = 16;
@@ -132,7 +132,7 @@ impl Squashfs {
             places,
             metadata: Recent::new(32),
             data: Recent::new(4),
-            files: Recent::new(4),
+            files: Recent::new(2),
         })
     }
 
@@ -260,11 +260,7 @@ impl Squashfs {
                     minor: number & 0xFF | number >> 12 & 0xF_FF00,
                 };
                 let xattrs = self.xattr_index(&mut place, is_long)?;
-                Some(Raw {
-                    inode: Inode { links, device: Some(device), ..inode },
-                    xattrs,
-                    body: Body::Other,
-                })
+                Some(Raw { inode: Inode { links, device: Some(device), ..inode }, xattrs, body: Body::Other })
             }
             _ => {
                 let links = self.array(&mut place).map(u32::from_le_bytes)?;
@@ -280,8 +276,7 @@ impl Squashfs {
         (block, links, size, byte): (u32, u32, u32, u16),
         xattrs: u32,
     ) -> Option<Raw> {
-        let listing =
-            Place { block: self.tables.directories.checked_add(block.into())?, byte: byte.into() };
+        let listing = Place { block: self.tables.directories.checked_add(block.into())?, byte: byte.into() };
         // Three bytes are those of `.` and `..`, which are not there.
         let body = Body::Directory { listing, len: u64::from(size.saturating_sub(3)) };
         Some(Raw { inode: Inode { links, size: size.into(), ..inode }, xattrs, body })

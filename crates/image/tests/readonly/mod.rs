@@ -96,9 +96,8 @@ fn text() -> Vec<u8> {
 }
 
 fn noise(len: usize) -> Vec<u8> {
-    let states = std::iter::successors(Some(1_u64), |state| {
-        Some((state * 1_103_515_245 + 12_345) & 0x7FFF_FFFF)
-    });
+    let states =
+        std::iter::successors(Some(1_u64), |state| Some((state * 1_103_515_245 + 12_345) & 0x7FFF_FFFF));
     states.skip(1).map(|state| (state >> 16) as u8).take(len).collect()
 }
 
@@ -215,5 +214,25 @@ fn damaged_images_end() {
         for len in (0..used).step_by(used / 7 + 1) {
             floatgate_image::fuzzing::readonly(&sound[..len]);
         }
+    }
+}
+
+/// The table of `docs/image-map.md`: formats with their operations.
+#[test]
+fn the_page_on_maps_says_which_formats_are_read() {
+    let page = include_str!("../../../../docs/image-map.md");
+    let table = page.split("## Operations").nth(1).unwrap().split("## Extraction").next().unwrap();
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.contains("format |"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    for (name, ..) in SAMPLES.iter().chain(&[("CramFS", &b""[..], true), ("romfs", b"", true)]) {
+        let row = rows.iter().find(|row| row[1].starts_with(name)).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(row[2..6], ["yes", "yes", "no", "no"], "{name}");
+    }
+    for name in ["YAFFS2", "F2FS", "exFAT"] {
+        let row = rows.iter().find(|row| row[1].starts_with(name)).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(row[2..6], ["yes", "no", "no", "no"], "{name}");
     }
 }
