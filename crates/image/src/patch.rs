@@ -89,7 +89,7 @@ pub enum ScriptKind {
     Uboot,
 }
 
-/// What is known of the flash that two files are for.
+/// Sizes, kind and bad blocks of the flash that two files are for.
 struct Blocks {
     peb: u64,
     file_peb: u64,
@@ -192,7 +192,7 @@ fn compare(
     Ok(patch)
 }
 
-/// Whether a block differs, and then whether it is erased in the new image. Behind the end of a file flash is erased.
+/// Result for a block: `None` if it is the same in both, else true if it is erased in the new image. Behind the end of a file flash is erased.
 fn change(old: &dyn Store, new: &dyn Store, at: u64, len: u64) -> Result<Option<bool>, ImageError> {
     let (mut differs, mut erased) = (false, true);
     let chunk = usize::try_from(CHUNK.min(len)).unwrap_or(0);

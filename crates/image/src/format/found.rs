@@ -93,6 +93,11 @@ impl Found {
         is_bad.then_some(self.offset + (number + 1) * bytes)
     }
 
+    /// True of formats of bare flash: not of those that are only read, which a map finds by itself.
+    pub(crate) const fn is_flash(&self) -> bool {
+        !matches!(self.content, Content::Tree(_))
+    }
+
     /// True of what has volumes: UBI.
     pub(crate) const fn has_volumes(&self) -> bool {
         matches!(self.content, Content::Ubi(_))

@@ -27,7 +27,6 @@ pub(crate) use view::Numbers;
 pub(crate) use view::View;
 
 use crate::ImageError;
-use crate::format::found::Content;
 use crate::format::info::OneImage;
 use crate::image::Image;
 use crate::info::selected_info;
@@ -218,8 +217,7 @@ fn flash_filesystems(image: &Image) -> Result<Vec<(u64, Found)>, ImageError> {
         let found = described.unwrap_or_else(|| Found::new(Kind::Ubi, 0));
         Ok((one.offset, Found { len: one.len, ..found }))
     };
-    let is_flash = |one: &&crate::format::found::Found| !matches!(one.content, Content::Tree(_));
-    image.found.iter().filter(is_flash).map(describe).collect()
+    image.found.iter().filter(|one| one.is_flash()).map(describe).collect()
 }
 
 /// An image of UBI, UBIFS or JFFS2 as a part.

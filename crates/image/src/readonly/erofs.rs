@@ -103,7 +103,7 @@ struct Extent {
     blocks: u64,
 }
 
-/// What an index says of a logical cluster.
+/// Index of a logical cluster.
 struct Index {
     kind: u32,
     /// Byte at which an extent begins in it.

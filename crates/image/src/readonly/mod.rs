@@ -1,6 +1,6 @@
 //! Readers of filesystems that are only read.
 //!
-//! - `media`: the bytes of a part; `codec`: compressions; `recent`: what was read last.
+//! - `media`: the bytes of a part; `codec`: compressions; `recent`: blocks that were read last.
 //! - One file for each format, which implements [`Tree`].
 //! - `fs`: a tree as a [`FileSystem`], which listing, extracting, mounting and comparing want.
 

@@ -1,4 +1,4 @@
-//! What was read last, for formats whose blocks are read many times.
+//! Blocks that were read last, for formats that read a block many times.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

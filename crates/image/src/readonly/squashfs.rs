@@ -208,7 +208,7 @@ impl Squashfs {
         Some(raw)
     }
 
-    /// What follows the header of an inode.
+    /// Fields behind the header of an inode, by its type.
     fn body(&mut self, mut place: Place, inode: Inode, is_long: bool) -> Option<Raw> {
         match (inode.file_type, is_long) {
             (FileType::Directory, false) => {
