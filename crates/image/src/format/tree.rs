@@ -162,7 +162,7 @@ impl Format for TreeShape {
         for what in lost {
             report.add(Finding::new(Layer::Data, Severity::Damaged, Structure::File, what, consequence));
         }
-        report.images.push(ImageCheck::tree(found));
+        report.images.push(ImageCheck::tree(found, self.kind));
         Ok(())
     }
 
