@@ -7,7 +7,7 @@ use clap::Command;
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Speed", &["compare", "speed", "trace", "fs", "record", "run", "sweep"]),
     ("Life and faults", &["life", "powercut", "conformance"]),
-    ("Images and dumps", &["image", "ecc", "otp"]),
+    ("Images and dumps", &["image", "as", "ecc", "otp"]),
     ("Devices at hand", &["identify", "probe", "advise", "fit", "serve", "check-capture"]),
     ("Reference", &["list", "papers", "report", "examples", "man", "completions"]),
 ];

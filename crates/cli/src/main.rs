@@ -14,6 +14,7 @@ mod conformance;
 mod ecc;
 mod examples;
 mod fit;
+mod foreign;
 mod forms;
 mod fs;
 mod help;
@@ -106,6 +107,8 @@ enum Command {
     Ecc(ecc::Args),
     /// Inspect, extract, build, change and check images of UBI, UBIFS and JFFS2
     Image(image::Args),
+    /// Act as a program of ubi_reader, jefferson or mtd-utils, with its options and exit statuses
+    As(foreign::Args),
     /// Cut the power of a filesystem at every flash operation, and check that it loses nothing else
     Powercut(powercut::Args),
     /// Check a driver in C on simulated chips, and print a score card of what it does right
@@ -142,6 +145,9 @@ fn main() -> ExitCode {
     completions::answer();
     if let Err(no_stdout) = output::require_stdout() {
         return no_stdout.report();
+    }
+    if let Some(status) = foreign::called() {
+        return status;
     }
     let command = match parse() {
         Ok(Ok(Parsed::Command(command))) => command,
@@ -183,6 +189,7 @@ fn main() -> ExitCode {
         Command::Papers(args) => papers::run(&args),
         Command::Ecc(args) => ecc::run(&args),
         Command::Image(args) => image::run(&args),
+        Command::As(args) => foreign::run(&args),
         Command::Powercut(args) => powercut::run(&args),
         Command::Conformance(args) => conformance::run(&args),
         Command::Sweep(args) => sweep::run(&args),

@@ -142,6 +142,9 @@ pub enum ImageError {
     /// Something that is done with JFFS2 only.
     #[error("the image is no JFFS2, and {0} is there for JFFS2 only")]
     NotJffs2(&'static str),
+    /// Something that is not done with a filesystem that is only read.
+    #[error("the image is {0}, which is read and not changed, and has no nodes to show")]
+    OnlyRead(&'static str),
     /// The filesystem is not as it should be.
     #[error("UBIFS: {0}")]
     Ubifs(#[from] ubifs::Error),
@@ -203,6 +206,9 @@ pub enum ImageError {
         /// Sizes that no node contradicts.
         possible: Vec<u32>,
     },
+    /// Nothing tells the size of eraseblocks.
+    #[error("nothing tells the size of the eraseblocks")]
+    UnknownEraseblocks,
     /// The size of eraseblocks that was stated is not that of the image.
     #[error("the image is not made for eraseblocks of {stated} bytes: {why}")]
     PebSize {

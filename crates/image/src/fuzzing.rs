@@ -238,3 +238,17 @@ fn file_of(bytes: &[u8]) -> io::Result<File> {
     file.write_all(bytes)?;
     Ok(file)
 }
+
+/// Reads a filesystem that is only read, whatever format begins these bytes or stands somewhere in them.
+pub fn readonly(bytes: &[u8]) {
+    let Ok(file) = file_of(bytes) else { return };
+    let Ok(image) = Image::over_any(file, crate::FlashSizes::default()) else { return };
+    let Ok(store) = image.store() else { return };
+    let Ok(found) = crate::map::readable(&*store) else { return };
+    for one in found.iter().take(8) {
+        let Ok(store) = image.store() else { return };
+        let files = crate::format::tree::TreeFiles::open(one.kind, store, (one.at, one.len));
+        let Ok(files) = files else { continue };
+        let _ = crate::extract::target::Extracting::run(Box::new(files), &mut Nowhere, &LIMITS, &|_| {});
+    }
+}

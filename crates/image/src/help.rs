@@ -178,6 +178,10 @@ impl Help for ImageError {
             Self::NotForJffs2(_) => {
                 advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff`, `put` and `mount` work with a JFFS2; ", ImageBuild, " makes a UBIFS of what was extracted" }
             }
+            Self::UnknownEraseblocks => advice! { PebSize, " states it" },
+            Self::OnlyRead(_) => {
+                advice! { ImageInfo, ", `ls`, `cat`, `stat`, `extract`, `check`, `diff` and `mount` work with it; ", ImageBuild, " makes a UBIFS of what was extracted" }
+            }
             Self::NoFilesystem(volumes) => {
                 let name = volumes.first().map_or("NAME", |(name, _)| name.as_str());
                 advice! { ImageCat.with(Raw).with(Volume).with(name), " writes the bytes of a volume" }

@@ -10,6 +10,7 @@
 //! - [`history`](mod@history): old versions of files, and removed ones.
 //! - [`edit`](mod@edit): changing a filesystem where it is, all or nothing.
 //! - [`map`](mod@map): a map of everything in a flash dump.
+//! - [`patch`](mod@patch): the eraseblocks in which two images differ, and commands that write only those.
 //! - [`env`](mod@env): the environment of U-Boot, read and changed.
 //! - [`walk`]: directory trees, however they are damaged.
 //! - [`mount`](mod@mount): an image as a folder of the host.
@@ -74,6 +75,7 @@ mod oob_store;
 pub mod open;
 mod pages;
 mod part;
+pub mod patch;
 mod pending;
 pub mod raw;
 mod readonly;

@@ -23,6 +23,7 @@ use super::selection::Chosen;
 pub use super::selection::Selection;
 use super::words::size;
 use crate::ImageError;
+use crate::map;
 use floatgate_host::open::{open_file, read_pipe};
 
 /// True for a pipe, which is read once and from its beginning on: `/dev/stdin` behind one, or what a shell makes of `<(COMMAND)`.
@@ -80,7 +81,41 @@ impl Image {
             return Self::from_stream(&mut read_pipe(path).map_err(ImageError::File)?, sizes);
         }
         let file = open_file(path, access == Access::Write).map_err(ImageError::File)?;
+        if access == Access::Read {
+            return Self::over_readable(file, sizes);
+        }
         Self::over_known(file, access, (None, sizes))
+    }
+
+    /// As [`over_known`](Self::over_known) for reading; where nothing of flash is found, filesystems that are only read are looked for.
+    fn over_readable(file: File, sizes: FlashSizes) -> Result<Self, ImageError> {
+        let copy = file.try_clone().map_err(ImageError::File)?;
+        let error = match Self::over_known(copy, Access::Read, (None, sizes)) {
+            Err(error) if error.is_of_contents() => error,
+            opened => return opened,
+        };
+        let image = Self::plain(file, sizes);
+        let found = map::readable(&*image.store()?)?;
+        if found.is_empty() {
+            Err(error)
+        } else {
+            Ok(Self { found: found.iter().map(Found::tree).collect(), ..image })
+        }
+    }
+
+    /// A file in which nothing was looked for.
+    fn plain(file: File, sizes: FlashSizes) -> Self {
+        Self {
+            found: Vec::new(),
+            bytes: Bytes::File(Arc::new(file)),
+            splices: Splices::default(),
+            corrected: None,
+            protection: None,
+            lebs: None,
+            sizes,
+            access: Access::Read,
+            room: None,
+        }
     }
 
     /// Opens what comes out of a pipe, for reading. It is kept in a temporary file.
@@ -91,7 +126,7 @@ impl Image {
         stream: &mut dyn std::io::Read,
         sizes: impl Into<FlashSizes>,
     ) -> Result<Self, ImageError> {
-        Self::over_known(spooled(stream)?, Access::Read, (None, sizes.into()))
+        Self::over_readable(spooled(stream)?, sizes.into())
     }
 
     /// Opens a file for reading whatever is in it: where nothing is found it has no images, but its bytes.
@@ -126,17 +161,7 @@ impl Image {
             Err(ImageError::NothingInPages(pages)) => {
                 Self::corrected(&Arc::new(file), 0, pages, Access::Read, (None, sizes))
             }
-            Err(error) if error.is_of_contents() => Ok(Self {
-                found: Vec::new(),
-                bytes: Bytes::File(Arc::new(file)),
-                splices: Splices::default(),
-                corrected: None,
-                protection: None,
-                lebs: None,
-                sizes,
-                access: Access::Read,
-                room: None,
-            }),
+            Err(error) if error.is_of_contents() => Ok(Self::plain(file, sizes)),
             opened => opened,
         }
     }
@@ -339,6 +364,9 @@ impl Image {
         let at = self.corrected.as_ref().map_or(Some(offset), |corrected| corrected.data_byte(offset));
         let at = at.map(|at| self.splices.place(at)).ok_or(ImageError::NotThere(offset))?;
         let found = find_at(&mut *self.store()?, at, pages, self.sizes.peb_bytes)?;
+        let tree =
+            || (self.access == Access::Read).then(|| map::readable_at(&*self.store().ok()?, at)).flatten();
+        let found = found.or_else(|| tree().as_ref().map(Found::tree));
         let mut found = found.ok_or(ImageError::NotThere(offset))?;
         found.bad_pebs =
             self.corrected.as_ref().map(|corrected| corrected.bad_pebs(&found)).unwrap_or_default();

@@ -6,4 +6,6 @@ mod ecc;
 mod ecc_detect;
 mod ecc_layouts;
 mod ecc_merge;
+mod gpt;
 mod jffs2;
+mod readonly;

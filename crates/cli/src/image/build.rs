@@ -193,7 +193,7 @@ fn source(path: &Path) -> Result<Source, Failure> {
 }
 
 /// The latest time that files get, if it is set.
-fn source_date_epoch() -> Result<Option<i64>, Failure> {
+pub(crate) fn source_date_epoch() -> Result<Option<i64>, Failure> {
     let Some(value) = std::env::var_os("SOURCE_DATE_EPOCH").filter(|value| !value.is_empty()) else {
         return Ok(None);
     };

@@ -17,10 +17,14 @@ mod mount;
 #[cfg(not(feature = "mount"))]
 use crate::no_mount as mount;
 mod options;
+mod patch;
 mod show;
 pub(crate) mod sizes;
 mod stat;
 mod ubinize;
+
+pub(crate) use build::source_date_epoch;
+pub(crate) use options::failure;
 
 use crate::common::Outcome;
 
@@ -88,6 +92,8 @@ enum Command {
     Diff(diff::Args),
     /// Show one node or header, field by field
     Dump(dump::Args),
+    /// List the eraseblocks in which two images differ, and print commands that write only those
+    Patch(patch::Args),
 }
 
 impl Args {
@@ -123,5 +129,6 @@ pub(crate) fn run(args: &Args) -> Outcome {
         Command::Check(args) => check::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Dump(args) => dump::run(args),
+        Command::Patch(args) => patch::run(args),
     }
 }

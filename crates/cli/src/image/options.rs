@@ -166,7 +166,7 @@ fn try_read(path: &Path, sizes: FlashSizes) -> Result<Image, ImageError> {
 }
 
 /// Failure of the library, with the name of the file.
-pub(super) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
+pub(crate) fn failure(path: &Path, error: &(impl Help + fmt::Display)) -> Failure {
     let name = if error.names_file() { String::new() } else { format!("{}: ", path.display()) };
     Failure::new(format!("{name}{error}"), error.help())
 }

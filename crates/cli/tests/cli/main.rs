@@ -19,6 +19,8 @@ mod determinism;
 mod ecc;
 mod examples;
 mod exits;
+#[cfg(unix)]
+mod foreign;
 mod golden;
 mod hostile;
 mod image_build;

@@ -210,6 +210,8 @@ const EACH: &[&str] = &[
     "image check rootfs.ubi",
     "image diff rootfs.ubi rootfs.ubi",
     "image dump rootfs.ubi --path /etc/fstab",
+    "image patch rootfs.ubi rootfs.ubi",
+    "as ubireader_display_info rootfs.ubi",
     "image build overlay -o rootfs.ubifs --format ubifs --part mt29f2g08aad",
     "image ubinize volumes.ini -o new.ubi --part mt29f2g08aad --image-seq 7",
     "image put rootfs.ubi hostname /etc/hostname",

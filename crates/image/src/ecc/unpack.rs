@@ -60,14 +60,24 @@ pub fn unpack<'r>(file: impl Read + 'r) -> io::Result<(Box<dyn Read + 'r>, Vec<P
                 true,
                 2 * (WINDOW >> 10),
             )),
-            Packing::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::new(peeked)?;
-                decoder.window_log_max(WINDOW.ilog2())?;
-                Box::new(decoder)
-            }
+            Packing::Zstd => unzstd(peeked)?,
             Packing::AndroidSparse => Box::new(Sparse::new(BufReader::new(peeked))?),
         };
     }
+}
+
+/// The bytes in a zstd file.
+#[cfg(not(target_family = "wasm"))]
+fn unzstd<'r>(file: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
+    let mut decoder = zstd::stream::read::Decoder::new(file)?;
+    decoder.window_log_max(WINDOW.ilog2())?;
+    Ok(Box::new(decoder))
+}
+
+/// Refuses a zstd file: the library in C that reads streams is not there in WebAssembly.
+#[cfg(target_family = "wasm")]
+fn unzstd<'r>(_: impl Read + 'r) -> io::Result<Box<dyn Read + 'r>> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "zstd files are not unpacked here"))
 }
 
 /// A reader whose first bytes were read.

@@ -1,6 +1,5 @@
 //! Taking everything out of a flash dump: each part of its map as a file, and each filesystem that has a reader as a folder, too.
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,11 +7,12 @@ use std::path::{Path, PathBuf};
 use floatgate_stack::Store;
 use serde::Serialize;
 
-use super::target::{ExtractError, ExtractLimits, Extracted};
-use super::{DirectoryTarget, Extractions, extract};
+use super::target::{ExtractError, ExtractLimits, Extracted, Extracting as _};
+use super::{DirectoryTarget, Extractions};
+use crate::format::tree::TreeFiles;
 use crate::image::Image;
-use crate::map::{Checksum, FlashMap, Kind, Part, View};
-use crate::readonly::reader;
+use crate::map::{Checksum, FlashMap, Kind, Part};
+use crate::readonly::has_reader;
 use crate::report::Loss;
 use crate::selection::Selection;
 
@@ -84,7 +84,7 @@ pub fn extract_all(
             problem: part.checksum.is_damage().then(|| damage(part)),
         };
         let own = ExtractLimits { bytes: left, ..*limits };
-        match files(image, &*store, part, &folder.join(&name), (&own, owners))? {
+        match files(image, part, &folder.join(&name), (&own, owners))? {
             Some(Ok(extracted)) => {
                 left = left.saturating_sub(extracted.bytes);
                 row.entries = extracted.entries;
@@ -151,16 +151,19 @@ fn copy(store: &dyn Store, part: &Part, path: &PathBuf) -> io::Result<()> {
 /// Extracts the files of a part into a folder, if its format has a reader.
 fn files(
     image: &Image,
-    store: &dyn Store,
     part: &Part,
     folder: &Path,
     (limits, owners): (&ExtractLimits, bool),
 ) -> Result<Option<Result<Extracted, String>>, ExtractError> {
     let target = || DirectoryTarget::new(folder, owners).map_err(|error| failed(folder, error));
-    let budget = Cell::new(u64::MAX);
-    let view = View::new(store, &budget).slice(part.offset, part.len);
-    if let Some(mut source) = reader(part.kind, view) {
-        return extract(&mut *source, &mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)));
+    if has_reader(part.kind) {
+        let store = image.store().map_err(|error| failed(folder, io::Error::other(error.to_string())))?;
+        return match TreeFiles::open(part.kind, store, (part.offset, part.len)) {
+            Ok(files) => {
+                Box::new(files).run(&mut target()?, limits, &|_| {}).map(|extracted| Some(Ok(extracted)))
+            }
+            Err(error) => Ok(Some(Err(error.to_string()))),
+        };
     }
     let found = image.found.iter().find(|found| found.offset == part.offset);
     let has_reader = matches!(part.kind, Kind::Ubi | Kind::Ubifs | Kind::Jffs2);

@@ -5,6 +5,7 @@ use serde::Serialize;
 pub use super::jffs2::shape::Jffs2Shape;
 pub use super::jffs2::splices::Splice;
 pub(crate) use super::jffs2::splices::{Spliced, Splices};
+pub(crate) use super::tree::TreeShape;
 pub use super::ubi::shape::UbiShape;
 pub use super::ubifs::shape::UbifsShape;
 use crate::error::{ImageError, LebsOnly};
@@ -41,6 +42,8 @@ pub enum Content {
     Ubifs(UbifsShape),
     /// A JFFS2.
     Jffs2(Jffs2Shape),
+    /// A filesystem that is only read.
+    Tree(TreeShape),
 }
 
 impl Found {
@@ -58,7 +61,7 @@ impl Found {
         match &self.content {
             Content::Ubi(shape) => Some(shape.peb_bytes),
             Content::Jffs2(shape) => Some(shape.erase_bytes),
-            Content::Ubifs(_) => None,
+            Content::Ubifs(_) | Content::Tree(_) => None,
         }
     }
 
@@ -67,7 +70,7 @@ impl Found {
         match &self.content {
             Content::Ubi(shape) => Some(shape.min_io_bytes),
             Content::Ubifs(shape) => Some(shape.min_io_bytes),
-            Content::Jffs2(_) => None,
+            Content::Jffs2(_) | Content::Tree(_) => None,
         }
     }
 
@@ -90,6 +93,11 @@ impl Found {
         is_bad.then_some(self.offset + (number + 1) * bytes)
     }
 
+    /// True of formats of bare flash: not of those that are only read, which a map finds by itself.
+    pub(crate) const fn is_flash(&self) -> bool {
+        !matches!(self.content, Content::Tree(_))
+    }
+
     /// True of what has volumes: UBI.
     pub(crate) const fn has_volumes(&self) -> bool {
         matches!(self.content, Content::Ubi(_))
@@ -109,6 +117,7 @@ impl Found {
     pub(crate) const fn require_lebs(&self, what: LebsOnly) -> Result<(), ImageError> {
         match self.content {
             Content::Jffs2(_) => Err(ImageError::NotForJffs2(what)),
+            Content::Tree(shape) => Err(ImageError::OnlyRead(shape.kind.name())),
             Content::Ubi(_) | Content::Ubifs(_) => Ok(()),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::jffs2::info::Jffs2Info;
+use super::tree::TreeInfo;
 use super::ubi::info::UbiInfo;
 use super::ubifs::info::UbifsInfo;
 use crate::words::size;
@@ -22,6 +23,9 @@ pub struct OneImage {
     pub ubifs: Option<UbifsInfo>,
     /// The filesystem, if it is a JFFS2.
     pub jffs2: Option<Jffs2Info>,
+    /// The filesystem, if it is one that is only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeInfo>,
     /// It is a UBIFS without UBI.
     #[serde(skip)]
     pub bare: bool,
@@ -34,7 +38,17 @@ pub struct OneImage {
 impl OneImage {
     /// An image of which nothing more than its place is known yet.
     pub(crate) const fn new(offset: u64, len: u64) -> Self {
-        Self { offset, len, ubi: None, ubifs: None, jffs2: None, bare: false, cut: None, damage: None }
+        Self {
+            offset,
+            len,
+            ubi: None,
+            ubifs: None,
+            jffs2: None,
+            tree: None,
+            bare: false,
+            cut: None,
+            damage: None,
+        }
     }
 
     /// Leaves only the volumes of a name or number; false if there is none. `names` gets those of all.
@@ -49,10 +63,11 @@ impl OneImage {
 
 impl fmt::Display for OneImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match (&self.jffs2, self.bare) {
-            (Some(_), _) => "JFFS2",
-            (None, true) => "UBIFS without UBI",
-            (None, false) => "UBI",
+        let kind = match (&self.jffs2, &self.tree, self.bare) {
+            (_, Some(tree), _) => tree.kind.name(),
+            (Some(_), ..) => "JFFS2",
+            (None, _, true) => "UBIFS without UBI",
+            (None, _, false) => "UBI",
         };
         writeln!(f, "{kind} at byte {} ({:#x}), {}", self.offset, self.offset, size(self.len))?;
         if let Some(damage) = &self.damage {
@@ -63,6 +78,9 @@ impl fmt::Display for OneImage {
         }
         if let Some(jffs2) = &self.jffs2 {
             jffs2.fmt(f)?;
+        }
+        if let Some(tree) = &self.tree {
+            tree.show(f)?;
         }
         if let Some(ubi) = &self.ubi {
             ubi.fmt(f)?;

@@ -9,6 +9,7 @@ pub(crate) mod info;
 pub(crate) mod jffs2;
 pub(crate) mod magic;
 mod mapped;
+pub(crate) mod tree;
 pub(crate) mod ubi;
 pub(crate) mod ubifs;
 pub(crate) mod volume;
@@ -205,6 +206,7 @@ impl Found {
             Content::Ubi(shape) => shape,
             Content::Ubifs(shape) => shape,
             Content::Jffs2(shape) => shape,
+            Content::Tree(shape) => shape,
         }
     }
 }

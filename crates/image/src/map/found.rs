@@ -180,6 +180,8 @@ impl Serialize for Facts {
 pub(crate) struct Found {
     /// Bytes that it claims, which may be more than there are.
     pub(crate) len: u64,
+    /// Bytes in front of the place where it was found that belong to it.
+    pub(crate) before: u64,
     pub(crate) kind: Kind,
     pub(crate) checksum: Checksum,
     pub(crate) facts: Facts,
@@ -236,6 +238,7 @@ impl Found {
     pub(crate) const fn new(kind: Kind, len: u64) -> Self {
         Self {
             len,
+            before: 0,
             kind,
             checksum: Checksum::None,
             facts: Facts(Vec::new()),

@@ -22,6 +22,8 @@ use serde::Serialize;
 
 pub use found::{Checksum, Facts, Kind, Value};
 pub use partitions::Partition;
+pub(crate) use probes::spiffs_shape;
+pub(crate) use view::Numbers;
 pub(crate) use view::View;
 
 use crate::ImageError;
@@ -29,12 +31,16 @@ use crate::format::info::OneImage;
 use crate::image::Image;
 use crate::info::selected_info;
 use crate::pages::PageShape;
+use crate::readonly::has_reader;
 use crate::selection::Selection;
 use crate::words::{self, count};
 use found::{Found, Inner};
 
 /// Depth of parts within parts.
 const MAX_DEPTH: u32 = 4;
+
+/// Bytes behind a filesystem in which no other one is looked for.
+const BEHIND: u64 = 64 << 10;
 
 /// Largest number of parts that a map lists.
 const MAX_PARTS: usize = 1 << 16;
@@ -165,6 +171,42 @@ pub fn map(image: &Image) -> Result<FlashMap, ImageError> {
     Ok(FlashMap { size: view.len(), pages, parts, partitions, notes })
 }
 
+/// A filesystem with a reader: its place, format and properties.
+pub(crate) struct Readable {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+    pub(crate) kind: Kind,
+    pub(crate) facts: Facts,
+}
+
+impl Readable {
+    fn of((at, found): (u64, Found)) -> Option<Self> {
+        let Found { len, kind, facts, .. } = found;
+        has_reader(kind).then_some(Self { at, len, kind, facts })
+    }
+}
+
+/// The filesystem with a reader that begins at a byte.
+pub(crate) fn readable_at(store: &dyn Store, at: u64) -> Option<Readable> {
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let found = scan::at_start(&View::new(store, &budget).from(at))?;
+    Readable::of((at, found))
+}
+
+/// The filesystems with a reader in a dump: the one that begins with it if nothing of note follows, or all.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn readable(store: &dyn Store) -> Result<Vec<Readable>, ImageError> {
+    let first = readable_at(store, 0);
+    if let Some(first) = first.filter(|first| first.len.saturating_add(BEHIND) >= store.size_bytes()) {
+        return Ok(vec![first]);
+    }
+    let budget = Cell::new(view::budget(store.size_bytes()));
+    let parts = scan::parts(&View::new(store, &budget), Vec::new())?;
+    Ok(parts.into_iter().filter_map(Readable::of).collect())
+}
+
 /// The parts that the readers of UBI, UBIFS and JFFS2 have found.
 fn flash_filesystems(image: &Image) -> Result<Vec<(u64, Found)>, ImageError> {
     let describe = |one: &crate::format::found::Found| {
@@ -175,7 +217,7 @@ fn flash_filesystems(image: &Image) -> Result<Vec<(u64, Found)>, ImageError> {
         let found = described.unwrap_or_else(|| Found::new(Kind::Ubi, 0));
         Ok((one.offset, Found { len: one.len, ..found }))
     };
-    image.found.iter().map(describe).collect()
+    image.found.iter().filter(|one| one.is_flash()).map(describe).collect()
 }
 
 /// An image of UBI, UBIFS or JFFS2 as a part.
@@ -232,9 +274,11 @@ impl Mapper {
             if at < cursor {
                 continue;
             }
-            self.gap(&view.slice(cursor, at - cursor), level)?;
+            let start = at.saturating_sub(found.before).max(cursor);
+            self.gap(&view.slice(cursor, start - cursor), level)?;
             let len = found.len.min(view.len() - at);
-            self.part(&view.slice(at, len), level, found, None)?;
+            let found = Found { len: found.len.saturating_add(at - start), ..found };
+            self.part(&view.slice(start, at - start + len), level, found, None)?;
             cursor = at + len;
         }
         self.gap(&view.from(cursor), level)

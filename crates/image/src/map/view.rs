@@ -37,6 +37,11 @@ impl<'s> View<'s> {
         Self { start: self.start + at, len: len.min(self.len - at), ..*self }
     }
 
+    /// The stretch with bytes in front of it.
+    pub(crate) fn widened(&self, before: u64) -> Option<Self> {
+        Some(Self { start: self.start.checked_sub(before)?, len: self.len.checked_add(before)?, ..*self })
+    }
+
     pub(crate) fn from(&self, at: u64) -> Self {
         self.slice(at, u64::MAX)
     }

@@ -1,12 +1,10 @@
 //! CramFS: inodes of 12 bytes with their names, and blocks of 4 KiB compressed by zlib (Linux: `include/uapi/linux/cramfs_fs.h`).
 
-use std::cell::RefCell;
-
 use floatgate_stack::codec::Inflate;
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
 
-use super::{Inode, MAX_NAMES, Tree};
-use crate::map::View;
+use super::media::Media;
+use super::{Inode, MAX_NAMES, Names, Tree};
 
 const MAGIC: u32 = 0x28CD_3D45;
 
@@ -19,10 +17,10 @@ const INODE: u32 = 12;
 /// Longest compressed block: zlib adds a little to what it cannot make smaller.
 const COMPRESSED_MAX: u64 = 2 * BLOCK_BYTES as u64;
 
-pub(super) struct Cramfs<'s> {
-    view: View<'s>,
+pub(super) struct Cramfs {
+    media: Media,
     is_big: bool,
-    zlib: RefCell<Inflate>,
+    zlib: Inflate,
 }
 
 struct RawInode {
@@ -35,14 +33,14 @@ struct RawInode {
     at: u64,
 }
 
-impl<'s> Cramfs<'s> {
-    pub(super) fn new(view: View<'s>) -> Option<Self> {
-        let is_big = view.be32(0)? == MAGIC;
-        Some(Self { view, is_big, zlib: RefCell::default() })
+impl Cramfs {
+    pub(super) fn new(media: Media) -> Option<Self> {
+        let is_big = media.be32(0)? == MAGIC;
+        Some(Self { media, is_big, zlib: Inflate::default() })
     }
 
     fn word(&self, at: u64) -> Option<u32> {
-        let word = self.view.be32(at)?;
+        let word = self.media.be32(at)?;
         Some(if self.is_big { word } else { word.swap_bytes() })
     }
 
@@ -72,22 +70,22 @@ impl<'s> Cramfs<'s> {
     }
 }
 
-impl Tree for Cramfs<'_> {
+impl Tree for Cramfs {
     fn root(&self) -> u32 {
         ROOT
     }
 
-    fn inode(&self, inode: u32) -> Option<Inode> {
+    fn inode(&mut self, inode: u32) -> Option<Inode> {
         let raw = self.raw(inode)?;
         let file_type = FileType::from_mode(raw.mode)?;
         let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
         let device = DeviceNumber { major: raw.size >> 8 & 0xFF, minor: raw.size & 0xFF };
         let size = if is_device { 0 } else { raw.size.into() };
         let device = is_device.then_some(device);
-        Some(Inode { file_type, mode: Some(raw.mode), uid: raw.uid, gid: raw.gid, size, device })
+        Some(Inode { uid: raw.uid, gid: raw.gid, device, ..Inode::of_mode(raw.mode, size)? })
     }
 
-    fn names(&self, directory: u32) -> (Vec<(Vec<u8>, u32)>, bool) {
+    fn names(&mut self, directory: u32) -> (Names, bool) {
         let Some(raw) = self.raw(directory) else { return (Vec::new(), false) };
         let (mut at, end) = (raw.at, raw.at + u64::from(raw.size));
         let mut names = Vec::new();
@@ -95,7 +93,7 @@ impl Tree for Cramfs<'_> {
             let Ok(inode) = u32::try_from(at) else { return (names, false) };
             let Some(entry) = self.raw(inode) else { return (names, false) };
             let name_at = at + u64::from(INODE);
-            let Some(mut name) = self.view.bytes(name_at, entry.name_len as usize * 4) else {
+            let Some(mut name) = self.media.bytes(name_at, entry.name_len as usize * 4) else {
                 return (names, false);
             };
             name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
@@ -108,7 +106,7 @@ impl Tree for Cramfs<'_> {
         (names, at == end)
     }
 
-    fn block(&self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         let raw = self.raw(inode)?;
         let blocks = raw.size.div_ceil(BLOCK_BYTES as u32);
         if block >= blocks {
@@ -129,7 +127,7 @@ impl Tree for Cramfs<'_> {
         if len > COMPRESSED_MAX {
             return None;
         }
-        let compressed = self.view.bytes(start, usize::try_from(len).ok()?)?;
-        self.zlib.borrow_mut().zlib(&compressed, out).ok().map(drop)
+        let compressed = self.media.bytes(start, usize::try_from(len).ok()?)?;
+        self.zlib.zlib(&compressed, out).ok().map(drop)
     }
 }

@@ -1,26 +1,40 @@
-//! Readers of small filesystems that are only read: CramFS and romfs.
+//! Readers of filesystems that are only read.
 //!
-//! A format implements [`Tree`]; [`TreeSource`] makes of it what an extraction reads.
+//! - `media`: the bytes of a part; `codec`: compressions; `recent`: blocks that were read last.
+//! - One file for each format, which implements [`Tree`].
+//! - `fs`: a tree as a [`FileSystem`], which listing, extracting, mounting and comparing want.
 
+mod codec;
 mod cramfs;
+mod erofs;
+mod ext;
+mod fat;
+mod fs;
+mod littlefs;
+mod media;
+mod recent;
 mod romfs;
+mod spiffs;
+mod squashfs;
 
-use floatgate_stack::fs::{Attributes, BLOCK_BYTES, DeviceNumber, Error, FileType, NodePos};
+use floatgate_stack::Store;
+use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileSystem, FileType, Timestamp};
 
-use crate::extract::source::without_inode;
-use crate::extract::{Name, Source, Xattrs};
-use crate::map::{Kind, View};
+use crate::map::Kind;
+
+pub(crate) use media::Media;
 
 /// Most entries of a directory.
-const MAX_NAMES: usize = 1 << 16;
+const MAX_NAMES: usize = 1 << 20;
 
 /// Longest target of a symbolic link.
 const LINK_MAX: u64 = 4096;
 
-/// Damage that keeps an inode from being read.
-const DAMAGED: Error = Error::Invalid("damaged: it leads out of the image");
+/// Time of a file in a format without times.
+const NEVER: Timestamp = Timestamp { seconds: 0, nanoseconds: 0 };
 
 /// Properties of an inode.
+#[derive(Clone)]
 struct Inode {
     file_type: FileType,
     /// Type and permissions; `None` where the format has no permissions.
@@ -28,89 +42,126 @@ struct Inode {
     uid: u32,
     gid: u32,
     size: u64,
+    links: u32,
+    atime: Timestamp,
+    mtime: Timestamp,
+    ctime: Timestamp,
     device: Option<DeviceNumber>,
+    has_xattrs: bool,
 }
 
-/// A filesystem whose inodes are found by their places.
-trait Tree {
-    /// Place of the root's inode.
+impl Inode {
+    /// A file of a format that has no more than types and sizes.
+    const fn plain(file_type: FileType, size: u64) -> Self {
+        Self {
+            file_type,
+            mode: None,
+            uid: 0,
+            gid: 0,
+            size,
+            links: 1,
+            atime: NEVER,
+            mtime: NEVER,
+            ctime: NEVER,
+            device: None,
+            has_xattrs: false,
+        }
+    }
+
+    /// A file with a POSIX mode; `None` where that has no type.
+    fn of_mode(mode: u32, size: u64) -> Option<Self> {
+        Some(Self { mode: Some(mode), ..Self::plain(FileType::from_mode(mode)?, size) })
+    }
+
+    /// Sets all times to one.
+    const fn at(self, time: Timestamp) -> Self {
+        Self { atime: time, mtime: time, ctime: time, ..self }
+    }
+}
+
+/// Names in a directory with their inodes.
+type Names = Vec<(Vec<u8>, u32)>;
+
+/// Extended attributes, names with their prefix.
+type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A filesystem whose inodes are found by numbers: their own, or their places.
+trait Tree: Send {
+    /// Number of the root's inode.
     fn root(&self) -> u32;
 
-    /// Properties of the inode at a place.
-    fn inode(&self, inode: u32) -> Option<Inode>;
+    /// Properties of an inode.
+    fn inode(&mut self, inode: u32) -> Option<Inode>;
 
-    /// Names in a directory with the places of their inodes, as far as they can be read, and whether these are all.
-    fn names(&self, directory: u32) -> (Vec<(Vec<u8>, u32)>, bool);
+    /// Names in a directory, as far as they can be read, and whether these are all.
+    fn names(&mut self, directory: u32) -> (Names, bool);
 
     /// Reads a block of a file or a link; what lies behind its end is zeros.
-    fn block(&self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()>;
-}
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()>;
 
-/// The reader of a format over the bytes of a part.
-pub(crate) fn reader<'s>(kind: Kind, view: View<'s>) -> Option<Box<dyn Source + 's>> {
-    match kind {
-        Kind::Cramfs => Some(Box::new(TreeSource(cramfs::Cramfs::new(view)?))),
-        Kind::Romfs => Some(Box::new(TreeSource(romfs::Romfs::new(view)?))),
-        _ => None,
-    }
-}
-
-struct TreeSource<T>(T);
-
-impl<T: Tree> Source for TreeSource<T> {
-    fn root(&self) -> u32 {
-        self.0.root()
+    /// True where a file has no data, which reads as zeros.
+    fn is_hole(&mut self, _inode: u32, _block: u32) -> bool {
+        false
     }
 
-    fn attributes(&mut self, inode: u32) -> Result<Attributes, Error> {
-        let Inode { file_type, mode, uid, gid, size, device } = self.0.inode(inode).ok_or(DAMAGED)?;
-        let plain = without_inode(inode, file_type, size);
-        Ok(Attributes { mode: mode.unwrap_or(plain.mode), uid, gid, device, xattr_count: 0, ..plain })
+    /// Extended attributes.
+    fn xattrs(&mut self, _inode: u32) -> Option<Xattrs> {
+        Some(Xattrs::new())
     }
 
-    fn names(&mut self, directory: u32) -> (Vec<Name>, Vec<String>) {
-        let (names, is_whole) = self.0.names(directory);
-        let name = |(name, inode): (Vec<u8>, u32)| {
-            let file_type = self.0.inode(inode).map_or(FileType::Regular, |inode| inode.file_type);
-            Name { name, inode, file_type, doubt: None }
-        };
-        let lost = if is_whole { Vec::new() } else { vec!["names in the directory: damaged".to_owned()] };
-        (names.into_iter().map(name).collect(), lost)
-    }
-
-    fn lost(&mut self, _inode: u32) -> Vec<String> {
+    /// Reasons for which files may be older than what Linux shows, or missing.
+    fn notes(&self) -> Vec<String> {
         Vec::new()
     }
+}
 
-    fn nameless(&mut self, _taken: &dyn Fn(&[u8]) -> bool) -> Option<Name> {
-        None
-    }
+/// True for a format that has a reader.
+pub(crate) const fn has_reader(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Cramfs
+            | Kind::Romfs
+            | Kind::Squashfs
+            | Kind::Ext
+            | Kind::Fat
+            | Kind::Littlefs
+            | Kind::Erofs
+            | Kind::Spiffs
+    )
+}
 
-    fn xattrs(&mut self, _inode: u32) -> (Xattrs, Vec<String>) {
-        (Vec::new(), Vec::new())
-    }
+/// A filesystem that is only read, and remarks on it.
+pub(crate) type Opened = (Box<dyn FileSystem>, Vec<String>);
 
-    fn read_link(&mut self, inode: u32) -> Result<Vec<u8>, Error> {
-        let size = self.0.inode(inode).ok_or(DAMAGED)?.size;
-        let len = usize::try_from(size.min(LINK_MAX)).unwrap_or(0);
-        let mut block = [0; BLOCK_BYTES];
-        self.0.block(inode, 0, &mut block).ok_or(DAMAGED)?;
-        Ok(block.get(..len).unwrap_or(&block).to_vec())
-    }
+/// Opens the filesystem in a stretch of a store; `None` of a format without a reader.
+///
+/// # Errors
+/// Features of the format that the reader does not have; damage of what the format begins with.
+pub(crate) fn open(
+    kind: Kind,
+    store: Box<dyn Store>,
+    (at, len): (u64, u64),
+) -> Result<Option<Opened>, Error> {
+    let media = Media::new(store, at, len);
+    Ok(Some(match kind {
+        Kind::Cramfs => fs::open(cramfs::Cramfs::new(media).ok_or_else(broken)?),
+        Kind::Romfs => fs::open(romfs::Romfs::new(media).ok_or_else(broken)?),
+        Kind::Squashfs => fs::open(squashfs::Squashfs::new(media)?),
+        Kind::Ext => fs::open(ext::Ext::new(media)?),
+        Kind::Fat => fs::open(fat::Fat::new(media)?),
+        Kind::Littlefs => fs::open(littlefs::Littlefs::new(media).ok_or_else(broken)?),
+        Kind::Erofs => fs::open(erofs::Erofs::new(media)?),
+        Kind::Spiffs => fs::open(spiffs::Spiffs::new(media).ok_or_else(broken)?),
+        _ => return Ok(None),
+    }))
+}
 
-    fn blocks(&mut self, inode: u32, block: u32, max: usize) -> Result<Vec<(u32, NodePos)>, Error> {
-        let size = self.0.inode(inode).ok_or(DAMAGED)?.size;
-        let end = u32::try_from(size.div_ceil(BLOCK_BYTES as u64)).unwrap_or(u32::MAX);
-        Ok((block..end).take(max).map(|block| (block, NodePos::default())).collect())
-    }
+/// Damage of what a filesystem begins with.
+fn broken() -> Error {
+    Error::Damaged("the beginning of the filesystem is damaged".to_owned())
+}
 
-    fn read_block(
-        &mut self,
-        inode: u32,
-        block: u32,
-        _place: NodePos,
-        out: &mut [u8; BLOCK_BYTES],
-    ) -> Result<(), Error> {
-        self.0.block(inode, block, out).ok_or(DAMAGED)
-    }
+/// A feature that a reader does not have.
+fn unsupported(what: &'static str) -> Error {
+    Error::Unsupported(what)
 }

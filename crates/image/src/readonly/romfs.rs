@@ -2,8 +2,8 @@
 
 use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, FileType};
 
-use super::{Inode, MAX_NAMES, Tree};
-use crate::map::View;
+use super::media::Media;
+use super::{Inode, MAX_NAMES, Names, Tree};
 
 /// Bytes before the name of a header.
 const HEADER: u64 = 16;
@@ -16,8 +16,8 @@ const HARD_LINK: u32 = 0;
 const DIRECTORY: u32 = 1;
 const EXECUTABLE: u32 = 8;
 
-pub(super) struct Romfs<'s> {
-    view: View<'s>,
+pub(super) struct Romfs {
+    media: Media,
     root: u32,
 }
 
@@ -32,17 +32,17 @@ struct Header {
     data: u64,
 }
 
-impl<'s> Romfs<'s> {
-    pub(super) fn new(view: View<'s>) -> Option<Self> {
+impl Romfs {
+    pub(super) fn new(media: Media) -> Option<Self> {
         // The superblock is a header whose name is that of the volume.
-        let root = u32::try_from(name(&view, HEADER)?.1).ok()?;
-        Some(Self { view, root })
+        let root = u32::try_from(name(&media, HEADER)?.1).ok()?;
+        Some(Self { media, root })
     }
 
     fn header(&self, at: u32) -> Option<Header> {
-        let word = |index: u64| self.view.be32(u64::from(at) + 4 * index);
+        let word = |index: u64| self.media.be32(u64::from(at) + 4 * index);
         let (next, info, size) = (word(0)?, word(1)?, word(2)?);
-        let (name, data) = name(&self.view, u64::from(at) + HEADER)?;
+        let (name, data) = name(&self.media, u64::from(at) + HEADER)?;
         let is_executable = next & EXECUTABLE != 0;
         Some(Header { next: next & !15, kind: next & 7, is_executable, info, size, name, data })
     }
@@ -56,20 +56,20 @@ impl<'s> Romfs<'s> {
 }
 
 /// A name, which is padded to a multiple of 16 bytes, and the place behind it.
-fn name(view: &View<'_>, at: u64) -> Option<(Vec<u8>, u64)> {
-    let room = usize::try_from(view.len().checked_sub(at)?).ok()?.min(NAME_MAX);
-    let mut bytes = view.bytes(at, room)?;
+fn name(media: &Media, at: u64) -> Option<(Vec<u8>, u64)> {
+    let room = usize::try_from(media.len().checked_sub(at)?).ok()?.min(NAME_MAX);
+    let mut bytes = media.bytes(at, room)?;
     let len = memchr::memchr(0, &bytes)?;
     bytes.truncate(len);
     Some((bytes, at + (len as u64 + 1).next_multiple_of(16)))
 }
 
-impl Tree for Romfs<'_> {
+impl Tree for Romfs {
     fn root(&self) -> u32 {
         self.root
     }
 
-    fn inode(&self, inode: u32) -> Option<Inode> {
+    fn inode(&mut self, inode: u32) -> Option<Inode> {
         let header = self.header(inode)?;
         let file_type = match header.kind {
             1 => FileType::Directory,
@@ -92,17 +92,11 @@ impl Tree for Romfs<'_> {
         let device = DeviceNumber { major: header.info >> 16, minor: header.info & 0xFFFF };
         let mode = [0o100_000, 0o040_000, 0o120_000, 0o060_000, 0o020_000, 0o010_000, 0o140_000];
         let kind = mode.into_iter().find(|mode| FileType::from_mode(*mode) == Some(file_type))?;
-        Some(Inode {
-            file_type,
-            mode: Some(kind | permissions),
-            uid: 0,
-            gid: 0,
-            size: header.size.into(),
-            device: is_device.then_some(device),
-        })
+        let device = is_device.then_some(device);
+        Some(Inode { device, ..Inode::of_mode(kind | permissions, header.size.into())? })
     }
 
-    fn names(&self, directory: u32) -> (Vec<(Vec<u8>, u32)>, bool) {
+    fn names(&mut self, directory: u32) -> (Names, bool) {
         // The root's first header is that of its own `.`; other directories name their first one.
         let first = if directory == self.root { Some(self.root) } else { None };
         let Some(mut at) = first.or_else(|| {
@@ -126,11 +120,11 @@ impl Tree for Romfs<'_> {
         (names, at == 0)
     }
 
-    fn block(&self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
         let header = self.header(inode)?;
         let at = u64::from(block) * BLOCK_BYTES as u64;
         let len = usize::try_from(u64::from(header.size).checked_sub(at)?).ok()?.min(BLOCK_BYTES);
         out.fill(0);
-        self.view.read(header.data + at, out.get_mut(..len)?)
+        self.media.read(header.data + at, out.get_mut(..len)?)
     }
 }

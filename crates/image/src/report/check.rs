@@ -7,6 +7,7 @@ use floatgate_stack::ubifs::{self, Severity};
 use serde::{Serialize, Serializer};
 
 use crate::format::found::Found;
+use crate::map::Kind;
 use crate::part::Part;
 use crate::words::count;
 
@@ -299,6 +300,9 @@ pub struct ImageCheck {
     pub len: u64,
     /// It is a JFFS2.
     pub jffs2: bool,
+    /// Format of a filesystem that is only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tree: Option<Kind>,
     /// Of a UBI device.
     pub pebs: Option<PebCounts>,
     /// Volumes; one without a name if there is no UBI.
@@ -307,11 +311,20 @@ pub struct ImageCheck {
 
 impl ImageCheck {
     pub(crate) fn bare(found: &Found, volume: VolumeCheck) -> Self {
-        Self { offset: found.offset, len: found.len, jffs2: false, pebs: None, volumes: vec![volume] }
+        Self { volumes: vec![volume], ..Self::empty(found) }
     }
 
-    pub(crate) const fn ubi(found: &Found, pebs: PebCounts) -> Self {
-        Self { offset: found.offset, len: found.len, jffs2: false, pebs: Some(pebs), volumes: Vec::new() }
+    const fn empty(found: &Found) -> Self {
+        let (offset, len) = (found.offset, found.len);
+        Self { offset, len, jffs2: false, tree: None, pebs: None, volumes: Vec::new() }
+    }
+
+    pub(crate) fn tree(found: &Found, kind: Kind) -> Self {
+        Self { tree: Some(kind), ..Self::empty(found) }
+    }
+
+    pub(crate) fn ubi(found: &Found, pebs: PebCounts) -> Self {
+        Self { pebs: Some(pebs), ..Self::empty(found) }
     }
 }
 
@@ -356,7 +369,9 @@ impl CheckReport {
 
     /// True when a filesystem was found in any image.
     pub(crate) fn has_filesystem(&self) -> bool {
-        self.images.iter().any(|image| image.jffs2 || image.volumes.iter().any(|volume| volume.ubifs))
+        self.images.iter().any(|image| {
+            image.jffs2 || image.tree.is_some() || image.volumes.iter().any(|volume| volume.ubifs)
+        })
     }
 
     /// Findings of one severity.
@@ -420,10 +435,11 @@ impl fmt::Display for VolumeCheck {
 
 impl fmt::Display for ImageCheck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.pebs {
+        let kind = match (self.pebs, self.tree) {
             _ if self.jffs2 => "JFFS2",
-            Some(_) => "UBI",
-            None => "UBIFS without UBI",
+            (_, Some(kind)) => kind.name(),
+            (Some(_), None) => "UBI",
+            (None, None) => "UBIFS without UBI",
         };
         writeln!(f, "{kind} at byte {} ({:#x}), {} bytes", self.offset, self.offset, self.len)?;
         if let Some(pebs) = &self.pebs {

@@ -108,6 +108,8 @@ pub enum ResultKind {
     ImageUbinize,
     /// Result of `floatgate image diff`.
     ImageDiff,
+    /// Result of `floatgate image patch`.
+    ImagePatch,
     /// Result of `floatgate image dump`.
     ImageDump,
     /// Result of `floatgate image build`.

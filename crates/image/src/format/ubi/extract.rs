@@ -12,6 +12,7 @@ use floatgate_stack::ubi::LebId;
 use super::choose::choose_volume;
 use super::device::Device;
 use super::raw::read_raw;
+use super::tree;
 use crate::ImageError;
 use crate::extract::contents::Contents;
 use crate::extract::source::without_inode;
@@ -36,7 +37,7 @@ pub(super) struct DeviceExtraction {
 }
 
 enum Parts {
-    One(Box<Extraction>),
+    One(Box<dyn Extracting>),
     Volumes(Vec<Part>),
 }
 
@@ -48,7 +49,7 @@ struct Part {
 }
 
 enum PartContent {
-    Filesystem(Box<Extraction>),
+    Filesystem(Box<dyn Extracting>),
     Raw(File, RawVolume),
 }
 
@@ -81,6 +82,7 @@ impl DeviceExtraction {
             }
         }
         let count = volumes.len();
+        let is_only = count == 1;
         for (id, name) in volumes {
             let selection = Selection { volume: Some(id.to_string()), ..selection.clone() };
             // A node whose header is lost may be of any volume: what Linux finds decides, as far as it finds a filesystem.
@@ -92,7 +94,14 @@ impl DeviceExtraction {
             } else {
                 let mut file = tempfile().map_err(ImageError::File)?;
                 let raw = read_raw(chosen.with(&selection), &mut file)?;
-                (".img", PartContent::Raw(file, raw))
+                match tree::of_volume(&file, &raw)? {
+                    Some(files) if is_only => {
+                        let losses = device_losses(image, found, &|_| true)?;
+                        return Ok(Self { parts: Parts::One(Box::new(files)), losses });
+                    }
+                    Some(files) => ("", PartContent::Filesystem(Box::new(files))),
+                    None => (".img", PartContent::Raw(file, raw)),
+                }
             };
             let mut name = [name.as_slice(), suffix.as_bytes()].concat();
             let is_taken = parts.iter().any(|part| part.name == name);

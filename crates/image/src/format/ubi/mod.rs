@@ -16,6 +16,7 @@ mod raw;
 mod repair;
 pub(crate) mod search;
 pub(crate) mod shape;
+mod tree;
 
 use std::io::Write;
 
@@ -58,7 +59,12 @@ impl Format for UbiShape {
 
     fn mount(&self, chosen: Chosen<'_>, recover: bool, behaviour: Behaviour) -> Result<ImageFs, ImageError> {
         let volume = match chosen.image.access {
-            Access::Read => edit::readable_volume(chosen, choose_ubifs)?,
+            Access::Read => match edit::readable_volume(chosen, choose_ubifs) {
+                Err(error @ ImageError::NoFilesystem(_)) => {
+                    return tree::mount(chosen)?.map_or(Err(error), |fs| Ok(fs.into_fs()));
+                }
+                volume => volume?,
+            },
             Access::Write => edit::writable_volume(chosen, recover)?,
         };
         ubifs::mount::mount(chosen, volume, recover, behaviour)

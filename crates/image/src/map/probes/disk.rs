@@ -19,6 +19,9 @@ pub(super) const MBR: Probe = Probe { begins: Begins::Head { step: 512, test: be
 
 const SECTOR: u64 = 512;
 
+/// Most bytes from the entries of a copy to its header.
+const ENTRIES_MAX: u64 = 1 << 20;
+
 fn has_signature(head: &[u8]) -> bool {
     head.get(510..512) == Some(&[0x55, 0xAA])
 }
@@ -39,13 +42,25 @@ fn gpt(view: &View<'_>) -> Option<Found> {
     let sector_bytes =
         view.start().checked_div(header.own_sector).filter(|bytes| [512, 2048, 4096].contains(bytes))?;
     let is_first = header.own_sector < header.backup_sector;
-    let entries_at = header.entries_sector.checked_mul(sector_bytes)?.checked_sub(view.start());
-    let array = entries_at.and_then(|at| view.bytes(at, usize::try_from(header.array_bytes()).ok()?));
+    let entries = header.entries_sector.checked_mul(sector_bytes)?;
+    let entries_at = entries.checked_sub(view.start());
+    // The entries of the copy at the end of a disk stand in front of its header.
+    let before = view.start().saturating_sub(entries);
+    let is_before = !is_first && (header.array_bytes()..=ENTRIES_MAX).contains(&before);
+    let before = if is_before { before } else { 0 };
+    let array = match entries_at {
+        Some(at) => view.bytes(at, usize::try_from(header.array_bytes()).ok()?),
+        None if is_before => {
+            let whole = view.widened(before)?;
+            whole.bytes(0, usize::try_from(header.array_bytes()).ok()?)
+        }
+        None => None,
+    };
     let end = match entries_at {
         Some(at) if is_first => at.checked_add(header.array_bytes())?,
         _ => sector_bytes,
     };
-    let found = Found::new(Kind::Gpt, end.max(sector_bytes))
+    let found = Found { before, ..Found::new(Kind::Gpt, end.max(sector_bytes)) }
         .text("copy", if is_first { "first" } else { "second" })
         .number("sector_bytes", sector_bytes);
     let Some(array) = array else { return Some(found) };

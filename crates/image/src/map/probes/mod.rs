@@ -22,6 +22,8 @@ pub(crate) mod uboot_env;
 mod uimage;
 mod yaffs;
 
+pub(crate) use spiffs::shape as spiffs_shape;
+
 use super::found::Found;
 use super::view::View;
 

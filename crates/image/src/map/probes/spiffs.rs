@@ -32,6 +32,12 @@ fn blocks(bytes: &[u8], page: u64, block: u64) -> u16 {
     }
 }
 
+/// Bytes of a page and of a block of the SPIFFS that begins with these bytes.
+pub(crate) fn shape(head: &[u8]) -> Option<(u64, u64)> {
+    let is_shape = |&(page, block): &(u64, u64)| (MIN_BLOCKS..0x4000).contains(&blocks(head, page, block));
+    SHAPES.into_iter().find(is_shape)
+}
+
 fn begins(head: &[u8]) -> bool {
     // Ids of objects: free, or small numbers with a flag.
     let first = head.le16(0);

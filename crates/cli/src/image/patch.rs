@@ -1,0 +1,123 @@
+//! `floatgate image patch`.
+
+use super::options::{self, PageArgs};
+use crate::common::{self, Failure, Outcome, count};
+use crate::output::{self, ReportFormat};
+use crate::table::Table;
+use floatgate_host::output::Output;
+use floatgate_image::FlashSizes;
+use floatgate_image::patch::{Patch, PatchOptions, ScriptKind, patch};
+use floatgate_lab::report::ResultKind;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  floatgate image patch dump.bin rootfs.ubi
+  floatgate image patch dump.bin rootfs.ubi --script mtd -o patch.sh
+  floatgate image patch dump.bin rootfs.ubi --script uboot --base 8MiB
+  floatgate image patch dump.bin rootfs.ubi --partition 64MiB --bad-pebs 900
+
+OLD is what is on the flash: a dump of the partition, bad blocks included, or the image that was written. Behind the end of a file flash is \
+taken as erased. The script erases the PEBs that differ and writes those that are not erased in NEW; the others are not touched. \
+Exit status 1 when NEW does not fit: it is longer than the partition, or a PEB that would change is a bad block. No script is written then.")]
+pub(crate) struct Args {
+    /// The image or dump that is on the flash
+    old: PathBuf,
+
+    /// The image that is to be on the flash
+    new: PathBuf,
+
+    /// Print the commands that write what differs, for a shell with mtd-utils or for U-Boot
+    #[arg(long, value_enum, value_name = "KIND")]
+    script: Option<Script>,
+
+    /// File for the script [default: stdout]
+    #[arg(long, short, value_name = "FILE", requires = "script")]
+    output: Option<PathBuf>,
+
+    /// Byte of the flash at which the partition begins, for U-Boot
+    #[arg(long, value_name = "BYTE", value_parser = super::sizes::bytes, default_value = "0")]
+    base: u64,
+
+    /// Size of the partition [default: that of OLD]
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes)]
+    partition: Option<u64>,
+
+    /// PEBs that are bad, beside those that the OOB of OLD marks
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    bad_pebs: Vec<u32>,
+
+    /// Bytes of an eraseblock of the flash (PEB), such as 128KiB
+    #[arg(long, value_name = "BYTES", value_parser = super::sizes::bytes32)]
+    peb_size: Option<u32>,
+
+    #[command(flatten)]
+    pages: PageArgs,
+
+    #[command(flatten)]
+    format: ReportFormat,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Script {
+    /// A shell with mtd-utils
+    Mtd,
+    /// U-Boot
+    Uboot,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let options = PatchOptions {
+        sizes: FlashSizes { peb_bytes: args.peb_size, pages: args.pages.sizes() },
+        partition_bytes: args.partition,
+        bad_pebs: args.bad_pebs.clone(),
+    };
+    let [old, new] = [&args.old, &args.new].map(|path| options::file(path));
+    let patch = patch(old?, new?, &options).map_err(|error| options::failure(&args.old, &error))?;
+    match args.script.filter(|_| patch.misfits.is_empty()) {
+        Some(kind) => args.script(&patch, kind)?,
+        None => args.format.print(&ResultKind::ImagePatch.of(&args.new), &patch, "runs", || text(&patch))?,
+    }
+    if !args.format.is_for_programs() {
+        patch.misfits.iter().for_each(|misfit| output::tell(&format!("does not fit: {misfit}")));
+    }
+    Ok(ExitCode::from(u8::from(!patch.misfits.is_empty())))
+}
+
+impl Args {
+    fn script(&self, patch: &Patch, kind: Script) -> Result<(), Failure> {
+        let kind = match kind {
+            Script::Mtd => ScriptKind::Mtd,
+            Script::Uboot => ScriptKind::Uboot,
+        };
+        let script = patch.script(kind, &self.new, self.base);
+        let Some(path) = &self.output else { return output::print(&script) };
+        let mut output = Output::create(path, &[&self.old, &self.new])?;
+        output.write_all(script.as_bytes()).map_err(|error| output.failed(error))?;
+        common::finish(output)
+    }
+}
+
+fn text(patch: &Patch) -> String {
+    let Patch { changed_pebs, erased_pebs, pebs, peb_bytes, .. } = patch;
+    let changed = count(*changed_pebs as usize, "PEB");
+    let head = format!(
+        "{changed} of {pebs} differ, {erased_pebs} of them erased in the new image; a PEB has {peb_bytes} bytes"
+    );
+    if patch.runs.is_empty() {
+        return head;
+    }
+    let mut table = Table::new(["first PEB", "PEBs", "offset", "bytes", "new contents"]).numbers(0..4);
+    for run in &patch.runs {
+        table.row([
+            run.first_peb.to_string(),
+            run.pebs.to_string(),
+            format!("{:#x}", run.offset),
+            format!("{:#x}", run.len),
+            if run.erased { "erased" } else { "data" }.to_owned(),
+        ]);
+    }
+    format!("{head}\n\n{table}")
+}

@@ -1,0 +1,74 @@
+//! Volumes of a UBI device with a filesystem that is only read, such as a SquashFS.
+
+use std::fs::File;
+
+use super::raw::read_raw;
+use crate::ImageError;
+use crate::extract::target::{ExtractError, ExtractLimits, Extracted, Extracting, Target};
+use crate::format::tree::TreeFiles;
+use crate::report::{Loss, RawVolume};
+use crate::selection::{Chosen, Selection};
+
+/// The filesystem of the volume that is meant: the one that was named, or the only one with a reader.
+///
+/// # Errors
+/// Several volumes with one and none chosen; damage; the host's.
+pub(super) fn mount(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
+    let Chosen { image, found, selection } = chosen;
+    if selection.volume.is_some() {
+        return volume(chosen);
+    }
+    let ubi = image.attach_remains(found)?;
+    let mut only = None;
+    for info in ubi.volumes() {
+        let selection = Selection { volume: Some(info.id.to_string()), ..selection.clone() };
+        match (volume(chosen.with(&selection))?, &only) {
+            (Some(files), None) => only = Some(files),
+            (Some(_), Some(_)) => {
+                let names = ubi.volumes().map(|volume| crate::words::show_name(&volume.name));
+                return Err(ImageError::ChooseVolume(names.collect()));
+            }
+            (None, _) => {}
+        }
+    }
+    Ok(only)
+}
+
+fn volume(chosen: Chosen<'_>) -> Result<Option<TreeFiles>, ImageError> {
+    let mut file = tempfile::tempfile().map_err(ImageError::File)?;
+    read_raw(chosen, &mut file)?;
+    TreeFiles::in_file(file)
+}
+
+/// A filesystem in the bytes of a volume, and what is missing of these.
+pub(super) struct VolumeFiles {
+    files: TreeFiles,
+    raw: RawVolume,
+}
+
+/// The filesystem in the bytes of a volume, if there is one with a reader.
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn of_volume(file: &File, raw: &RawVolume) -> Result<Option<VolumeFiles>, ImageError> {
+    let file = file.try_clone().map_err(ImageError::File)?;
+    // One that cannot be opened stays a file.
+    let files = TreeFiles::in_file(file).unwrap_or(None);
+    Ok(files.map(|files| VolumeFiles { files, raw: raw.clone() }))
+}
+
+impl Extracting for VolumeFiles {
+    fn run(
+        self: Box<Self>,
+        target: &mut dyn Target,
+        limits: &ExtractLimits,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, ExtractError> {
+        let Self { files, raw } = *self;
+        let mut extracted = Box::new(files).run(target, limits, progress)?;
+        let damaged = raw.damaged_lebs.iter().map(|lnum| format!("LEB {lnum} is damaged or missing"));
+        extracted.losses.extend(damaged.map(|what| Loss::new(&[], what)));
+        extracted.notes.extend(raw.notes);
+        Ok(extracted)
+    }
+}

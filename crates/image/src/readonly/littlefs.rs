@@ -1,0 +1,414 @@
+//! LittleFS 2: logs of tags in pairs of blocks, and files as lists of blocks that skip backwards (littlefs `SPEC.md`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use floatgate_media::crc;
+use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
+
+use super::media::Media;
+use super::recent::Recent;
+use super::{Inode, MAX_NAMES, Names, Tree};
+use crate::map::Numbers as _;
+
+/// Types of tags: names, structures, changes of the list of ids, checksums, the next pair, a move.
+const NAME_FILE: u32 = 0x001;
+const NAME_DIRECTORY: u32 = 0x002;
+const NAME_SUPERBLOCK: u32 = 0x0FF;
+const STRUCT_DIRECTORY: u32 = 0x200;
+const STRUCT_INLINE: u32 = 0x201;
+const STRUCT_CTZ: u32 = 0x202;
+const CREATE: u32 = 0x401;
+const DELETE: u32 = 0x4FF;
+const TAIL_SOFT: u32 = 0x600;
+const TAIL_HARD: u32 = 0x601;
+const MOVE_STATE: u32 = 0x7FF;
+
+/// Type of a user's attribute that ESP-IDF's port has for the time of the last change: `t`.
+const ATTRIBUTE_TIME: u32 = 0x374;
+
+/// Id of a tag that belongs to no file, and length of one that was deleted.
+const NO_ID: u32 = 0x3FF;
+const DELETED: u32 = 0x3FF;
+
+/// Most bytes of a block.
+const BLOCK_MAX: u64 = 1 << 20;
+
+/// Number of no block.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// Number of the root's node.
+const ROOT: u32 = 0;
+
+type Pair = [u32; 2];
+
+/// A file or a directory.
+#[derive(Clone)]
+struct Node {
+    kind: NodeKind,
+    mtime: Timestamp,
+}
+
+#[derive(Clone)]
+enum NodeKind {
+    Directory(Pair),
+    Inline(Arc<Vec<u8>>),
+    Ctz {
+        head: u32,
+        size: u32,
+    },
+    /// A name without a structure.
+    Broken,
+}
+
+/// An id of a pair with its tags.
+#[derive(Clone, Default)]
+struct Entry {
+    kind: u32,
+    name: Vec<u8>,
+    content: Option<(u32, Vec<u8>)>,
+    time: Option<Vec<u8>>,
+}
+
+/// A pair as its commits leave it.
+#[derive(Default)]
+struct Metadata {
+    entries: Vec<Entry>,
+    tail: Option<(bool, Pair)>,
+    moved: Option<[u32; 3]>,
+    revision: u32,
+}
+
+pub(super) struct Littlefs {
+    media: Media,
+    block: u64,
+    blocks: u32,
+    nodes: Vec<Node>,
+    /// Names of directories that were read.
+    directories: BTreeMap<u32, (Names, bool)>,
+    /// Directories by their first pair: one that holds itself is entered once.
+    pairs: BTreeMap<Pair, u32>,
+    /// A file that a move has left in two places: it is gone from this one.
+    moved: Option<(Pair, u32)>,
+    lists: Recent<u32, Vec<u32>>,
+    notes: Vec<String>,
+}
+
+/// A tag: type, id and length.
+#[derive(Clone, Copy)]
+struct Tag(u32);
+
+impl Tag {
+    const fn kind(self) -> u32 {
+        self.0 >> 20 & 0x7FF
+    }
+    const fn id(self) -> u32 {
+        self.0 >> 10 & 0x3FF
+    }
+    const fn len(self) -> usize {
+        let len = self.0 & 0x3FF;
+        if len == DELETED { 0 } else { len as usize }
+    }
+    const fn is_deleted(self) -> bool {
+        self.0 & 0x3FF == DELETED
+    }
+    const fn is_checksum(self) -> bool {
+        self.kind() & 0x780 == 0x500
+    }
+}
+
+impl Metadata {
+    /// Reads the commits of a block, up to the first without a good checksum; `None` if there is none.
+    fn parse(block: &[u8]) -> Option<Self> {
+        let mut done = Self { revision: block.get(..4)?.le32(0), ..Self::default() };
+        let mut pending: Vec<(Tag, &[u8])> = Vec::new();
+        let (mut at, mut start, mut tag, mut commits) = (4, 0, u32::MAX, 0);
+        while let Some(word) = block.get(at..at + 4) {
+            tag ^= u32::from_be_bytes(word.first_chunk().copied().unwrap_or_default());
+            if tag >> 31 != 0 {
+                break;
+            }
+            let this = Tag(tag);
+            let Some(data) = block.get(at + 4..at + 4 + this.len()) else { break };
+            if this.is_checksum() {
+                let Some(sum) = data.get(..4) else { break };
+                if crc::ubi(&block[start..at + 4]) != sum.le32(0) {
+                    break;
+                }
+                pending.drain(..).for_each(|(tag, data)| done.apply(tag, data));
+                commits += 1;
+                // The next commit tells by this bit whether it was written.
+                tag ^= (this.kind() & 1) << 31;
+                start = at + 4 + this.len();
+            } else {
+                pending.push((this, data));
+            }
+            at += 4 + this.len();
+        }
+        (commits > 0).then_some(done)
+    }
+
+    fn apply(&mut self, tag: Tag, data: &[u8]) {
+        let id = tag.id() as usize;
+        match tag.kind() {
+            CREATE => {
+                let at = id.min(self.entries.len());
+                self.entries.insert(at, Entry::default());
+            }
+            DELETE if id < self.entries.len() => {
+                self.entries.remove(id);
+            }
+            TAIL_SOFT | TAIL_HARD if data.len() >= 8 => {
+                let pair = [data.le32(0), data.le32(4)];
+                self.tail = Some((tag.kind() == TAIL_HARD, pair)).filter(|_| pair[0] != NO_BLOCK);
+            }
+            MOVE_STATE if data.len() >= 12 => {
+                self.moved = Some([data.le32(0), data.le32(4), data.le32(8)]);
+            }
+            kind if tag.id() != NO_ID => self.entry(id, |entry| match kind {
+                0..=0x0FF => (entry.kind, entry.name) = (kind, data.to_vec()),
+                0x200..=0x2FF => entry.content = (!tag.is_deleted()).then(|| (kind, data.to_vec())),
+                ATTRIBUTE_TIME => entry.time = (!tag.is_deleted()).then(|| data.to_vec()),
+                _ => {}
+            }),
+            _ => {}
+        }
+    }
+
+    fn entry(&mut self, id: usize, change: impl FnOnce(&mut Entry)) {
+        if self.entries.len() <= id {
+            self.entries.resize(id + 1, Entry::default());
+        }
+        if let Some(entry) = self.entries.get_mut(id) {
+            change(entry);
+        }
+    }
+
+    fn is_superblock(&self) -> bool {
+        self.entries.first().is_some_and(|entry| entry.kind == NAME_SUPERBLOCK)
+    }
+}
+
+impl Littlefs {
+    pub(super) fn new(media: Media) -> Option<Self> {
+        let head = media.bytes(0, usize::try_from(media.len().min(BLOCK_MAX)).ok()?)?;
+        let superblock = Metadata::parse(&head)?;
+        let (_, fields) = superblock.entries.first()?.content.as_ref()?;
+        let (block, blocks) = (u64::from(fields.le32(4)), fields.le32(8));
+        if !(64..=BLOCK_MAX).contains(&block) {
+            return None;
+        }
+        // What leads in circles ends after as many steps as there are blocks.
+        let there = u32::try_from(media.len() / block).unwrap_or(u32::MAX);
+        let blocks = blocks.min(there);
+        let mut fs = Self {
+            media,
+            block,
+            blocks,
+            nodes: Vec::new(),
+            directories: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            moved: None,
+            lists: Recent::new(8),
+            notes: Vec::new(),
+        };
+        fs.follow_list();
+        Some(fs)
+    }
+
+    fn read_block(&self, block: u32) -> Option<Vec<u8>> {
+        if block >= self.blocks {
+            return None;
+        }
+        self.media.bytes(u64::from(block) * self.block, usize::try_from(self.block).ok()?)
+    }
+
+    /// The newer block of a pair that has a commit.
+    fn pair(&self, pair: Pair) -> Option<Metadata> {
+        let [first, second] = pair.map(|block| Metadata::parse(&self.read_block(block)?));
+        match (first, second) {
+            (Some(first), Some(second)) => {
+                // Revisions are numbers in a ring.
+                let is_newer = second.revision.wrapping_sub(first.revision).cast_signed() > 0;
+                Some(if is_newer { second } else { first })
+            }
+            (first, second) => first.or(second),
+        }
+    }
+
+    /// Goes through the list of all pairs: the root is the last one with a superblock, and each has a part of the state of moves.
+    fn follow_list(&mut self) {
+        let (mut pair, mut root, mut state) = ([0, 1], [0, 1], [0_u32; 3]);
+        for _ in 0..=self.blocks {
+            let Some(metadata) = self.pair(pair) else {
+                self.notes
+                    .push(format!("LittleFS: the pair of blocks {} and {} is damaged", pair[0], pair[1]));
+                break;
+            };
+            if metadata.is_superblock() {
+                root = pair;
+            }
+            for (sum, part) in state.iter_mut().zip(metadata.moved.unwrap_or_default()) {
+                *sum ^= part;
+            }
+            match metadata.tail {
+                Some((_, next)) => pair = next,
+                None => break,
+            }
+        }
+        let tag = Tag(state[0]);
+        self.moved = (tag.kind() == DELETE).then(|| ([state[1], state[2]], tag.id()));
+        self.nodes.push(Node { kind: NodeKind::Directory(root), mtime: super::NEVER });
+        self.pairs.insert(root, ROOT);
+    }
+
+    fn is_moved(&self, pair: Pair, id: usize) -> bool {
+        self.moved
+            .is_some_and(|(from, moved)| moved as usize == id && (from == pair || from == [pair[1], pair[0]]))
+    }
+
+    fn read_names(&mut self, directory: u32) -> (Names, bool) {
+        let Some(Node { kind: NodeKind::Directory(first), .. }) = self.nodes.get(directory as usize) else {
+            return (Names::new(), false);
+        };
+        let (mut pair, mut names) = (*first, Names::new());
+        for _ in 0..=self.blocks {
+            let Some(metadata) = self.pair(pair) else { return (names, false) };
+            for (id, entry) in metadata.entries.into_iter().enumerate() {
+                if self.is_moved(pair, id) || !matches!(entry.kind, NAME_FILE | NAME_DIRECTORY) {
+                    continue;
+                }
+                let Ok(number) = u32::try_from(self.nodes.len()) else { return (names, false) };
+                if names.len() >= MAX_NAMES {
+                    return (names, false);
+                }
+                let name = entry.name.clone();
+                let node = node(entry);
+                let number = match node.kind {
+                    NodeKind::Directory(pair) => *self.pairs.entry(pair).or_insert(number),
+                    _ => number,
+                };
+                names.push((name, number));
+                self.nodes.push(node);
+            }
+            match metadata.tail {
+                Some((true, next)) => pair = next,
+                _ => return (names, true),
+            }
+        }
+        (names, false)
+    }
+
+    /// Blocks of a file, the first one first.
+    fn list(&mut self, inode: u32, head: u32, size: u32) -> Option<Arc<Vec<u32>>> {
+        if let Some(list) = self.lists.get(inode) {
+            return Some(list);
+        }
+        let (last, _) = self.index(u64::from(size).checked_sub(1)?)?;
+        if last >= u64::from(self.blocks) {
+            return None;
+        }
+        let (mut at, mut list) = (head, Vec::new());
+        for left in (0..=last).rev() {
+            if at >= self.blocks {
+                return None;
+            }
+            list.push(at);
+            // The first pointer of a block leads to the one before.
+            if left > 0 {
+                at = self.media.le32(u64::from(at) * self.block)?;
+            }
+        }
+        list.reverse();
+        Some(self.lists.put(inode, list))
+    }
+
+    /// Number of the block of a file with a byte, and the byte in it, pointers included (littlefs `DESIGN.md`, "CTZ skip-lists").
+    fn index(&self, at: u64) -> Option<(u64, u64)> {
+        let room = self.block.checked_sub(8)?;
+        let guess = at / room;
+        if guess == 0 {
+            return Some((0, at));
+        }
+        let index = at.checked_sub(4 * (u64::from((guess - 1).count_ones()) + 2))? / room;
+        let byte = at.checked_sub(room * index)?.checked_sub(4 * u64::from(index.count_ones()))?;
+        Some((index, byte))
+    }
+}
+
+fn node(entry: Entry) -> Node {
+    let kind = match entry.content {
+        Some((STRUCT_DIRECTORY, pair)) if pair.len() >= 8 => {
+            NodeKind::Directory([pair.le32(0), pair.le32(4)])
+        }
+        Some((STRUCT_INLINE, data)) => NodeKind::Inline(Arc::new(data)),
+        Some((STRUCT_CTZ, list)) if list.len() >= 8 => {
+            NodeKind::Ctz { head: list.le32(0), size: list.le32(4) }
+        }
+        _ => NodeKind::Broken,
+    };
+    let seconds = match entry.time {
+        Some(time) if time.len() == 8 => time.le64(0).cast_signed(),
+        Some(time) if time.len() == 4 => time.le32(0).into(),
+        _ => 0,
+    };
+    Node { kind, mtime: Timestamp { seconds, nanoseconds: 0 } }
+}
+
+impl Tree for Littlefs {
+    fn root(&self) -> u32 {
+        ROOT
+    }
+
+    fn inode(&mut self, inode: u32) -> Option<Inode> {
+        let node = self.nodes.get(inode as usize)?;
+        let plain = match &node.kind {
+            NodeKind::Directory(_) => Inode::plain(FileType::Directory, 0),
+            NodeKind::Inline(data) => Inode::plain(FileType::Regular, data.len() as u64),
+            NodeKind::Ctz { size, .. } => Inode::plain(FileType::Regular, (*size).into()),
+            NodeKind::Broken => return None,
+        };
+        Some(plain.at(node.mtime))
+    }
+
+    fn names(&mut self, directory: u32) -> (Names, bool) {
+        if let Some(names) = self.directories.get(&directory) {
+            return names.clone();
+        }
+        let names = self.read_names(directory);
+        self.directories.insert(directory, names.clone());
+        names
+    }
+
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        out.fill(0);
+        let start = u64::from(block) * BLOCK_BYTES as u64;
+        let (head, size) = match &self.nodes.get(inode as usize)?.kind {
+            NodeKind::Inline(data) => {
+                let at = usize::try_from(start).ok()?;
+                let data = data.get(at..)?;
+                let len = data.len().min(BLOCK_BYTES);
+                out.get_mut(..len)?.copy_from_slice(data.get(..len)?);
+                return Some(());
+            }
+            NodeKind::Ctz { head, size } => (*head, *size),
+            _ => return None,
+        };
+        let list = self.list(inode, head, size)?;
+        let len = u64::from(size).checked_sub(start)?.min(BLOCK_BYTES as u64);
+        let mut done = 0;
+        while done < len {
+            let (index, byte) = self.index(start + done)?;
+            let place = list.get(usize::try_from(index).ok()?)?;
+            let piece = self.block.checked_sub(byte)?.min(len - done);
+            let range = usize::try_from(done).ok()?..usize::try_from(done + piece).ok()?;
+            self.media.read(u64::from(*place) * self.block + byte, out.get_mut(range)?)?;
+            done += piece.max(1);
+        }
+        Some(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}

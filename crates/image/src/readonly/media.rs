@@ -1,0 +1,66 @@
+//! The bytes of a part, which a reader has for itself.
+
+use floatgate_stack::Store;
+
+/// Most bytes that are read together.
+const READ_MAX: usize = 1 << 20;
+
+/// A stretch of a store. Reads behind its end give nothing, and so do reads that fail.
+pub(crate) struct Media {
+    store: Box<dyn Store>,
+    start: u64,
+    len: u64,
+}
+
+impl Media {
+    pub(crate) fn new(store: Box<dyn Store>, start: u64, len: u64) -> Self {
+        let end = store.size_bytes();
+        let start = start.min(end);
+        Self { store, start, len: len.min(end - start) }
+    }
+
+    /// Length in bytes.
+    pub(super) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Bytes of the stretch; `None` if it does not have them all.
+    pub(super) fn read(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        if at.checked_add(buf.len() as u64)? > self.len {
+            return None;
+        }
+        self.store.read_at(self.start + at, buf).ok()
+    }
+
+    /// Bytes of the stretch, at most a MiB.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> Option<Vec<u8>> {
+        if len > READ_MAX {
+            return None;
+        }
+        let mut bytes = vec![0; len];
+        self.read(at, &mut bytes)?;
+        Some(bytes)
+    }
+
+    pub(super) fn array<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        self.read(at, &mut bytes)?;
+        Some(bytes)
+    }
+
+    pub(super) fn be32(&self, at: u64) -> Option<u32> {
+        self.array(at).map(u32::from_be_bytes)
+    }
+
+    pub(super) fn le16(&self, at: u64) -> Option<u16> {
+        self.array(at).map(u16::from_le_bytes)
+    }
+
+    pub(super) fn le32(&self, at: u64) -> Option<u32> {
+        self.array(at).map(u32::from_le_bytes)
+    }
+
+    pub(super) fn le64(&self, at: u64) -> Option<u64> {
+        self.array(at).map(u64::from_le_bytes)
+    }
+}

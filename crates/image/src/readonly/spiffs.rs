@@ -1,0 +1,207 @@
+//! SPIFFS: pages with the number of their object and their place in it; a lookup table begins each block (`spiffs_nucleus.h`).
+
+use std::collections::BTreeMap;
+
+use floatgate_stack::fs::{BLOCK_BYTES, FileType, Timestamp};
+
+use super::media::Media;
+use super::{Inode, Names, Tree};
+use crate::map::{Numbers as _, spiffs_shape};
+
+/// Bytes of the header of a page: object, place in it, flags.
+const HEADER: u64 = 5;
+
+/// Numbers of objects in the lookup table: free, deleted; the flag of a page with an index.
+const FREE: u16 = 0xFFFF;
+const GONE: u16 = 0;
+const INDEX: u16 = 0x8000;
+
+/// Flags of a page, which are cleared when they hold: written as a whole, deleted.
+const FINAL: u8 = 0x02;
+const DELETED: u8 = 0x80;
+
+/// Places in the first page of an index: size, type, name, and the meta data of ESP-IDF: the time.
+const SIZE_AT: usize = 8;
+const TYPE_AT: usize = 12;
+const NAME_AT: usize = 13;
+const NAME: usize = 32;
+const TIME_AT: usize = NAME_AT + NAME;
+
+/// Size of a file that was not closed.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Most pages.
+const MAX_PAGES: u64 = 1 << 22;
+
+/// Number of the root.
+const ROOT: u32 = 0;
+
+struct Object {
+    size: u32,
+    time: u32,
+    /// Pages by their places in the object.
+    pages: BTreeMap<u16, u64>,
+}
+
+/// A directory, which only names with slashes have, or a file.
+enum Node {
+    Directory(BTreeMap<Vec<u8>, u32>),
+    File(u16),
+}
+
+pub(super) struct Spiffs {
+    media: Media,
+    page: u64,
+    objects: BTreeMap<u16, Object>,
+    nodes: Vec<Node>,
+    /// Files whose names collide with others.
+    notes: Vec<String>,
+}
+
+impl Spiffs {
+    pub(super) fn new(media: Media) -> Option<Self> {
+        let head = media.bytes(0, usize::try_from(media.len().min(1 << 17)).ok()?)?;
+        let (page, block) = spiffs_shape(&head)?;
+        let nodes = vec![Node::Directory(BTreeMap::new())];
+        let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, notes: Vec::new() };
+        let names = fs.scan(block);
+        for (id, name) in names {
+            if fs.insert(&name, id).is_none() {
+                fs.notes.push(format!("SPIFFS: the name of object {id} is a directory, or taken"));
+            }
+        }
+        Some(fs)
+    }
+
+    /// Collects the pages of all objects, and the names of those with an index.
+    fn scan(&mut self, block: u64) -> Vec<(u16, Vec<u8>)> {
+        let mut names: BTreeMap<u16, Vec<u8>> = BTreeMap::new();
+        let table_pages = (block / self.page * 2).div_ceil(self.page);
+        let pages = (self.media.len() / self.page).min(MAX_PAGES);
+        let in_block = block / self.page;
+        for page in (0..pages).filter(|page| page % in_block >= table_pages) {
+            let entry = page / in_block * block + (page % in_block - table_pages) * 2;
+            match self.media.le16(entry) {
+                None | Some(FREE | GONE) => {}
+                Some(id) => {
+                    self.add_page(id, page * self.page, &mut names);
+                }
+            }
+        }
+        self.objects.retain(|id, _| names.contains_key(id));
+        names.into_iter().collect()
+    }
+
+    fn add_page(&mut self, entry: u16, at: u64, names: &mut BTreeMap<u16, Vec<u8>>) -> Option<()> {
+        let header = self.media.array::<{ HEADER as usize }>(at)?;
+        let header = &header[..];
+        let (id, span, flags) = (header.le16(0), header.le16(2), header[4]);
+        if id != entry || flags & DELETED == 0 || flags & FINAL != 0 {
+            return None;
+        }
+        let empty = || Object { size: UNKNOWN, time: 0, pages: BTreeMap::new() };
+        let object = self.objects.entry(id & !INDEX).or_insert_with(empty);
+        if id & INDEX == 0 {
+            object.pages.insert(span, at + HEADER);
+        } else if span == 0 {
+            let first = self.media.bytes(at, TIME_AT + 4)?;
+            let is_file = first.get(TYPE_AT).is_some_and(|kind| *kind == 1);
+            object.size = first.le32(SIZE_AT);
+            object.time = first.le32(TIME_AT);
+            let name = first.get(NAME_AT..TIME_AT).filter(|_| is_file)?;
+            let len = memchr::memchr(0, name).unwrap_or(NAME);
+            names.insert(id & !INDEX, name.get(..len)?.to_vec());
+        }
+        Some(())
+    }
+
+    /// Puts a file into the directories that its name has.
+    fn insert(&mut self, name: &[u8], id: u16) -> Option<()> {
+        let mut parts: Vec<&[u8]> =
+            name.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+        let last = parts.pop()?;
+        let mut directory = ROOT;
+        for part in parts {
+            directory = self.child(directory, part, || Node::Directory(BTreeMap::new()))?.0;
+        }
+        let (_, is_new) = self.child(directory, last, || Node::File(id))?;
+        is_new.then_some(())
+    }
+
+    fn child(&mut self, directory: u32, name: &[u8], new: impl FnOnce() -> Node) -> Option<(u32, bool)> {
+        let number = u32::try_from(self.nodes.len()).ok()?;
+        let Node::Directory(names) = self.nodes.get_mut(directory as usize)? else { return None };
+        if let Some(&child) = names.get(name) {
+            return Some((child, false));
+        }
+        names.insert(name.to_vec(), number);
+        self.nodes.push(new());
+        Some((number, true))
+    }
+
+    fn object(&self, inode: u32) -> Option<&Object> {
+        match self.nodes.get(inode as usize)? {
+            Node::File(id) => self.objects.get(id),
+            Node::Directory(_) => None,
+        }
+    }
+
+    /// Bytes of a file: those of its pages, if it was not closed.
+    fn size(&self, object: &Object) -> u64 {
+        match object.size {
+            UNKNOWN => object
+                .pages
+                .last_key_value()
+                .map_or(0, |(last, _)| (u64::from(*last) + 1) * (self.page - HEADER)),
+            size => size.into(),
+        }
+    }
+}
+
+impl Tree for Spiffs {
+    fn root(&self) -> u32 {
+        ROOT
+    }
+
+    fn inode(&mut self, inode: u32) -> Option<Inode> {
+        if let Node::Directory(_) = self.nodes.get(inode as usize)? {
+            return Some(Inode::plain(FileType::Directory, 0));
+        }
+        let object = self.object(inode)?;
+        // Formats without the time have FFh there.
+        let seconds = if object.time == u32::MAX { 0 } else { object.time };
+        let time = Timestamp { seconds: seconds.into(), nanoseconds: 0 };
+        Some(Inode::plain(FileType::Regular, self.size(object)).at(time))
+    }
+
+    fn names(&mut self, directory: u32) -> (Names, bool) {
+        match self.nodes.get(directory as usize) {
+            Some(Node::Directory(names)) => {
+                (names.iter().map(|(name, inode)| (name.clone(), *inode)).collect(), true)
+            }
+            _ => (Names::new(), false),
+        }
+    }
+
+    fn block(&mut self, inode: u32, block: u32, out: &mut [u8; BLOCK_BYTES]) -> Option<()> {
+        out.fill(0);
+        let object = self.object(inode)?;
+        let start = u64::from(block) * BLOCK_BYTES as u64;
+        let len = self.size(object).checked_sub(start)?.min(BLOCK_BYTES as u64);
+        let room = self.page - HEADER;
+        let mut done = 0;
+        while done < len {
+            let at = start + done;
+            let page = object.pages.get(&u16::try_from(at / room).ok()?)?;
+            let piece = (room - at % room).min(len - done);
+            let range = usize::try_from(done).ok()?..usize::try_from(done + piece).ok()?;
+            self.media.read(page + at % room, out.get_mut(range)?)?;
+            done += piece;
+        }
+        Some(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
