@@ -57,7 +57,7 @@ fn formatted(name: &str) -> Option<SdCard> {
     Some(card)
 }
 
-/// What fsck.fat finds wrong with the partition.
+/// Checks the partition with fsck.fat.
 fn check(card: &mut SdCard) {
     let mut image = tempfile::NamedTempFile::new().unwrap();
     let mut bytes = vec![0; SECTORS as usize * 512];

@@ -54,8 +54,8 @@ const NO_ANSWER_READ: Violation =
     Violation::Sequence("a new command before the response or the data of the last one was read");
 
 impl SpiCard {
-    /// Takes a byte of a command.
-    pub(super) fn take_frame(&mut self, byte: u8) {
+    /// Receives a byte of a command.
+    pub(super) fn receive_frame_byte(&mut self, byte: u8) {
         if !self.session.is_inside_frame() {
             if byte == UNDRIVEN {
                 return;
@@ -72,12 +72,12 @@ impl SpiCard {
         }
         self.session.frame.push(byte);
         if let Ok([command, argument @ .., crc]) = <[u8; FRAME_BYTES]>::try_from(&*self.session.frame) {
-            self.take_command(command & 0x3F, u32::from_be_bytes(argument), crc);
+            self.run_command(command & 0x3F, u32::from_be_bytes(argument), crc);
         }
     }
 
-    /// Takes a whole command.
-    fn take_command(&mut self, command: u8, argument: u32, crc: u8) {
+    /// Runs a whole command.
+    fn run_command(&mut self, command: u8, argument: u32, crc: u8) {
         let is_stop =
             command == 12 && matches!(&self.session.activity, Activity::Read(read) if read.is_multiple);
         if !is_stop && self.session.is_in_transfer() {
@@ -321,8 +321,8 @@ impl SpiCard {
         self.respond(0);
     }
 
-    /// Sector and first byte of an address. The violation of an address beyond the end is noted.
-    fn place(&mut self, argument: u32) -> Option<(u64, usize)> {
+    /// Sector of an address, and the first byte in it. An address beyond the end is refused.
+    fn sector_of(&mut self, argument: u32) -> Option<(u64, usize)> {
         let block = BLOCK as u64;
         let (lba, from) = match self.registers.is_high_capacity {
             true => (argument.into(), 0),
@@ -337,7 +337,7 @@ impl SpiCard {
     }
 
     fn begin_read(&mut self, argument: u32, is_multiple: bool) {
-        let Some((lba, from)) = self.place(argument) else { return };
+        let Some((lba, from)) = self.sector_of(argument) else { return };
         let length = if self.registers.is_high_capacity { BLOCK } else { self.session.block_bytes };
         if from + length > BLOCK {
             self.note(Violation::Sequence("a block across the border of two sectors"));
@@ -425,7 +425,7 @@ impl SpiCard {
     }
 
     fn begin_write(&mut self, argument: u32, is_multiple: bool) {
-        let Some((lba, from)) = self.place(argument) else { return };
+        let Some((lba, from)) = self.sector_of(argument) else { return };
         if from != 0 {
             self.note(Violation::Sequence("a write that does not begin with a sector"));
             return self.refuse(r1::ADDRESS);
@@ -436,8 +436,8 @@ impl SpiCard {
             Activity::Token(Write { lba, is_multiple, is_continued: false, has_gap: false });
     }
 
-    /// Takes a byte where a token before data is expected.
-    pub(super) fn take_token(&mut self, byte: u8) {
+    /// Receives a byte where a token before data is expected.
+    pub(super) fn receive_token(&mut self, byte: u8) {
         let is_answered = self.session.is_answered;
         let Activity::Token(write) = &mut self.session.activity else { return };
         let write = match (byte, write.is_multiple) {
@@ -458,8 +458,8 @@ impl SpiCard {
         self.session.activity = Activity::Data(write, Vec::with_capacity(BLOCK + 2));
     }
 
-    /// Takes a byte of data.
-    pub(super) fn take_data(&mut self, byte: u8) {
+    /// Receives a byte of data.
+    pub(super) fn receive_data(&mut self, byte: u8) {
         let Activity::Data(write, data) = &mut self.session.activity else { return };
         data.push(byte);
         if data.len() == BLOCK + 2 {
@@ -526,7 +526,7 @@ impl SpiCard {
 
     /// CMD32 and CMD33: the first and the last sector of an erase.
     fn set_erase(&mut self, which: usize, argument: u32) {
-        let Some((lba, _)) = self.place(argument) else { return };
+        let Some((lba, _)) = self.sector_of(argument) else { return };
         if which == 1 && self.session.erase[0].is_none() {
             self.note(Violation::Sequence("CMD33 before CMD32"));
             return self.refuse(r1::ERASE_SEQUENCE);

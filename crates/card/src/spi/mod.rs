@@ -1,7 +1,7 @@
 //! An SD card in SPI mode at its pins: bytes between a host's driver and the card, CS#, clock, supply.
 //!
 //! - `mod.rs`: [`SpiCard`], the pins. Each byte is clocked in both directions at once.
-//! - `session`: what the card knows since it has power, and the bytes that it is about to send or expects.
+//! - `session`: state since power-on, and the bytes that the card is about to send or expects.
 //! - `commands`: a frame of 6 bytes becomes a response, a block, or work on the card.
 //!
 //! Sources: SD Physical Layer Simplified Specification, chapter 7 (SPI mode), and its timing diagrams.
@@ -52,7 +52,7 @@ struct Registers {
 }
 
 impl Registers {
-    fn of(spec: &CardSpec) -> Result<Self, BadSpec> {
+    fn new(spec: &CardSpec) -> Result<Self, BadSpec> {
         let registers = CardRegisters::of(spec);
         let (Some(scr), Some(ssr)) = (registers.scr, registers.ssr) else {
             return Err(BadSpec { key: "bus", problem: "an eMMC has no SPI mode" });
@@ -109,7 +109,7 @@ impl SpiCard {
     /// # Errors
     /// A specification that no card can have; an eMMC, which has no SPI mode.
     pub fn new(spec: &CardSpec, options: CardOptions) -> Result<Self, BadSpec> {
-        let registers = Registers::of(spec)?;
+        let registers = Registers::new(spec)?;
         let mut card = Fake::of_spec(spec, options)?;
         card.device_mut().leave_bus_to_host();
         Ok(Self {
@@ -262,7 +262,7 @@ impl SpiCard {
         }
         self.session.is_answered = self.session.out.is_empty();
         let answer = self.next_byte(start);
-        self.take_byte(sent);
+        self.receive_byte(sent);
         answer
     }
 
@@ -290,14 +290,14 @@ impl SpiCard {
         self.session.out.pop_front().unwrap_or(UNDRIVEN)
     }
 
-    /// Takes a byte of the host.
-    fn take_byte(&mut self, sent: u8) {
+    /// Receives a byte of the host.
+    fn receive_byte(&mut self, sent: u8) {
         match &self.session.activity {
             Activity::Busy { .. } if sent != UNDRIVEN => self.note(Violation::Busy),
             Activity::Busy { .. } => {}
-            Activity::Token(_) => self.take_token(sent),
-            Activity::Data(..) => self.take_data(sent),
-            Activity::Command | Activity::Read(_) => self.take_frame(sent),
+            Activity::Token(_) => self.receive_token(sent),
+            Activity::Data(..) => self.receive_data(sent),
+            Activity::Command | Activity::Read(_) => self.receive_frame_byte(sent),
         }
     }
 

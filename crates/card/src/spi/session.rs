@@ -1,4 +1,4 @@
-//! What a card in SPI mode knows since it has power.
+//! State of a card in SPI mode since power-on.
 
 use floatgate_device::violation::Violation;
 use floatgate_mtd::{BlockError, Instant};
@@ -56,7 +56,7 @@ pub(super) struct Write {
     pub(super) has_gap: bool,
 }
 
-/// What the next bytes of the host mean.
+/// Meaning of the next bytes of the host.
 #[derive(Clone, Debug)]
 pub(super) enum Activity {
     /// A command.

@@ -6,6 +6,8 @@ use floatgate_card::{CardOptions, CardSpec};
 use floatgate_device::violation::Violation;
 use floatgate_media::sd::{CardType, Csd, crc7, crc16};
 use floatgate_mtd::Nanos;
+use floatgate_mtd::random::Random;
+use floatgate_testing::few_or_all;
 
 /// Bytes after which a host gives up.
 const PATIENCE: usize = 1 << 20;
@@ -308,7 +310,7 @@ fn broken_rules_are_recorded_and_answered_as_cards_do() {
 }
 
 #[test]
-fn what_a_host_has_waited_for_survives_a_power_cut() {
+fn finished_writes_survive_a_power_cut() {
     for cut in 1..12 {
         let mut host = ready("");
         host.card.cut_power(cut);
@@ -344,5 +346,34 @@ impl Host {
         let response = self.byte() & 0x1F;
         while !self.card.is_dead() && self.byte() != 0xFF {}
         !self.card.is_dead() && response == 0b00101
+    }
+}
+
+#[test]
+fn any_bytes_are_answered_and_the_card_works_afterwards() {
+    let mut card = ready("").card;
+    card.write_contents(0, &[9; 512]).unwrap();
+    for seed in 0..few_or_all(200, 20_000) {
+        let (mut card, mut chance) = (card.clone(), Random::new(seed));
+        for _ in 0..60 {
+            match chance.bits() % 8 {
+                0 => card.deselect(),
+                1 => card.set_clock(chance.bits() as u32),
+                _ => card.select(),
+            }
+            // Commands are frequent among the bytes.
+            let mut bytes: Vec<u8> = (0..chance.bits() % 40).map(|_| chance.bits() as u8).collect();
+            if let Some(first) = bytes.first_mut() {
+                *first = 0x40 | *first & 0x3F;
+            }
+            card.exchange(&mut bytes);
+        }
+        card.power_on().unwrap();
+        card.advance(Nanos::from_ms(1));
+        card.set_clock(400_000);
+        card.write(&[0xFF; 10]);
+        let mut host = Host { card, is_high_capacity: false };
+        host.initialise();
+        host.read(0);
     }
 }
