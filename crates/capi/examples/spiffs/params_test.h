@@ -4,6 +4,10 @@
 
 #include <stdint.h>
 
+/* SPIFFS else programs bits to 1 that are 0 already, and counts on it that they stay 0. A chip may take that for a program of a page that is not erased;
+ * the simulated ones refuse it. */
+#define SPIFFS_NO_BLIND_WRITES 1
+
 typedef int32_t s32_t;
 typedef uint32_t u32_t;
 typedef int16_t s16_t;

@@ -102,6 +102,7 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
         Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
         Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
     }
+    server.state.as_mut().map_or(Ok(()), State::finish)?;
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(place, Place::Stdio) {
         tell(report.text().trim_end());
