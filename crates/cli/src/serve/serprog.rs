@@ -191,10 +191,8 @@ struct Served<'p> {
     saved: Result<(), Failure>,
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a server that is killed loses what was written in a time of the host's clock"
-)]
+/// Time of the host.
+#[expect(clippy::disallowed_methods, reason = "the edge: contents are saved by the host's clock")]
 fn wall_clock() -> Instant {
     Instant::now()
 }
