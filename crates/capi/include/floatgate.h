@@ -41,6 +41,7 @@ typedef int32_t fg_status;
 #define FG_UNSUPPORTED 12    /* the device has no such function */
 #define FG_INTERNAL 13       /* a bug in floatgate: please report it */
 #define FG_LOST 14           /* a value that was found is not one that may be there */
+#define FG_FILE 15           /* a file cannot be read or written, or holds something else */
 
 /* Words for a status. */
 const char *fg_status_text(fg_status status);
@@ -52,7 +53,8 @@ const char *fg_message(const fg_device *device);
 #define FG_PINS 0 /* at its pins: fg_spi_, fg_nand_, fg_cfi_; a driver of your own */
 #define FG_MTD 1  /* behind the driver of its board: fg_mtd_ */
 
-/* Opens a setup or part by its name (see `floatgate setups`, `floatgate parts`), or a setup's TOML file by its path. `sets` is NULL or a
+/* Opens a setup or part by its name (see `floatgate setups`, `floatgate parts`), a setup's TOML file by its path, or an SD card by its name
+ * (`floatgate cards`; FG_PINS, in SPI mode). `sets` is NULL or a
  * list of texts "key=value" that ends with NULL. Factory bad blocks, lives of blocks and wrong bits follow from the seed. On failure
  * *device is NULL and `message`, if not NULL, holds the reason, cut to `message_size` bytes with the final zero.
  */
@@ -71,10 +73,11 @@ uint64_t fg_now(fg_device *device);
 /* Lets time pass. */
 fg_status fg_advance(fg_device *device, uint64_t ns);
 
-/* ---- A SPI NOR or NAND at its pins (FG_PINS) ---- */
+/* ---- A SPI NOR or NAND, or an SD card in SPI mode, at its pins (FG_PINS) ---- */
 
 #define FG_DTR 1  /* a bit on each clock edge */
 #define FG_HOLD 2 /* CS# stays low after this transfer: the next one goes on with the same command */
+#define FG_IDLE 4 /* CS# is high: an SD card needs 74 clock cycles with FFh so after power-on, and its clock is 400 kHz until it is initialised */
 
 /* Transfers bytes on 1, 2, 4 or 8 lanes. CS# goes low where it is high. `sent` NULL: the host drives nothing; `received` NULL: nobody looks at
  * what the chip sends. With both, the bytes go in both directions at once, on one lane each. A command that the chip does not have is
@@ -138,6 +141,18 @@ fg_status fg_mtd_write_oob(fg_device *device, uint64_t address, const uint8_t *b
 /* *bad is 1 when the block at this address is marked bad, else 0. */
 fg_status fg_mtd_is_bad(fg_device *device, uint64_t address, int32_t *bad);
 fg_status fg_mtd_mark_bad(fg_device *device, uint64_t address);
+
+/* Where the time of the driver went since the device was opened: text in lines, or with json != 0 an object with the nanoseconds of each phase. Needs 1 KiB. */
+fg_status fg_breakdown(fg_device *device, int32_t json, char *text, size_t size);
+
+/* ---- Contents as a file ---- */
+
+/* Writes the contents to a file, which is complete or stays as it was. A NOR is a plain image, at its pins with its registers and OTP area behind it, as
+ * `floatgate serve --state` keeps it; a NAND is a dump with OOB, which `floatgate image` reads. Wear is not kept. An SD card has no such file.
+ */
+fg_status fg_save(fg_device *device, const char *path);
+/* Reads what fg_save wrote, or a plain image of a NOR, into a device that was just opened. */
+fg_status fg_load(fg_device *device, const char *path);
 
 /* ---- Faults ---- */
 

@@ -1,8 +1,10 @@
 /* Every function of floatgate.h, as it is meant and as it is not. */
+#define _POSIX_C_SOURCE 200809L
 #include <floatgate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int checks;
 
@@ -238,6 +240,73 @@ static void behind_a_driver(void) {
   fg_close(flash);
 }
 
+static void contents_of_a_file(void) {
+  const uint8_t wren[] = {0x06}, program[] = {0x02, 0, 0, 1, 0xA5}, read[] = {0x03, 0, 0, 1};
+  char path[] = "/tmp/floatgate-border-XXXXXX", text[1024];
+  uint8_t byte = 0;
+  int file = mkstemp(path);
+  fg_device *chip = open_device("w25q128jv", FG_PINS), *other = open_device("w25q128jv", FG_PINS), *flash;
+  CHECK(file >= 0);
+  OK(fg_spi_clock(chip, 25000000));
+  OK(fg_spi_transfer(chip, 1, 0, wren, NULL, 1));
+  OK(fg_spi_transfer(chip, 1, 0, program, NULL, sizeof program));
+  OK(fg_advance(chip, 10000000));
+  OK(fg_save(chip, path));
+  OK(fg_load(other, path));
+  OK(fg_spi_clock(other, 25000000));
+  OK(fg_spi_transfer(other, 1, FG_HOLD, read, NULL, sizeof read));
+  OK(fg_spi_transfer(other, 1, 0, NULL, &byte, 1));
+  CHECK(byte == 0xA5 && fg_violation_count(other) == 0);
+  CHECK(fg_load(other, path) == FG_NOT_ERASED);
+  CHECK(fg_save(chip, "/no/such/folder/file") == FG_FILE && fg_load(chip, NULL) == FG_WRONG_ARGUMENT);
+  fg_close(chip);
+  fg_close(other);
+  flash = open_device("w25n01gv", FG_MTD);
+  CHECK(fg_load(flash, path) == FG_FILE && fg_message(flash)[0] != 0);
+  OK(fg_mtd_erase(flash, 0, 131072));
+  OK(fg_breakdown(flash, 1, text, sizeof text));
+  CHECK(strstr(text, "\"array\": ") && text[0] == '{');
+  OK(fg_breakdown(flash, 0, text, sizeof text));
+  CHECK(fg_breakdown(flash, 0, text, 3) == FG_WRONG_ARGUMENT);
+  fg_close(flash);
+  close(file);
+  unlink(path);
+}
+
+/* A command of an SD card, and its response. */
+static uint8_t card_command(fg_device *card, const uint8_t *frame) {
+  uint8_t answer = 0xFF;
+  OK(fg_spi_transfer(card, 1, FG_HOLD, frame, NULL, 6));
+  for (int tries = 0; tries < 9 && answer & 0x80; tries++) OK(fg_spi_transfer(card, 1, FG_HOLD, NULL, &answer, 1));
+  return answer;
+}
+
+static void sd_card(void) {
+  const uint8_t ones[] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
+  uint8_t byte = 0;
+  int32_t lost = 0;
+  fg_device *card = open_device("kingston-microsd-8g", FG_PINS);
+  CHECK(fg_spi_transfer(card, 1, FG_IDLE | FG_HOLD, ones, NULL, 1) == FG_WRONG_ARGUMENT);
+  OK(fg_spi_transfer(card, 1, FG_IDLE, ones, NULL, sizeof ones));
+  CHECK(card_command(card, (const uint8_t *)"\x40\0\0\0\0\x95") == 1);
+  OK(fg_spi_deselect(card));
+  CHECK(card_command(card, (const uint8_t *)"\x48\0\0\x01\xaa\x87") == 1);
+  OK(fg_spi_transfer(card, 1, FG_HOLD, NULL, &byte, 1));
+  OK(fg_spi_transfer(card, 1, FG_HOLD, NULL, &byte, 1));
+  OK(fg_spi_transfer(card, 1, FG_HOLD, NULL, &byte, 1));
+  CHECK(byte == 1);
+  OK(fg_spi_transfer(card, 1, 0, NULL, &byte, 1));
+  CHECK(byte == 0xAA && fg_violation_count(card) == 0);
+  OK(fg_spi_clock(card, 25000000));
+  CHECK(card_command(card, (const uint8_t *)"\x51\0\0\0\0\x55") == 5);
+  CHECK(fg_violation_count(card) == 2);
+  OK(fg_restore_power(card));
+  OK(fg_power_lost(card, &lost));
+  CHECK(lost == 0 && fg_spi_transfer(card, 4, 0, ones, NULL, 1) == FG_WRONG_ARGUMENT);
+  CHECK(fg_save(card, "x") == FG_WRONG_KIND && fg_mtd_erase(card, 0, 1) == FG_WRONG_KIND);
+  fg_close(card);
+}
+
 int main(void) {
   opening();
   spi_pins();
@@ -245,6 +314,8 @@ int main(void) {
   nand_pins();
   cfi_pins();
   behind_a_driver();
+  contents_of_a_file();
+  sd_card();
   printf("%d checks of the C interface passed\n", checks);
   return 0;
 }

@@ -66,6 +66,34 @@ impl BusMode {
     }
 }
 
+/// Owner of the time on the bus.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BusTime {
+    /// The card books the time of this mode.
+    Mode(BusMode),
+    /// The host clocks the wires itself.
+    Wires,
+}
+
+impl BusTime {
+    /// Time of a command with its response.
+    pub(crate) const fn command(self) -> Nanos {
+        match self {
+            Self::Mode(mode) => mode.command(),
+            Self::Wires => Nanos::ZERO,
+        }
+    }
+
+    /// Time of `sectors` blocks of 512 bytes on the data lines.
+    #[inline]
+    pub(crate) const fn data(self, sectors: u64) -> Nanos {
+        match self {
+            Self::Mode(mode) => mode.data(sectors),
+            Self::Wires => Nanos::ZERO,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! The card as the host sees it: bus, command overhead, the buffer for parts of units, and the account.
 
-use crate::bus::BusMode;
+use crate::bus::BusTime;
 use crate::ftl::{Extent, Ftl};
 use crate::limits::HostSpec;
 use crate::nand::{Fault, Planes, State};
@@ -77,7 +77,7 @@ struct Pending {
 /// A simulated card.
 #[derive(Clone, Debug)]
 pub struct Card {
-    bus: BusMode,
+    bus: BusTime,
     read_command: Nanos,
     write_command: Nanos,
     au_switch: Nanos,
@@ -92,6 +92,10 @@ pub struct Card {
     pending_most: usize,
     /// Bytes of the longest request that goes to the log.
     log_request_most: usize,
+    /// The next request is a further block of the command before.
+    is_continued: bool,
+    /// Bytes that the write command has brought so far.
+    command_bytes: usize,
     /// A unit's worth of zeros, for discards of parts; a unit to fill one up.
     scratch: Vec<u8>,
     last_page: LastPage,
@@ -146,7 +150,7 @@ impl Card {
         spec.check()?;
         let unit_bytes = spec.unit_bytes();
         Ok(Self {
-            bus: spec.host.bus.map_or(spec.bus, |fastest| spec.bus.min(fastest)),
+            bus: BusTime::Mode(spec.host.bus.map_or(spec.bus, |fastest| spec.bus.min(fastest))),
             read_command: spec.timing.read_command_us,
             write_command: spec.timing.write_command_us,
             au_switch: spec.timing.au_switch_us,
@@ -160,6 +164,8 @@ impl Card {
                 0 => usize::MAX,
                 most => usize::try_from(most).unwrap_or(usize::MAX),
             },
+            is_continued: false,
+            command_bytes: 0,
             pending_most: (spec.buffer_bytes / unit_bytes).clamp(1, 64) as usize,
             scratch: vec![0; unit_bytes as usize],
             last_page: NO_PAGE,
@@ -233,6 +239,22 @@ impl Card {
         self.timeouts = host;
     }
 
+    /// Leaves the time of commands and data on the bus to the host, who clocks the wires. The host has no time limit of its own.
+    pub(crate) fn leave_bus_to_host(&mut self) {
+        self.bus = BusTime::Wires;
+        self.timeouts = HostSpec::default();
+    }
+
+    /// Takes the next request as a further block of the command before: the firmware has set it up already.
+    pub(crate) const fn continue_command(&mut self) {
+        self.is_continued = true;
+    }
+
+    /// True when the buffer holds two pages: the next is read while one is sent.
+    pub(crate) const fn reads_ahead(&self) -> bool {
+        self.overlaps_reads
+    }
+
     /// Neither an operation nor a moment is ordered to lose power any more.
     pub const fn cancel_cuts(&mut self) {
         self.ftl.nand.cancel_cuts();
@@ -278,6 +300,7 @@ impl Card {
 
     /// A request begins: the card works on its own until then, then the command goes over the bus.
     fn start(&mut self, now: Instant, lba: u64, firmware: Nanos) -> Result<(), BlockError> {
+        let is_continued = std::mem::take(&mut self.is_continued);
         let ready = self.host.now();
         let silent_from = ready + self.idle_after;
         self.host.resume(now);
@@ -292,7 +315,10 @@ impl Card {
         }
         self.wake(ready, now);
         self.host.spend(Resource::Bus, Phase::Command, self.bus.command(), "command");
-        self.host.spend(Resource::Controller, Phase::Controller, firmware, "firmware");
+        if !is_continued {
+            self.host.spend(Resource::Controller, Phase::Controller, firmware, "firmware");
+            self.command_bytes = 0;
+        }
         self.ftl.now = self.host.now();
         Ok(())
     }
@@ -591,7 +617,8 @@ impl Card {
             return Err(BlockErrorKind::WornOut.at(lba, self.host.now()));
         }
         self.last_page = NO_PAGE;
-        let extent = if data.len() > self.log_request_most { Extent::Long } else { Extent::Short };
+        self.command_bytes = self.command_bytes.saturating_add(data.len());
+        let extent = if self.command_bytes > self.log_request_most { Extent::Long } else { Extent::Short };
         let (mut at, mut rest) = (lba, data);
         let mut outcome = Ok(());
         while !rest.is_empty() && outcome.is_ok() {

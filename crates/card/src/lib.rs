@@ -23,6 +23,7 @@
 //!   areas of closed blocks are in a temporary file.
 //! - `power`: energy of operations and time, a supply that is limited, sleep. `limits`: how long requests may take, and a host that gives up.
 //! - [`CardRegisters`]: CID, CSD, SCR, SSR and EXT_CSD with the values of the specification; their layout is in `floatgate_media::sd`.
+//! - [`spi`]: the card at its pins in SPI mode, byte by byte, for drivers that are not ours.
 //! - [`mod@reference`]: a card and a plain array beside it, for tests and for `floatgate powercut`.
 //! - [`Fake`] wraps any block device and claims to be larger; what `evil` firmware changes on the way out is its part, too.
 //!
@@ -69,6 +70,7 @@ pub mod reference;
 mod registers;
 mod spare;
 mod spec;
+pub mod spi;
 
 pub use bus::BusMode;
 pub use card::{Card, CardMemory, CardOptions, CardStats};

@@ -77,7 +77,7 @@ pub struct CardRegisters {
 const SDHC_AU_MAX: u64 = 4 << 20;
 
 /// Most bytes of an SDSC card.
-const SDSC_BYTES_MAX: u64 = 2 << 30;
+pub(crate) const SDSC_BYTES_MAX: u64 = 2 << 30;
 
 impl CardSpec {
     /// True for eMMC.

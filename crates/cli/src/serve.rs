@@ -16,6 +16,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 #[derive(clap::Args)]
@@ -230,7 +231,17 @@ impl Args {
 struct State {
     path: PathBuf,
     saved: Vec<u8>,
-    lock: Lock,
+    /// Lock on the file.
+    lock: Option<Lock>,
+    /// Thread that replaces the file: a client need not wait for a large one.
+    replacement: Option<JoinHandle<Result<Lock, Failure>>>,
+}
+
+impl Drop for State {
+    /// Waits for the replacement; its outcome is asked for by [`State::finish`].
+    fn drop(&mut self) {
+        drop(self.finish());
+    }
 }
 
 impl State {
@@ -248,22 +259,37 @@ impl State {
         let file = floatgate_host::open::open_file(path, false).map_err(|error| refused(&error))?;
         file.take(most).read_to_end(&mut saved).map_err(|error| refused(&error))?;
         chip.set_contents(&saved).map_err(|error| refused(&error))?;
-        Ok(Self { path: path.to_owned(), saved, lock })
+        Ok(Self { path: path.to_owned(), saved, lock: Some(lock), replacement: None })
     }
 
-    /// Replaces the file, if the contents have changed.
+    /// Begins to replace the file, if the contents have changed. An earlier replacement ends first.
     fn save(&mut self, chip: &impl Socket) -> Result<(), Failure> {
+        self.finish()?;
         let contents = chip.contents();
         if contents == self.saved {
             return Ok(());
         }
-        let mut output = Output::replace(&self.path)?;
-        output.write_all(&contents).map_err(|error| output.failed(error))?;
-        output.finish()?;
-        self.lock = lock(&self.path)?;
-        self.saved = contents;
+        self.saved.clone_from(&contents);
+        let path = self.path.clone();
+        self.replacement = Some(thread::spawn(move || replace(&path, &contents)));
         Ok(())
     }
+
+    /// Waits until the file is replaced.
+    fn finish(&mut self) -> Result<(), Failure> {
+        if let Some(replacement) = self.replacement.take() {
+            self.lock = Some(replacement.join().unwrap_or_else(|_| Err(bug("saving the state")))?);
+        }
+        Ok(())
+    }
+}
+
+/// Replaces a file, and locks the new one.
+fn replace(path: &Path, contents: &[u8]) -> Result<Lock, Failure> {
+    let mut output = Output::replace(path)?;
+    output.write_all(contents).map_err(|error| output.failed(error))?;
+    output.finish()?;
+    lock(path)
 }
 
 const STATE_HELP: &str = "name a file that --state wrote for this chip, an image of its size, or a new file";

@@ -2,6 +2,7 @@
 //!
 //! - [`SpiFlash`]: a SPI NOR or NAND at its pins, as [`embedded_hal::spi::SpiDevice`]: for drivers of chips.
 //! - [`Flash`]: a SPI NOR behind a driver, as [`embedded_storage::nor_flash::NorFlash`] and its async twin: for filesystems and stores.
+//! - [`SdCard`] (feature `card`): an SD card in SPI mode at its pins, as a `SpiDevice`, or as a bus and CS#: for drivers of cards and the FAT on them.
 //!
 //! ```
 //! use embedded_hal::spi::SpiDevice;
@@ -15,12 +16,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(feature = "card")]
+mod card;
 mod flash;
 mod spi;
+mod wires;
 
+#[cfg(feature = "card")]
+pub use card::{CardWires, ContentsError, SdCard};
 pub use flash::{Flash, FlashError};
 pub use floatgate_device::violation::{Recorded, Violation};
-pub use spi::{Delay, SpiFlash};
+pub use spi::{SpiFlash, SpiWires};
+pub use wires::{Bus, ChipSelect, Delay};
 
 use floatgate_config::{Config, Library};
 use std::sync::LazyLock;

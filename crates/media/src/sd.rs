@@ -70,13 +70,37 @@ impl<const N: usize> Bits<N> {
 }
 
 /// CRC7 of commands and registers: x^7 + x^3 + 1, starting from 0 (SD Physical Layer, chapter 4.5).
-fn crc7(bytes: &[u8]) -> u8 {
+pub fn crc7(bytes: &[u8]) -> u8 {
     let bits = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
     bits.fold(0, |crc, bit| {
         let carry = crc >> 6 ^ bit;
         (crc << 1 & 0x7F) ^ (carry * 0x09)
     })
 }
+
+/// CRC16 of data blocks: x^16 + x^12 + x^5 + 1, starting from 0 (SD Physical Layer, chapter 4.5).
+pub fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let at = (crc >> 8) as u8 ^ byte;
+        (crc << 8) ^ CRC16_OF_BYTE[usize::from(at)]
+    })
+}
+
+/// CRC16 of each byte.
+const CRC16_OF_BYTE: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let (mut crc, mut bit) = ((byte as u16) << 8, 0);
+        while bit < 8 {
+            crc = if crc >> 15 == 1 { crc << 1 ^ 0x1021 } else { crc << 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 /// Identification: CID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -612,6 +636,8 @@ mod tests {
         // SD Physical Layer, chapter 4.5: CMD0 and CMD17 with argument 0.
         assert_eq!(crc7(&[0x40, 0, 0, 0, 0]), 0b100_1010);
         assert_eq!(crc7(&[0x51, 0, 0, 0, 0]), 0b010_1010);
+        // 512 bytes FFh.
+        assert_eq!(crc16(&[0xFF; 512]), 0x7FA1);
     }
 
     #[test]

@@ -7,8 +7,10 @@
 
 use crate::device::{Device, Failure, Level, Status, Transfer};
 use crate::ledger::Ledger;
+use floatgate_mtd::Breakdown;
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::rc::Rc;
 use std::slice;
 
@@ -500,6 +502,50 @@ pub unsafe extern "C" fn fg_break_block(handle: *mut Handle, address: u64, fails
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fg_flip_bit(handle: *mut Handle, page: u32, bit: u32) -> i32 {
     call(handle, |device| device.flip_bit(page, bit))
+}
+
+/// Writes the contents of a device to a file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_save(handle: *mut Handle, path: *const c_char) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| device.save(Path::new(unsafe { text(path)? })))
+}
+
+/// Reads the contents of a new device from a file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_load(handle: *mut Handle, path: *const c_char) -> i32 {
+    // SAFETY: as the header asks.
+    call(handle, |device| device.load(Path::new(unsafe { text(path)? })))
+}
+
+/// Breakdown of the time of a driver, as text or JSON.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fg_breakdown(
+    handle: *mut Handle,
+    json: i32,
+    out: *mut c_char,
+    out_size: usize,
+) -> i32 {
+    call(handle, |device| {
+        let breakdown = device.breakdown()?;
+        let words = if json == 0 { breakdown.to_string() } else { breakdown_json(&breakdown) };
+        if out.is_null() || words.len() >= out_size {
+            return Err(Failure::new(
+                Status::WrongArgument,
+                format!("the text needs {} bytes", words.len() + 1),
+            ));
+        }
+        // SAFETY: as the header asks.
+        unsafe { give_text(out, out_size, &words) };
+        Ok(())
+    })
+}
+
+/// An object with the nanoseconds of each phase.
+fn breakdown_json(breakdown: &Breakdown) -> String {
+    let phases: Vec<String> =
+        breakdown.iter().map(|(phase, spent)| format!("\"{}\": {}", phase.name(), spent.as_ns())).collect();
+    format!("{{ {} }}", phases.join(", "))
 }
 
 /// Number of violations.

@@ -510,7 +510,7 @@ impl Bench {
         let power_lost = move |_| bench.end(bench.use_after_cut(at, &bytes));
         self.handle(|handle| {
             handle.power_lost = Some(Rc::new(power_lost));
-            handle.device.power_mut().order(Some(PowerCut::During { operation: 1, share: 0.5 }));
+            handle.device.order_cut(Some(PowerCut::During { operation: 1, share: 0.5 }));
         });
         operation(self, at, &page)?;
         Err(Stop::Skipped("the driver did not begin the operation"))

@@ -1,15 +1,20 @@
 //! A device as C drives it, without pointers.
 
-use floatgate_config::{Config, Library, Override};
+use floatgate_card::CardOptions;
+use floatgate_card::spi::SpiCard;
+use floatgate_config::{Config, Kind, Library, Override};
 use floatgate_device::oracle::{Faults, Oracle};
 use floatgate_device::parallel_nor::NorWire;
 use floatgate_device::power::{Power, PowerCut};
 use floatgate_device::raw_nand::{NandWire, RawNand};
 use floatgate_device::spi::{SpiChip as _, Width};
 use floatgate_device::violation::ViolationLog;
-use floatgate_mtd::{Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
+use floatgate_mtd::{Breakdown, Done, ErrorKind, Geometry, Instant, Mtd, Nanos, OobMode};
 use floatgate_sim::rig::{self, Pins, RigError, RigOptions};
+use floatgate_sim::{card, socket};
 use std::ffi::CStr;
+use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::sync::LazyLock;
 
 /// The catalogue, read once; nothing changes it.
@@ -35,6 +40,7 @@ pub(crate) enum Status {
     Unsupported,
     Internal,
     Lost,
+    File,
 }
 
 impl Status {
@@ -56,6 +62,7 @@ impl Status {
             12 => c"not supported",
             13 => c"internal error",
             14 => c"not what was synchronised",
+            15 => c"a file cannot be read or written",
             _ => c"unknown status",
         }
     }
@@ -132,10 +139,11 @@ impl Level {
     }
 }
 
-/// A chip at its pins, or a device behind its driver.
+/// A chip or card at its pins, or a device behind its driver.
 #[derive(Clone)]
 pub(crate) enum Device {
     Pins { pins: Box<Pins>, selected: bool },
+    Card { card: Box<SpiCard>, selected: bool },
     Mtd { device: Box<dyn rig::Device>, now: Instant },
 }
 
@@ -160,10 +168,13 @@ macro_rules! spi_wire {
                 Pins::SpiNand($wire) => $result,
                 _ => Err(Failure::wrong_kind()),
             },
-            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+            Self::Card { .. } | Self::Mtd { .. } => Err(Failure::wrong_kind()),
         }
     };
 }
+
+/// Time from power-on to the first clock cycle of a card.
+const CARD_POWER_UP: Nanos = Nanos::from_ms(1);
 
 /// Time after power-on until a chip takes commands: data sheets name at most this (tVSL, tPU).
 const POWER_UP: Nanos = Nanos::from_ms(10);
@@ -183,21 +194,41 @@ pub(crate) enum Transfer<'a> {
 /// Bits of `flags` of a SPI transfer.
 const DTR: u32 = 1;
 const HOLD: u32 = 2;
+const IDLE: u32 = 4;
 
 impl Device {
     pub(crate) fn open(target: &str, sets: &[&str], seed: u64, level: Level) -> Result<Self, Failure> {
-        let setup = LIBRARY.setup(target)?;
         let sets: Result<Vec<Override>, _> = sets
             .iter()
             .enumerate()
             .map(|(at, set)| Override::parse_of(&format!("sets[{at}]"), set))
             .collect();
-        let config: Config = LIBRARY.resolve(&setup, &sets?)?;
+        let sets = sets?;
+        if LIBRARY.has(Kind::Card, target) {
+            return Self::card(target, &sets, seed, level);
+        }
+        let setup = LIBRARY.setup(target)?;
+        let config: Config = LIBRARY.resolve(&setup, &sets)?;
         let options = RigOptions { seed, ..RigOptions::default() };
         match level {
             Level::Pins => Ok(Self::at_pins(rig::pins(&config, options)?)),
             Level::Mtd => Ok(Self::behind(rig::wire(&LIBRARY, &config, options)?.device)),
         }
+    }
+
+    /// An SD card in SPI mode, as a board has it after power-on.
+    fn card(name: &str, sets: &[Override], seed: u64, level: Level) -> Result<Self, Failure> {
+        if matches!(level, Level::Mtd) {
+            return Err(Failure::new(
+                Status::Unsupported,
+                "an SD card has no MTD level: open it with FG_PINS",
+            ));
+        }
+        let spec = card::load(&LIBRARY, name, sets)?.spec;
+        let refused = |why| Failure::new(Status::NoTarget, why);
+        let mut card = SpiCard::new(&spec, CardOptions { seed, stores: true }).map_err(refused)?;
+        card.advance(CARD_POWER_UP);
+        Ok(Self::Card { card: Box::new(card), selected: false })
     }
 
     /// A chip at its pins.
@@ -235,6 +266,7 @@ impl Device {
     pub(crate) fn now(&self) -> Instant {
         match self {
             Self::Pins { pins, .. } => each_wire!(&**pins, wire => wire.now()),
+            Self::Card { card, .. } => card.now(),
             Self::Mtd { now, .. } => *now,
         }
     }
@@ -246,6 +278,7 @@ impl Device {
         }
         match self {
             Self::Pins { pins, .. } => each_wire!(&mut **pins, wire => wire.advance(Nanos::from_ns(ns))),
+            Self::Card { card, .. } => card.advance(Nanos::from_ns(ns)),
             Self::Mtd { now, .. } => *now += Nanos::from_ns(ns),
         }
         Ok(())
@@ -254,6 +287,7 @@ impl Device {
     pub(crate) fn violations(&self) -> Option<&ViolationLog> {
         match self {
             Self::Pins { pins, .. } => Some(each_wire!(&**pins, wire => wire.violations())),
+            Self::Card { card, .. } => Some(card.violations()),
             Self::Mtd { .. } => None,
         }
     }
@@ -261,15 +295,28 @@ impl Device {
     /// Sends and receives bytes of a command.
     pub(crate) fn spi_transfer(&mut self, lanes: u32, flags: u32, data: Transfer<'_>) -> Result<(), Failure> {
         let wrong = |why| Err(Failure::new(Status::WrongArgument, why));
-        if !matches!(lanes, 1 | 2 | 4 | 8) || flags & !(DTR | HOLD) != 0 {
-            return wrong("there are 1, 2, 4 or 8 lanes, and the flags FG_DTR and FG_HOLD");
+        if !matches!(lanes, 1 | 2 | 4 | 8) || flags & !(DTR | HOLD | IDLE) != 0 {
+            return wrong("there are 1, 2, 4 or 8 lanes, and the flags FG_DTR, FG_HOLD and FG_IDLE");
+        }
+        let idle = flags & IDLE != 0;
+        if idle && flags & HOLD != 0 {
+            return wrong("FG_IDLE is without FG_HOLD: CS# is high");
         }
         let width = Width { lanes: lanes as u8, dtr: flags & DTR != 0 };
         if matches!(data, Transfer::Exchange(_)) && width != Width::X1 {
             return wrong("both directions at once need one lane each, at single rate");
         }
+        if let Self::Card { card, selected } = self {
+            if width != Width::X1 {
+                return wrong("a card in SPI mode has one lane for each direction, at single rate");
+            }
+            card_transfer(card, selected, flags, data);
+            return Ok(());
+        }
         spi_wire!(self, wire, selected => {
-            if !*selected {
+            if idle {
+                wire.deselect();
+            } else if !*selected {
                 wire.select();
             }
             match data {
@@ -298,6 +345,11 @@ impl Device {
     }
 
     pub(crate) fn spi_deselect(&mut self) -> Result<(), Failure> {
+        if let Self::Card { card, selected } = self {
+            *selected = false;
+            card.deselect();
+            return Ok(());
+        }
         spi_wire!(self, wire, selected => {
             *selected = false;
             wire.deselect();
@@ -308,6 +360,10 @@ impl Device {
     pub(crate) fn spi_clock(&mut self, hz: u32) -> Result<(), Failure> {
         if hz == 0 {
             return Err(Failure::new(Status::WrongArgument, "a clock of 0 Hz"));
+        }
+        if let Self::Card { card, .. } = self {
+            card.set_clock(hz);
+            return Ok(());
         }
         spi_wire!(self, wire, _selected => {
             wire.set_clock(hz);
@@ -321,7 +377,7 @@ impl Device {
                 Pins::RawNand(wire) => Ok(wire),
                 _ => Err(Failure::wrong_kind()),
             },
-            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+            Self::Card { .. } | Self::Mtd { .. } => Err(Failure::wrong_kind()),
         }
     }
 
@@ -331,14 +387,14 @@ impl Device {
                 Pins::ParallelNor(wire) => Ok(wire),
                 _ => Err(Failure::wrong_kind()),
             },
-            Self::Mtd { .. } => Err(Failure::wrong_kind()),
+            Self::Card { .. } | Self::Mtd { .. } => Err(Failure::wrong_kind()),
         }
     }
 
     fn mtd(&mut self) -> Result<(&mut dyn rig::Device, &mut Instant), Failure> {
         match self {
             Self::Mtd { device, now } => Ok((device.as_mut(), now)),
-            Self::Pins { .. } => Err(Failure::wrong_kind()),
+            Self::Pins { .. } | Self::Card { .. } => Err(Failure::wrong_kind()),
         }
     }
 
@@ -389,10 +445,31 @@ impl Device {
         self.run(|device, now| device.mark_bad(now, address)).map(drop)
     }
 
-    pub(crate) fn power_mut(&mut self) -> &mut Power {
+    /// The supply of a chip; none of a card, which counts the operations of its own flash.
+    fn power_mut(&mut self) -> Option<&mut Power> {
         match self {
-            Self::Pins { pins, .. } => each_wire!(&mut **pins, wire => wire.power_mut()),
-            Self::Mtd { device, .. } => device.power_mut(),
+            Self::Pins { pins, .. } => Some(each_wire!(&mut **pins, wire => wire.power_mut())),
+            Self::Mtd { device, .. } => Some(device.power_mut()),
+            Self::Card { .. } => None,
+        }
+    }
+
+    /// Counts programs and erases from now on.
+    pub(crate) fn count_operations(&mut self) {
+        if let Some(power) = self.power_mut() {
+            power.count_operations();
+        }
+    }
+
+    /// Programs and erases of a chip that were counted.
+    pub(crate) fn operations(&mut self) -> u64 {
+        self.power_mut().map_or(0, |power| power.operations())
+    }
+
+    /// Orders a power cut of a chip, or none.
+    pub(crate) fn order_cut(&mut self, cut: Option<PowerCut>) {
+        if let Some(power) = self.power_mut() {
+            power.order(cut);
         }
     }
 
@@ -401,12 +478,18 @@ impl Device {
             let why = "operations count from 1, and a share is between 0 and 1";
             return Err(Failure::new(Status::WrongArgument, why));
         }
-        self.power_mut().order(Some(PowerCut::During { operation, share }));
+        match self {
+            Self::Card { card, .. } => card.cut_power(operation),
+            _ => self.order_cut(Some(PowerCut::During { operation, share })),
+        }
         Ok(())
     }
 
     pub(crate) fn power_lost(&mut self) -> bool {
-        self.power_mut().is_lost()
+        match self {
+            Self::Card { card, .. } => card.is_dead(),
+            _ => self.power_mut().is_some_and(|power| power.is_lost()),
+        }
     }
 
     pub(crate) fn restore_power(&mut self) -> Result<(), Failure> {
@@ -414,6 +497,11 @@ impl Device {
             Self::Pins { pins, selected } => {
                 *selected = false;
                 each_wire!(&mut **pins, wire => wire.power_on());
+            }
+            Self::Card { card, selected } => {
+                *selected = false;
+                card.power_on().map_err(|why| Failure::new(Status::Failed, why))?;
+                card.advance(CARD_POWER_UP);
             }
             Self::Mtd { device, now } => {
                 device.restart().map_err(|why| Failure::new(Status::Refused, why))?;
@@ -427,6 +515,7 @@ impl Device {
     pub(crate) fn with_oracle<T>(&mut self, work: impl FnOnce(&mut dyn Oracle) -> T) -> Result<T, Failure> {
         Ok(match self {
             Self::Mtd { device, .. } => work(device.oracle()),
+            Self::Card { .. } => return Err(Failure::wrong_kind()),
             Self::Pins { pins, .. } => match &mut **pins {
                 Pins::SpiNor(wire) => work(wire.chip_mut()),
                 Pins::SpiNand(wire) => work(wire.chip_mut()),
@@ -450,5 +539,78 @@ impl Device {
             oracle.inject(page, bit);
             Ok(())
         })?
+    }
+
+    /// Contents as a file: of a SPI NOR at its pins with its registers, as `floatgate serve --state` writes them; else all pages, each with its OOB.
+    fn contents(&mut self) -> Result<Vec<u8>, Failure> {
+        if let Self::Pins { pins, .. } = self
+            && let Pins::SpiNor(wire) = &**pins
+        {
+            return Ok(socket::of_nor(wire.chip()));
+        }
+        self.with_oracle(|oracle| socket::of_arrays(oracle))
+    }
+
+    /// Writes the contents to a file, which is complete or as it was before.
+    pub(crate) fn save(&mut self, path: &Path) -> Result<(), Failure> {
+        let failed = |why: std::io::Error| Failure::new(Status::File, format!("{}: {why}", path.display()));
+        let contents = self.contents()?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut file = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new("."))).map_err(failed)?;
+        file.write_all(&contents).and_then(|()| file.as_file().sync_all()).map_err(failed)?;
+        file.persist(path).map(drop).map_err(|error| failed(error.error))
+    }
+
+    /// Reads the contents of a device that nobody has written to.
+    pub(crate) fn load(&mut self, path: &Path) -> Result<(), Failure> {
+        let failed = |why: std::io::Error| Failure::new(Status::File, format!("{}: {why}", path.display()));
+        let most = self.with_oracle(|oracle| socket::contents_bytes_max(oracle))?;
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let written = |oracle: &mut dyn Oracle| {
+            (0..)
+                .map_while(|part| oracle.array(part))
+                .any(|array| (0..array.rows()).any(|row| array.stored(row).is_some()))
+        };
+        if self.with_oracle(written)? {
+            return Err(Failure::new(
+                Status::NotErased,
+                "contents are loaded into a new device, before anything is written",
+            ));
+        }
+        let outcome = match self {
+            Self::Pins { pins, .. } => match &mut **pins {
+                Pins::SpiNor(wire) => Ok(socket::set_nor(wire.chip_mut(), &bytes)),
+                _ => self.with_oracle(|oracle| socket::set_arrays(oracle, &bytes)),
+            },
+            _ => self.with_oracle(|oracle| socket::set_arrays(oracle, &bytes)),
+        };
+        outcome?.map_err(|why| Failure::new(Status::File, format!("{}: {why}", path.display())))
+    }
+
+    /// Breakdown of the time of a driver.
+    pub(crate) fn breakdown(&mut self) -> Result<Breakdown, Failure> {
+        let (device, _) = self.mtd()?;
+        Ok(device.breakdown())
+    }
+}
+
+/// Transfers bytes of a card.
+fn card_transfer(card: &mut SpiCard, selected: &mut bool, flags: u32, data: Transfer<'_>) {
+    if flags & IDLE != 0 {
+        card.deselect();
+    } else {
+        card.select();
+    }
+    match data {
+        Transfer::Nothing => {}
+        Transfer::Write(sent) => card.write(sent),
+        Transfer::Read(received) => card.read(received),
+        Transfer::Exchange(bytes) => card.exchange(bytes),
+    }
+    *selected = flags & HOLD != 0;
+    if !*selected {
+        card.deselect();
     }
 }

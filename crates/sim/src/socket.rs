@@ -64,14 +64,16 @@ pub(crate) fn arrays(chip: &dyn Oracle) -> impl Iterator<Item = &Array> {
     (0..).map_while(|part| chip.array(part))
 }
 
-pub(crate) fn of_nor(chip: &SpiNor) -> Vec<u8> {
+/// Contents of a SPI NOR with its registers and OTP area, as [`Socket::contents`].
+pub fn of_nor(chip: &SpiNor) -> Vec<u8> {
     let mut bytes = of_arrays(chip);
     bytes.extend(chip.kept_registers());
     bytes.extend(MARK);
     bytes
 }
 
-pub(crate) fn of_arrays(chip: &dyn Oracle) -> Vec<u8> {
+/// Contents of all arrays of a chip, OOB after the data of each page.
+pub fn of_arrays(chip: &dyn Oracle) -> Vec<u8> {
     let mut bytes = vec![0xFF; arrays(chip).map(array_bytes).sum()];
     let mut rest = &mut bytes[..];
     for array in arrays(chip) {
@@ -86,11 +88,23 @@ pub(crate) fn of_arrays(chip: &dyn Oracle) -> Vec<u8> {
     bytes
 }
 
+/// Bytes of the longest contents that a chip takes: those of its arrays, and what may follow them.
+pub fn contents_bytes_max(chip: &dyn Oracle) -> usize {
+    arrays(chip).map(array_bytes).sum::<usize>() + KEPT_BYTES_MAX
+}
+
+/// Bytes of registers, OTP area and mark, at most.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
 fn array_bytes(array: &Array) -> usize {
     array.rows() * array.page_bytes()
 }
 
-pub(crate) fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
+/// Gives a SPI NOR its contents, as [`Socket::set_contents`].
+///
+/// # Errors
+/// The bytes are not of a chip of this size.
+pub fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongContents> {
     let (image, kept) = (chip.array(0).map_or(0, array_bytes), chip.kept_registers().len());
     let wrong = || WrongContents::Nor { found: bytes.len(), image, whole: image + kept + MARK.len() };
     let (array, registers) = bytes.split_at_checked(image).ok_or_else(wrong)?;
@@ -101,7 +115,11 @@ pub(crate) fn set_nor(chip: &mut SpiNor, bytes: &[u8]) -> Result<(), WrongConten
     set_arrays(chip, array)
 }
 
-pub(crate) fn set_arrays(chip: &mut dyn Oracle, bytes: &[u8]) -> Result<(), WrongContents> {
+/// Gives the arrays of a chip their contents.
+///
+/// # Errors
+/// The bytes are not of a chip of this size.
+pub fn set_arrays(chip: &mut dyn Oracle, bytes: &[u8]) -> Result<(), WrongContents> {
     let whole = arrays(chip).map(array_bytes).sum();
     if bytes.len() != whole {
         return Err(WrongContents::Nand { found: bytes.len(), whole });

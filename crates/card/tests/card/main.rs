@@ -8,4 +8,5 @@
 mod behaviour;
 mod model;
 mod power;
+mod spi;
 mod support;

@@ -155,6 +155,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Outcome {
     let served = Server { bus: &mut bus, device, path, chip }.serve();
     if let Some(state) = &mut state {
         state.save(&bus)?;
+        state.finish()?;
     }
     served?;
     let report = Report::new(chip, &bus);

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where clients are served.
 #[derive(Clone)]
@@ -104,6 +104,7 @@ pub(super) fn run(args: &Args, place: &Place) -> Outcome {
         Place::Stdio => drop(server.serve(Stdin, Output::stdout()?.file())?),
         Place::Tcp(addresses) => server.listen(addresses, chip, args.once)?,
     }
+    server.state.as_mut().map_or(Ok(()), State::finish)?;
     let report = Report::new(chip, server.clients, &server.programmer, server.power_cut);
     if matches!(place, Place::Stdio) {
         tell(report.text().trim_end());
@@ -162,9 +163,11 @@ impl Server {
     fn serve(&mut self, requests: impl Read, answers: impl Write) -> Result<bool, Failure> {
         self.clients += 1;
         let requests = Patient { inner: requests, ending: &self.ending };
-        if let Err(error) = serprog::serve(requests, answers, &mut Served(&mut self.programmer)) {
+        let mut served = Served::new(&mut self.programmer, self.state.as_mut());
+        if let Err(error) = serprog::serve(requests, answers, &mut served) {
             tell(&format!("the connection of client {} failed: {error}", self.clients));
         }
+        served.saved?;
         // A programmer takes power off the socket when its client leaves.
         let failed = self.programmer.power_cycle();
         self.power_cut |= failed;
@@ -179,26 +182,59 @@ const SLOWEST_HZ: u32 = 10_000;
 /// Longest wait at once, in us: a day.
 const LONGEST_WAIT_US: u64 = 86_400_000_000;
 
-/// The programmer as the protocol sees it.
-struct Served<'p>(&'p mut Programmer);
+/// Time between two saves of the contents while a client is served: what a killed server loses at most.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// The programmer as the protocol sees it, whose contents are saved now and then.
+struct Served<'p> {
+    programmer: &'p mut Programmer,
+    state: Option<&'p mut State>,
+    saved_at: Instant,
+    /// Outcome of the saves so far; after a failure the client is disconnected.
+    saved: Result<(), Failure>,
+}
+
+/// Time of the host.
+#[expect(clippy::disallowed_methods, reason = "the edge: contents are saved by the host's clock")]
+fn wall_clock() -> Instant {
+    Instant::now()
+}
+
+impl<'p> Served<'p> {
+    fn new(programmer: &'p mut Programmer, state: Option<&'p mut State>) -> Self {
+        Self { programmer, state, saved_at: wall_clock(), saved: Ok(()) }
+    }
+
+    /// Saves the contents when it is time.
+    fn save(&mut self) {
+        if let Some(state) = &mut self.state
+            && self.saved_at.elapsed() >= SAVE_EVERY
+            && self.saved.is_ok()
+        {
+            self.saved = state.save(self.programmer);
+            self.saved_at = wall_clock();
+        }
+    }
+}
 
 impl serprog::Programmer for Served<'_> {
     fn transfer(&mut self, sent: &[u8], received: &mut [u8]) {
-        self.0.transfer(sent, received);
+        self.programmer.transfer(sent, received);
+        self.save();
     }
 
     fn set_clock(&mut self, hz: u32) -> u32 {
         let made = hz.max(SLOWEST_HZ);
-        self.0.set_clock(made);
+        self.programmer.set_clock(made);
         made
     }
 
     fn delay(&mut self, us: u64) {
-        self.0.wait(Nanos::from_us(us.min(LONGEST_WAIT_US)));
+        self.programmer.wait(Nanos::from_us(us.min(LONGEST_WAIT_US)));
     }
 
     fn is_connected(&self) -> bool {
-        !self.0.is_dead()
+        !self.programmer.is_dead() && self.saved.is_ok()
     }
 }
 

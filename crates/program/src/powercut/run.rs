@@ -175,7 +175,7 @@ fn start(subject: Subject<'_>, cuts: usize, sender: &Sender) -> (Programs, TestD
         }
     };
     let mut device = Device::behind(subject.flash);
-    device.power_mut().count_operations();
+    device.count_operations();
     let device = TestDevice::new(Box::into_raw(Box::new(Handle::new(device))));
     sender.call(Place::Prepare, FailureKind::Step, || programs.with(0, |program| program.prepare(device)));
     sender.call(Place::Recover(0), FailureKind::Recovery, || {
@@ -290,7 +290,7 @@ fn with<T>(device: TestDevice, work: impl FnOnce(&mut Handle) -> T) -> T {
 }
 
 fn operations(device: TestDevice) -> u64 {
-    with(device, |handle| handle.device.power_mut().operations())
+    with(device, |handle| handle.device.operations())
 }
 
 /// A run whose power is cut.
@@ -323,7 +323,7 @@ impl Run {
     /// Orders a cut, or none.
     fn order(&self, device: TestDevice, number: usize) {
         let cut = self.cuts.get(number).map(|cut| cut.order());
-        with(device, |handle| handle.device.power_mut().order(cut));
+        with(device, |handle| handle.device.order_cut(cut));
     }
 
     /// Calls the program of the present boot.
