@@ -258,12 +258,8 @@ fn mapped(image: &Image) -> Answer {
         readable: Vec<usize>,
     }
     let map = map(image)?;
-    let mut readable = Vec::new();
-    for (number, part) in map.parts.iter().enumerate() {
-        if has_reader(image, part)? {
-            readable.push(number);
-        }
-    }
+    let parts = map.parts.iter().enumerate();
+    let readable = parts.filter(|(_, part)| has_reader(part)).map(|(number, _)| number).collect();
     let status = u8::from(map.damaged() > 0);
     let reported = json(&Reported { status, text: Some(map.to_string()), report: &map })?;
     json(&Mapped { reported, readable })
