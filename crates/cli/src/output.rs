@@ -66,7 +66,7 @@ pub(crate) enum Colours {
     Never,
 }
 
-/// What `--color` says: the number of a variant of [`Colours`].
+/// The value of `--color`: the number of a variant of [`Colours`].
 static COLOURS: AtomicU8 = AtomicU8::new(Colours::Auto as u8);
 
 /// True with `--quiet`.

@@ -194,7 +194,7 @@ impl Summary {
 }
 
 impl FitReport {
-    /// Whether the fitted costs explain the figures, and what else may be wrong.
+    /// Distance between the figures and those of the fitted costs, and what else may be wrong.
     pub fn conclusion(&self) -> String {
         let fitted = self.rows.iter().filter(|row| row.fitted).count() as u64;
         let figures = count(fitted, "figure");

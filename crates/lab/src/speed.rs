@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::sync::RwLock;
 
 /// Options of a speed test, as `flash_speed` names them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SpeedOptions {
     /// First eraseblock (`-b`).
     pub first_block: u32,
@@ -37,21 +37,6 @@ pub struct SpeedOptions {
 
 /// Usual number of eraseblocks of a test.
 pub const BLOCKS: u32 = 10;
-
-impl Default for SpeedOptions {
-    fn default() -> Self {
-        Self {
-            first_block: 0,
-            blocks: None,
-            skip: 0,
-            pages: Vec::new(),
-            continuous: false,
-            secondary_block: None,
-            only: Vec::new(),
-            filesystem: None,
-        }
-    }
-}
 
 impl SpeedOptions {
     /// A number of blocks of which the usual one is the default, as [`SpeedOptions::blocks`].

@@ -1,6 +1,7 @@
 //! Files and pipes that are read.
 
 use crate::common::Failure;
+use crate::output::unless_quiet;
 use floatgate_host::output::is_stdout;
 use floatgate_image::ecc::{EccError, Transform, unpack};
 use floatgate_mtd::advice::Help;
@@ -67,9 +68,10 @@ impl Input {
 
     /// A progress bar on stderr; nothing where that is no terminal.
     pub(super) fn progress(&self) -> ProgressBar {
-        let Some(bytes) = self.bytes else { return ProgressBar::new_spinner() };
+        let Some(bytes) = self.bytes else { return unless_quiet(ProgressBar::new_spinner()) };
         let style = ProgressStyle::with_template("{wide_bar} {binary_bytes} of {binary_total_bytes}");
-        ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        unless_quiet(ProgressBar::new(bytes))
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
     }
 }
 

@@ -140,7 +140,7 @@ impl Args {
 
     fn extract(&self, extraction: Extractions, to_stdout: bool) -> Result<Extracted, Failure> {
         let limits = self.limits();
-        let bar = ProgressBar::new_spinner();
+        let bar = crate::output::unless_quiet(ProgressBar::new_spinner());
         bar.set_style(
             indicatif::ProgressStyle::with_template("{spinner} {binary_bytes} extracted")
                 .unwrap_or_else(|_| indicatif::ProgressStyle::default_spinner()),

@@ -59,8 +59,9 @@ const COMMANDS: [Line; 17] = [
     ("image info T", "------+-", [""; 3]),
 ];
 
-fn folder() -> PathBuf {
-    let folder = fresh("targets");
+/// The files that [`TARGETS`] name, in a folder for one test.
+fn folder(test: &str) -> PathBuf {
+    let folder = fresh(&format!("targets-{test}"));
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("board.toml", "base = \"imx6-mx30lf2g18ac\"\n");
     write("part.toml", "base = \"mx30lf1g18ac\"\nname = \"MINE\"\n");
@@ -97,7 +98,7 @@ fn wrong(folder: &Path, line: Line, target: (&str, &str), is_taken: bool) -> Opt
 
 #[test]
 fn every_command_takes_the_targets_that_it_understands() {
-    let folder = folder();
+    let folder = folder("matrix");
     let mut all = Vec::new();
     for line in COMMANDS {
         for (target, taken) in TARGETS.into_iter().zip(line.1.chars()).filter(|(_, taken)| *taken != '?') {
@@ -110,7 +111,7 @@ fn every_command_takes_the_targets_that_it_understands() {
 /// A result names the board on which a part ran.
 #[test]
 fn results_of_a_part_name_its_board() {
-    let folder = folder();
+    let folder = folder("board");
     let board = |line: &str| {
         let run = run_in(&folder, line.split(' '));
         let json: serde_json::Value =
@@ -143,7 +144,7 @@ fn results_of_a_part_name_its_board() {
 /// One option has one name everywhere, and the older spellings mean the same.
 #[test]
 fn older_spellings_mean_the_same() {
-    let folder = folder();
+    let folder = folder("spellings");
     let numbers = |line: &str| {
         let run = run_in(&folder, line.split(' '));
         let mut json: serde_json::Value =
@@ -178,7 +179,7 @@ fn older_spellings_mean_the_same() {
 /// `--color` and `--quiet` go with every command, before its name or behind it.
 #[test]
 fn colours_and_remarks_are_chosen() {
-    let folder = folder();
+    let folder = folder("colours");
     let run = |line: &str| run_in(&folder, line.split(' '));
     let bold = "\u{1B}[1m";
     for line in ["--color always speed mx30lf1g18ac -c 1", "speed mx30lf1g18ac -c 1 --color=always"] {

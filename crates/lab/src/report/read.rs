@@ -421,7 +421,7 @@ fn bars(result: &Map<String, Value>) -> Vec<Bar> {
 /// Share by which speeds differ that are called equal.
 const AS_FAST: f64 = 0.05;
 
-fn name_of<'a>(row: &'a Map<String, Value>) -> &'a str {
+fn name_of(row: &Map<String, Value>) -> &str {
     row.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
