@@ -6,8 +6,8 @@
 //!
 //! Sources: SD Physical Layer Simplified Specification, chapter 7 (SPI mode), and its timing diagrams.
 //!
-//! What the specification forbids is recorded as a violation and then done as cards do it, where drivers in wide use depend on it:
-//! CS# that goes high inside a command, a data token at once after the response. Clock cycles with CS# high end a transfer.
+//! A broken rule of the specification is recorded, and the card goes on as cards do where drivers in wide use depend on it: after CS# that goes
+//! high inside a command, or a data token at once after the response. Clock cycles with CS# high end a transfer.
 //! A write command ends, and busy with it, when its data is on flash; so nothing that a host has waited for is lost with the power.
 
 mod commands;
