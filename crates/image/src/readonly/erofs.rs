@@ -7,7 +7,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::codec::{Codec, Unpacker, lz4, micro_lzma};
 use super::media::Media;
 use super::recent::{Places, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
+use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
 
 const SUPERBLOCK: u64 = 1024;
@@ -401,7 +401,7 @@ impl Erofs {
     }
 
     /// An extended attribute, and the bytes that it takes.
-    fn xattr(&self, at: u64) -> Option<((Vec<u8>, Vec<u8>), u64)> {
+    fn xattr(&self, at: u64) -> Option<(Xattr, u64)> {
         let head = self.media.array::<4>(at)?;
         let (name_len, value_len) = (usize::from(head[0]), usize::from(head[..].le16(2)));
         let prefix = PREFIXES.get(usize::from(head[1]))?;

@@ -82,8 +82,11 @@ impl Inode {
 /// Names in a directory with their inodes.
 type Names = Vec<(Vec<u8>, u32)>;
 
-/// Extended attributes, names with their prefix.
-type Xattrs = Vec<(Vec<u8>, Vec<u8>)>;
+/// Extended attribute: its name with the prefix, and its value.
+type Xattr = (Vec<u8>, Vec<u8>);
+
+/// Extended attributes of a file.
+type Xattrs = Vec<Xattr>;
 
 /// A filesystem whose inodes are found by numbers: their own, or their places.
 trait Tree: Send {

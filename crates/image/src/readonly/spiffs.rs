@@ -61,7 +61,7 @@ pub(super) struct Spiffs {
 impl Spiffs {
     pub(super) fn new(media: Media) -> Option<Self> {
         let head = media.bytes(0, usize::try_from(media.len().min(1 << 17)).ok()?)?;
-        let (page, block) = spiffs_shape(&head)?;
+        let (page, block) = spiffs_shape(&head, media.len())?;
         let nodes = vec![Node::Directory(BTreeMap::new())];
         let mut fs = Self { media, page, objects: BTreeMap::new(), nodes, notes: Vec::new() };
         let names = fs.scan(block);

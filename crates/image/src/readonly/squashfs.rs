@@ -7,7 +7,7 @@ use floatgate_stack::fs::{BLOCK_BYTES, DeviceNumber, Error, FileType, Timestamp}
 use super::codec::{Codec, Unpacker};
 use super::media::Media;
 use super::recent::{Places, Recent};
-use super::{Inode, MAX_NAMES, Names, Tree, Xattrs, broken, unsupported};
+use super::{Inode, MAX_NAMES, Names, Tree, Xattr, Xattrs, broken, unsupported};
 use crate::map::Numbers as _;
 
 /// Bytes of a block of metadata.
@@ -369,7 +369,7 @@ impl Squashfs {
         Some(())
     }
 
-    fn xattr(&mut self, place: &mut Place, table: u64) -> Option<(Vec<u8>, Vec<u8>)> {
+    fn xattr(&mut self, place: &mut Place, table: u64) -> Option<Xattr> {
         let entry = self.array::<4>(place)?;
         let (kind, len) = (entry[..].le16(0), entry[..].le16(2));
         let prefix = PREFIXES.get(usize::from(kind & 0xFF))?;

@@ -32,9 +32,16 @@ fn blocks(bytes: &[u8], page: u64, block: u64) -> u16 {
     }
 }
 
-/// Bytes of a page and of a block of the SPIFFS that begins with these bytes.
-pub(crate) fn shape(head: &[u8]) -> Option<(u64, u64)> {
-    let is_shape = |&(page, block): &(u64, u64)| (MIN_BLOCKS..0x4000).contains(&blocks(head, page, block));
+/// Bytes of a page and of a block of the SPIFFS of `len` bytes that begins with these bytes. Two shapes can have their numbers at one place: that of the second block
+/// decides.
+pub(crate) fn shape(head: &[u8], len: u64) -> Option<(u64, u64)> {
+    let is_shape = |&(page, block): &(u64, u64)| {
+        let count = blocks(head, page, block);
+        let second = usize::try_from(block).ok().and_then(|block| head.get(block..));
+        let second = second.map_or(0, |second| blocks(second, page, block));
+        let is_next = second == 0 || second >= 0x4000 || second + 1 == count;
+        (MIN_BLOCKS..0x4000).contains(&count) && u64::from(count) * block <= len && is_next
+    };
     SHAPES.into_iter().find(is_shape)
 }
 
