@@ -111,7 +111,7 @@ async function savePart(part) {
 function showInfo({ answer }) {
   images = answer.failed ? [] : answer.done.report.images
   if (answer.failed) replace('info', failure(answer.failed))
-  else replace('info', make('pre', { tabindex: 0, 'aria-label': 'Images in the dump' }, answer.done.text))
+  else replace('info', make('pre', { tabindex: 0, role: 'region', 'aria-label': 'Images in the dump' }, answer.done.text))
   const kind = (image) => (image.ubi ? 'UBI' : image.jffs2 ? 'JFFS2' : 'UBIFS')
   element('image').replaceChildren(...images.map((image) => make('option', { value: image.offset }, `${kind(image)} at ${hex(image.offset)}, ${size(image.len)}`)))
   element('image-label').hidden = images.length < 2
@@ -211,8 +211,8 @@ async function preview(path, row) {
     const whole = row.size > bytes.length ? await read(null) : message
     const url = URL.createObjectURL(new Blob([whole.blob], { type: picture[0] }))
     shown = make('img', { src: url, alt: `Picture ${nameOf(path)}` })
-  } else if (text !== null) shown = make('pre', { tabindex: 0, 'aria-label': `Text of ${path}` }, text)
-  else shown = make('pre', { tabindex: 0, class: 'dump', 'aria-label': `Bytes of ${path}` }, hexdump(bytes.subarray(0, 4096)))
+  } else if (text !== null) shown = make('pre', { tabindex: 0, role: 'region', 'aria-label': `Text of ${path}` }, text)
+  else shown = make('pre', { tabindex: 0, role: 'region', class: 'dump', 'aria-label': `Bytes of ${path}` }, hexdump(bytes.subarray(0, 4096)))
   const whole = async () => {
     const message = await read(null)
     if (message.answer.failed) return replace('preview', failure(message.answer.failed))

@@ -34,10 +34,10 @@ const ARCHIVE_MAX: u64 = 4 << 30;
 /// Bytes that are buffered on the way to an archive.
 const ARCHIVE_BUFFER: usize = 256 << 10;
 
-/// What is meant in a dump, as the options of `floatgate image` say it.
+/// Selection of an image in a dump, with the sizes of its flash: the options of `floatgate image`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
-pub(crate) struct Meant {
+pub(crate) struct Selected {
     path: PathBuf,
     offset: Option<u64>,
     volume: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Meant {
     block_pages: Option<u32>,
 }
 
-impl Meant {
+impl Selected {
     fn sizes(&self) -> FlashSizes {
         let pages = PageSizes {
             page_bytes: self.page_size,
@@ -86,21 +86,21 @@ pub(crate) enum Request {
     /// Forgets a file.
     Close { path: PathBuf },
     /// As `image map`.
-    Map { of: Meant },
+    Map { of: Selected },
     /// As `image info`.
-    Info { of: Meant },
+    Info { of: Selected },
     /// As `image ls`.
-    Ls { of: Meant, folder: String },
+    Ls { of: Selected, folder: String },
     /// The first bytes of a file in the image, or all of them.
-    Cat { of: Meant, file: String, most: Option<u64> },
+    Cat { of: Selected, file: String, most: Option<u64> },
     /// As `image check`.
-    Check { of: Meant },
+    Check { of: Selected },
     /// As `image extract`, or the files of the part of the map with this number.
-    Extract { of: Meant, archive: Archive, out: PathBuf, part: Option<usize> },
+    Extract { of: Selected, archive: Archive, out: PathBuf, part: Option<usize> },
     /// As `image check --repair`.
-    Repair { of: Meant, out: PathBuf },
+    Repair { of: Selected, out: PathBuf },
     /// Bytes of a part of the map.
-    Part { of: Meant, offset: u64, len: u64 },
+    Part { of: Selected, offset: u64, len: u64 },
     /// The bytes of a file that was written.
     File { path: PathBuf },
 }
@@ -108,7 +108,7 @@ pub(crate) enum Request {
 /// The dump that was opened last, and the filesystem that is mounted from it.
 #[derive(Default)]
 struct Opened {
-    of: Meant,
+    of: Selected,
     /// Opened for its images, of which there is at least one.
     image: Option<Image>,
     /// Opened whatever is in it.
@@ -134,7 +134,7 @@ impl From<ExtractError> for Failure {
 
 impl Opened {
     /// Opens another dump, or the same one with other sizes.
-    fn choose(&mut self, of: &Meant) {
+    fn choose(&mut self, of: &Selected) {
         if self.of.path != of.path || self.of.sizes() != of.sizes() {
             *self = Self::default();
         }
@@ -332,7 +332,12 @@ enum Origin {
 }
 
 impl Origin {
-    fn run(self, of: &Meant, target: &mut dyn Target, progress: &dyn Fn(u64)) -> Result<Extracted, Failure> {
+    fn run(
+        self,
+        of: &Selected,
+        target: &mut dyn Target,
+        progress: &dyn Fn(u64),
+    ) -> Result<Extracted, Failure> {
         let limits = ExtractLimits { bytes: ARCHIVE_MAX, ..ExtractLimits::default() };
         match self {
             Self::Image(image) => {
@@ -350,12 +355,12 @@ impl Origin {
     }
 
     /// True when wrong bits in the files were not corrected.
-    fn is_uncorrected(&self, of: &Meant) -> bool {
+    fn is_uncorrected(&self, of: &Selected) -> bool {
         matches!(self, Self::Image(image) if image.has_unknown_code(&of.selection()))
     }
 }
 
-fn extract(from: Origin, of: &Meant, archive: Archive, out: &Path, page: &mut dyn Page) -> Answer {
+fn extract(from: Origin, of: &Selected, archive: Archive, out: &Path, page: &mut dyn Page) -> Answer {
     let is_uncorrected = from.is_uncorrected(of);
     let output = Output::create(out, &[&of.path]).map_err(ImageError::from)?;
     let writer = BufWriter::with_capacity(ARCHIVE_BUFFER, output.file());

@@ -76,8 +76,12 @@ fn files_of_an_image_are_listed_read_and_put_into_a_zip() {
     assert_eq!(end[..4], *b"PK\x05\x06");
     let held = u64::from(u16::from_le_bytes([end[10], end[11]]));
     let entries = report["entries"].as_u64().unwrap();
-    let lost = report["losses"].as_array().unwrap();
-    let lost = lost.iter().filter(|loss| !loss["what"].as_str().unwrap().starts_with("extended attribute"));
+    let is_left_out = |what: &str| {
+        what.contains("a zip holds each")
+            || what.ends_with("a zip cannot hold it") && !what.starts_with("extended")
+    };
+    let lost = report["losses"].as_array().unwrap().iter();
+    let lost = lost.filter(|loss| is_left_out(loss["what"].as_str().unwrap()));
     assert_eq!(held + lost.count() as u64, entries, "{report}");
 }
 
