@@ -1,4 +1,4 @@
-//! Real size: sectors that hold their own address tell where each of them ended.
+//! Real capacity: each sector holds its own address, which shows where a write really went.
 
 use crate::answer::{Answer, Value};
 use crate::sample::{Sample, Samples, Test};
@@ -25,7 +25,7 @@ pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
     distances.min().filter(|ring| !is_one && is_ring(*ring))
 }
 
-/// Sectors known to be there, and the first that is known not to be, both as bytes from the beginning.
+/// End of the sectors that are known to exist, and start of those known not to exist, in bytes.
 pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
     let tested = || samples.of(Test::TagSection);
     let lost = tested().filter(|sample| sample.found != Some(sample.position));
@@ -34,7 +34,7 @@ pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
     (kept.map(|sample| sample.position + 512).max().unwrap_or(0), high)
 }
 
-/// True when two reads of one place without a write between them differ.
+/// True when two reads of the same position without a write between them differ.
 fn is_unstable(samples: &Samples) -> bool {
     [Test::Again, Test::Verify].into_iter().any(|test| {
         let mut first = BTreeMap::new();
@@ -42,7 +42,7 @@ fn is_unstable(samples: &Samples) -> bool {
     })
 }
 
-/// Sectors that hold something else than what was written, and all that were looked at.
+/// Number of sectors whose content is not what was written, and number of sectors checked.
 fn wrong_sectors(samples: &Samples) -> (u64, u64) {
     let count = |sum: (u64, u64), sample: &Sample| {
         let all = sample.bytes / 512;
@@ -90,7 +90,7 @@ fn is_finished(samples: &Samples) -> bool {
     low == high || high >= wrap(samples).unwrap_or(samples.capacity)
 }
 
-/// Real size, kind of fake, and the reason.
+/// Real capacity, kind of fake, and the reason.
 fn real(samples: &Samples) -> (u64, &'static str, String) {
     let claimed = samples.capacity;
     let (low, high) = bounds(samples);

@@ -1,4 +1,4 @@
-//! Few open allocation units behind a cache in flash, exactly: they are written in turn, and nothing else comes out of the cache.
+//! Exact number of open allocation units behind a cache, for small numbers: requests of [`crate::analysis::turns`].
 
 use super::train::Train;
 use super::writes::Layout;
@@ -11,8 +11,9 @@ use crate::sample::{SECTOR, Test};
 use floatgate_host::Target;
 
 impl<T: Target> Probe<'_, T> {
-    /// Tests what the tests before leave open: whether as many units as can be open in order can be so in any order, where that is one of two numbers,
-    /// and whether units of the FAT area that seem to be kept open are. The range that was filled begins with a border.
+    /// Tests the questions that earlier tests left open. First, if there are two candidates for the number of units in
+    /// random order, whether it equals the number in order. Second, whether units of the FAT area that seem to stay
+    /// open really do. The filled range begins at a border.
     pub(super) fn measure_turns(
         &mut self,
         layout: &Layout,
@@ -41,7 +42,7 @@ impl<T: Target> Probe<'_, T> {
         Ok(())
     }
 
-    /// Writes units in turn, each backwards.
+    /// Writes units round robin, each backwards.
     fn turn_pass(&mut self, train: &mut Train, units: u64, queries: u64) -> Result<(), ProbeError> {
         self.begin_pass(train)?;
         let units: Vec<u64> = (0..units).map(|_| train.next()).collect();
@@ -55,7 +56,8 @@ impl<T: Target> Probe<'_, T> {
         self.settle(train)
     }
 
-    /// Writes units of the FAT area, others, and those of the FAT area again. `open` is the number of units that can be open.
+    /// Writes units of the FAT area, then others, then those of the FAT area again. `open` is the number of units that
+    /// can be open.
     fn fat_pass(
         &mut self,
         train: &mut Train,

@@ -1,6 +1,8 @@
 //! Wording that can be checked by a program: doc comments, help texts, and numbers with their nouns in golden files.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
