@@ -11,20 +11,21 @@ use super::inodes::{Cached, changed_inodes, file_type};
 use crate::fs::{Name, NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
-/// The findings of a rename.
+/// Inodes found under the two names of a rename.
 struct Found {
-    /// The inode to move.
+    /// Inode to move.
     inode: u32,
     file_type: FileType,
-    /// The inode that has the target's name.
+    /// Inode under the target name.
     target: Option<(u32, FileType)>,
 }
 
 impl Ubifs<dyn Volume> {
-    /// Gives a file another name, and perhaps another directory, at once: after a loss of power it has one or the other.
+    /// Renames or moves a file atomically: after a power loss it has either the old or the new name.
     ///
     /// # Errors
-    /// [`Error::NotFound`], a target that cannot be replaced, a directory moved below itself, no space; failures of the volume.
+    /// [`Error::NotFound`], a target that cannot be replaced, a directory moved below itself, no space; volume
+    /// failures.
     pub fn rename(&mut self, from: Name<'_>, to: Name<'_>, how: Rename) -> Result<()> {
         check_name(from.name)?;
         check_name(to.name)?;
@@ -62,7 +63,7 @@ impl Ubifs<dyn Volume> {
         file_type(&self.inode(inode)?.inode)
     }
 
-    /// Refuses to move a directory below itself.
+    /// Returns an error if a directory would move below itself.
     fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
         if found.is_directory()
             && from.directory != to.directory
@@ -73,8 +74,8 @@ impl Ubifs<dyn Volume> {
         Ok(())
     }
 
-    /// Whether a directory is, or lies below, another one. Inodes do not name their parent, so that the way is down; a directory
-    /// has one name, which bounds the search.
+    /// True if a directory equals or is below another one. Inodes do not store their parent, so the search goes down
+    /// from `root`. Each directory has one name, which bounds the search.
     fn is_below(&mut self, directory: u32, root: u32) -> Result<bool> {
         let mut pending = vec![root];
         let mut seen = std::collections::BTreeSet::new();
@@ -146,7 +147,7 @@ impl Ubifs<dyn Volume> {
         self.sync_if(sync)
     }
 
-    /// An inode for a whiteout, which has no entry yet.
+    /// Inode for a whiteout that has no entry yet.
     fn new_whiteout(&mut self, directory: u32) -> Result<Cached> {
         let parent = &self.inode(directory)?.inode;
         let file = NewFile {
@@ -161,7 +162,7 @@ impl Ubifs<dyn Volume> {
         Ok(cached)
     }
 
-    /// Copies of the one or two directories with their new sizes and links, to be written.
+    /// Copies of the one or two directories with new sizes and link counts, to be written.
     fn changed_parents(
         &mut self,
         from: Name<'_>,
