@@ -106,7 +106,7 @@ pub struct AttributeChanges {
 pub enum NewKind<'a> {
     /// A regular file.
     Regular,
-    /// A directory.
+    /// Directory.
     Directory,
     /// A symbolic link with its target, 1 to 4095 bytes.
     Symlink(&'a [u8]),

@@ -2,14 +2,14 @@
 
 use core::ops::Sub;
 
-/// Compression algorithm as far as CPU costs differ.
+/// Compression algorithm, as distinguished by its CPU cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// LZO1X.
+    /// LZO1X compression.
     Lzo,
     /// Deflate, with zlib's header or without.
     Zlib,
-    /// Zstandard.
+    /// Zstandard compression.
     Zstd,
     /// JFFS2's run lengths.
     Rtime,

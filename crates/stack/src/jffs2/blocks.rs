@@ -53,7 +53,7 @@ pub(super) enum State {
     Bad,
 }
 
-/// An eraseblock.
+/// State of an eraseblock with its nodes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
     pub(super) state: State,

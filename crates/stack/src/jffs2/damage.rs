@@ -70,7 +70,7 @@ pub enum Fault {
     NoInode {
         /// Inode number.
         inode: u32,
-        /// The name.
+        /// Name without an inode.
         name: String,
     },
     /// No name refers to an inode that was not deleted: the eraseblock with its name is lost.
@@ -145,13 +145,13 @@ pub enum Fault {
     /// A name that programs cannot open.
     #[error("name {name:?} is empty, has bytes that no name has, or stands for a directory itself")]
     Name {
-        /// The name.
+        /// Invalid name.
         name: String,
     },
     /// A name refers to the root directory.
     #[error("name {name:?} leads to the root directory")]
     ToRoot {
-        /// The name.
+        /// Name that refers to the root.
         name: String,
     },
     /// The parent of a name is not a directory.
@@ -159,7 +159,7 @@ pub enum Fault {
     NotInDirectory {
         /// Inode number.
         inode: u32,
-        /// The name.
+        /// Name in the inode that is not a directory.
         name: String,
     },
     /// The length of its data contradicts its fields.

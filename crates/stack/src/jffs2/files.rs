@@ -61,7 +61,7 @@ fn check_name(name: &[u8]) -> Result<()> {
     if names::is_possible(name) { Ok(()) } else { Err(Error::BadName) }
 }
 
-/// Reading.
+/// Reading files, names and attributes.
 impl Jffs2<dyn Mtd> {
     /// A file with its nodes, read on first use.
     pub(super) fn file(&mut self, inode: u32) -> Result<&mut File> {

@@ -62,7 +62,7 @@ const FILES_KEPT: usize = 256;
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Byte order; by default that of the first node, or little-endian on empty flash.
+    /// Byte order; by default the byte order of the first node, or little-endian on empty flash.
     pub endian: Option<Endian>,
     /// Mounts read-only; flash without a node is then refused.
     pub read_only: bool,
@@ -429,7 +429,7 @@ impl Jffs2<dyn Mtd> {
         self.nodes.len() as u64
     }
 
-    /// True when the node that begins at a byte of the flash counts, as far as files were read.
+    /// True if the node at a flash offset is live, as known from the files read so far.
     pub fn is_live(&self, at: u64) -> bool {
         let at = u32::try_from(at).ok().filter(|_| at < self.flash.mtd.geometry().size_bytes);
         at.is_some_and(|at| self.blocks.is_live(at))

@@ -137,7 +137,7 @@ pub(super) struct LeftOut {
 }
 
 impl Names {
-    /// Adds a dirent node. Of two nodes of a name the later one in their order wins; the position of the other one is
+    /// Adds a dirent node. The later one of two nodes with the same name wins; the position of the other one is
     /// returned.
     pub(super) fn add(&mut self, parent: u32, name: &[u8], new: Named, time: Option<u32>) -> Option<u32> {
         let directory = self.directories.entry(parent).or_default();

@@ -204,7 +204,7 @@ impl From<UbiError> for VolumeFault {
 pub struct AttachError<M> {
     /// Reason of the failure.
     pub fault: AttachFault,
-    /// The flash.
+    /// Flash that could not be attached.
     pub mtd: M,
     /// Time at which the attach ended.
     pub now: floatgate_mtd::Instant,

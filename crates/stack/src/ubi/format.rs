@@ -27,8 +27,8 @@ impl<M: Mtd + 'static> Ubi<M> {
         }
     }
 
-    /// First intact EC header, which contains the VID header offset and the image sequence number. `None` if there is
-    /// none.
+    /// First intact EC header, which contains the VID header offset and the image sequence number. `None` if no header
+    /// is intact.
     ///
     /// # Errors
     /// Power lost.

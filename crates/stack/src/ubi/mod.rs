@@ -223,7 +223,7 @@ impl Ubi<dyn Mtd> {
 }
 
 impl<M: Mtd + 'static> Ubi<M> {
-    /// The flash.
+    /// The flash device.
     pub fn mtd(&self) -> &M {
         &self.io.mtd
     }

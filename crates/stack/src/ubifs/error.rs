@@ -143,13 +143,13 @@ impl Error {
         Self::Corrupt { lnum, offset, what }
     }
 
-    /// A thing that is not authentic, at a place.
+    /// Error for a structure that is not authentic.
     #[must_use]
     pub(crate) const fn unauthentic(lnum: u32, offset: u32, what: &'static str) -> Self {
         Self::Unauthentic { lnum, offset, what }
     }
 
-    /// LEB and byte in it where it shows, if it has a place.
+    /// LEB and offset of the error, if it has a position.
     #[must_use]
     pub const fn place(&self) -> Option<(u32, u32)> {
         match *self {
@@ -162,7 +162,7 @@ impl Error {
         }
     }
 
-    /// Reason in words, without the position.
+    /// Reason as text, without the position.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -176,7 +176,7 @@ impl Error {
         }
     }
 
-    /// True when the contents of the flash are to blame, and not the caller, the space or the power.
+    /// True if damaged data on flash is the cause, not the caller, lack of space or a power loss.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
         match self {
@@ -191,7 +191,7 @@ impl Error {
         }
     }
 
-    /// True when power went away.
+    /// True after a power loss.
     #[must_use]
     pub const fn is_power_loss(&self) -> bool {
         matches!(self, Self::Volume(VolumeError { fault: VolumeFault::PowerLost, .. }))

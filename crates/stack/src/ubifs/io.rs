@@ -42,7 +42,7 @@ impl<V: Volume> Io<V> {
 }
 
 impl<V: ?Sized> Io<V> {
-    /// The volume.
+    /// The volume of the filesystem.
     pub(crate) const fn volume(&self) -> &V {
         &self.volume
     }

@@ -1,8 +1,8 @@
 //! Cache of compression results.
 //!
 //! A workload writes the same blocks to many files, and the filesystem of a simulated kernel compresses each of them
-//! for its size and its contents. Cached blocks are compared byte by byte, so that the result is the same as that of
-//! the compressor.
+//! for its size and its contents. Cached blocks are compared byte by byte, so that the compressor would return the same
+//! result.
 
 use std::sync::{Arc, Mutex};
 

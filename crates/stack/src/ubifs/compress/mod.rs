@@ -124,8 +124,8 @@ impl Compressor {
     /// Compresses a block into `out`, replacing its contents, and returns the type that was used.
     ///
     /// As in Linux, that is [`Compression::None`] with the data copied, if the block is shorter than
-    /// [`MIN_COMPRESS_BYTES`] or would shrink by less than [`MIN_COMPRESS_GAIN`]; also if it is longer than a block, or
-    /// if `how` is unknown.
+    /// [`MIN_COMPRESS_BYTES`] or would shrink by less than [`MIN_COMPRESS_GAIN`]. The same applies if it is longer than
+    /// a block, or if `how` is unknown.
     pub fn compress(&mut self, how: Compression, data: &[u8], out: &mut Vec<u8>) -> Compression {
         out.clear();
         if (MIN_COMPRESS_BYTES..=BLOCK).contains(&data.len())

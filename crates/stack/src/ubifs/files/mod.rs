@@ -136,7 +136,7 @@ impl<V: Volume + 'static> Ubifs<V> {
         }
     }
 
-    /// The volume.
+    /// The volume of the filesystem.
     pub const fn volume(&self) -> &V {
         self.core.io.volume()
     }

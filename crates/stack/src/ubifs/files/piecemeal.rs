@@ -100,8 +100,8 @@ impl Ubifs<dyn Volume> {
         Ok(leaves.first().map(|(key, _)| key.inum()))
     }
 
-    /// True if the index contains nodes of an inode that contradict its type or size: data of a file that is not
-    /// regular, data after its end, or names in a file that is not a directory.
+    /// True if the index contains nodes of an inode that contradict its type or size. These are data of a file that is
+    /// not regular, data after its end, or names in a file that is not a directory.
     ///
     /// # Errors
     /// The inode is damaged or missing; a damaged index, volume failures.

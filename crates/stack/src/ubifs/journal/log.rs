@@ -332,7 +332,7 @@ fn write_log_leb(io: &mut DynIo<'_>, lnum: u32, out: &mut Vec<u8>) -> Result<u32
     Ok(end)
 }
 
-/// LEBs that heads write, with their current offsets. A head whose LEB is full has none from now on.
+/// LEBs that heads write, with their current offsets. A head whose LEB is full loses it.
 fn open_buds(io: &mut DynIo<'_>) -> Vec<(u32, Bud)> {
     for head in Head::ALL {
         if io.head_room(head) == 0 {

@@ -12,7 +12,7 @@ use crate::ubifs::journal::next_leb;
 use crate::volume::Volume;
 
 impl Core<dyn Volume> {
-    /// Erases all free space, before the journal is replayed: an image has none.
+    /// Erases all free space. Called before the journal is replayed, because an image has an empty journal.
     pub(super) fn fix_up_space(&mut self) -> Result<()> {
         for lnum in [MASTER_LEB, MASTER_LEB + 1] {
             fix_up(&mut self.io, lnum, self.master_offset)?;

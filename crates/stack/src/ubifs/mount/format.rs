@@ -196,7 +196,7 @@ impl Core<dyn Volume> {
         Head::ALL.into_iter().for_each(|head| self.io.park_head(head));
     }
 
-    /// Shrinks an image in the first commit, when the index is written: it ends after its last used LEB plus the
+    /// Shrinks an image in the first commit, when the index is written. It ends after its last used LEB plus the
     /// requested free LEBs, but is never smaller than the minimum main area for a mount.
     pub(crate) fn end_behind_data(&mut self, master: &mut Master) -> Result<()> {
         let Some(room_lebs) = self.room_behind_data.take() else {

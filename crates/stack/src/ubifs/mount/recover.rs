@@ -58,9 +58,9 @@ fn is_last_write(leb: &ScannedLeb, stop: Stop, volume: &VolumeGeometry) -> bool 
 /// Highest possible end offset of the flash program that wrote the byte before `offset`. A power cut tears one program,
 /// and erased space follows it.
 ///
-/// Programs are aligned in the PEB, but Linux aligns in the LEB. If LEBs do not start at such a boundary, as on SPI NOR
-/// with pages of 256 bytes and 128 bytes of UBI headers, Linux may refuse a LEB: its last program can be torn from a
-/// node on to after the boundary that Linux assumes.
+/// Programs are aligned in the PEB, but Linux aligns in the LEB. The boundaries differ on SPI NOR with pages of 256
+/// bytes and 128 bytes of UBI headers. There a torn program can extend beyond the boundary that Linux assumes, and
+/// Linux refuses the LEB.
 fn program_end(offset: u32, volume: &VolumeGeometry) -> u32 {
     let unit = volume.max_write_bytes.max(volume.min_io_bytes);
     offset.saturating_add(volume.leb_start).next_multiple_of(unit) - volume.leb_start

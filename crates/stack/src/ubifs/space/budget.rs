@@ -240,7 +240,7 @@ impl Space {
         self.budget.promised = self.budget.promised.minus(cost);
     }
 
-    /// Records the size of the index in a commit. Its LEBs are already allocated, so nothing of it is uncommitted.
+    /// Records the size of the index in a commit. Its LEBs are already allocated, so the uncommitted growth is zero.
     pub(crate) fn index_committed(&mut self, index_bytes: u64) {
         self.budget.committed_index = index_bytes;
         self.budget.uncommitted_index = 0;

@@ -211,17 +211,17 @@ impl Space {
         Ok(())
     }
 
-    /// Begins a commit: LEBs that hold nothing any more become empty. Write buffers have to be on flash, and the index is
-    /// written after this.
+    /// Begins a commit: LEBs without live nodes become empty. Write buffers must be synced, and the index is written
+    /// afterwards.
     ///
-    /// A LEB of nodes that are all outdated is unmapped at once: the journal on flash says that they are. A LEB of the
-    /// index is not, for the index on flash, from which a mount after a loss of power begins, still uses its nodes. It
-    /// leaves the index, but stays taken until the master node leads to the new index:
-    /// [`commit_done`](Self::commit_done) unmaps and releases it. Only writing into its gaps may use it before
+    /// A LEB whose nodes are all obsolete is unmapped at once, because the journal on flash shows that they are. An
+    /// index LEB is not: the index on flash, from which a mount after a power loss starts, still uses its nodes. It
+    /// leaves the index, but stays taken until the master node refers to the new index:
+    /// [`commit_done`](Self::commit_done) unmaps and releases it. Before that, only writing into its gaps may use it
     /// ([`find_dirty_index`](Self::find_dirty_index)), which keeps the nodes of the old index.
     ///
     /// # Errors
-    /// Failures of the volume.
+    /// Volume failures.
     pub(crate) fn start_commit(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         let free = io.layout().leb_bytes();
         for lnum in self.all(Category::Freeable) {
@@ -235,7 +235,7 @@ impl Space {
         Ok(())
     }
 
-    /// The index on flash is the new one: LEBs that left it are unmapped and can be found again.
+    /// Unmaps and releases the LEBs that left the index, after the new index is on flash.
     pub(super) fn release_left(&mut self, io: &mut DynIo<'_>) -> Result<()> {
         for lnum in core::mem::take(&mut self.leaving) {
             io.unmap(lnum)?;

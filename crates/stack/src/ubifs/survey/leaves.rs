@@ -1,4 +1,4 @@
-//! The nodes that the index leads to.
+//! Leaf nodes in the index.
 
 use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, SuperblockFlags};
 
@@ -18,10 +18,10 @@ use crate::volume::Volume;
 
 type Collected = (Tree, Vec<Lost>, Decompressor);
 
-/// Reads and checks all that the index leads to.
+/// Reads and checks all leaf nodes.
 ///
 /// # Errors
-/// Failures of the volume.
+/// Volume failures.
 pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> Result<Collected> {
     let (mut leaves, mut missing) = (Vec::new(), Vec::new());
     let (from, to) = (Key::from_bits(0), Key::from_bits(u64::MAX));
@@ -62,14 +62,14 @@ struct Collector<'p> {
     lost: Vec<Lost>,
     tree: Tree,
     decompressor: Decompressor,
-    /// Blocks that do not decompress: damaged, unless their file is encrypted.
+    /// Blocks that cannot be decompressed: damaged, unless their file is encrypted.
     undecodable: Vec<(Key, NodePos)>,
-    /// Hash of names in keys; not checked where some names are encrypted.
+    /// Hash function of names in keys; `None` if names are encrypted and cannot be checked.
     key_hash: Option<KeyHash>,
 }
 
 impl Collector<'_> {
-    /// Leaves in the order they stand.
+    /// Reads leaf nodes in the order of their positions.
     fn read_all(&mut self, io: &mut DynIo<'_>, tnc: &Tnc, leaves: &[(Key, NodePos)]) -> Result<()> {
         for of_leb in leaves.chunk_by(|a, b| a.1.lnum == b.1.lnum) {
             let Some(&(_, NodePos { lnum, .. })) = of_leb.first() else { continue };
@@ -138,7 +138,8 @@ impl Collector<'_> {
         Ok(())
     }
 
-    /// True when the index leads to a name a second time. The one that counts is the one that is found by its hash, or else the first.
+    /// True if the index contains a name twice. The entry that a lookup by hash finds is valid, otherwise the first
+    /// one.
     fn is_repeated(&mut self, key: Key, name: &[u8], child: &Child) -> bool {
         let is_xattr = key.key_type() == KeyType::XattrEntry;
         let file = self.tree.file_mut(key.inum());
@@ -160,7 +161,7 @@ impl Collector<'_> {
         true
     }
 
-    /// A name has to have the hash of its key, or it is not found.
+    /// Checks that the hash of a name matches its key; otherwise a lookup does not find it.
     fn check_hash(&mut self, key: Key, name: &[u8], place: NodePos) {
         if self.key_hash.and_then(|hash| hash.hash(name)).is_none_or(|hash| hash == key.hash()) {
             return;
@@ -173,7 +174,7 @@ impl Collector<'_> {
         self.problems.add(problem.at(place.lnum, place.offset).inode(key.inum()));
     }
 
-    /// A leaf that cannot be read, and the nodes that a search may put in its place.
+    /// Records an unreadable leaf, and the nodes that a search may use instead.
     fn lose(&mut self, key: Key, error: &Error, only: Only) {
         let (structure, consequence) = match key.key_type() {
             KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
@@ -192,7 +193,7 @@ impl Collector<'_> {
         self.lost.push(Lost { from: key, to: key, only });
     }
 
-    /// Blocks that do not decompress are damaged, unless what they hold is encrypted.
+    /// Reports blocks that cannot be decompressed as damaged, unless they are encrypted.
     fn judge_undecodable(&mut self) {
         for (key, place) in core::mem::take(&mut self.undecodable) {
             let file = self.tree.file_mut(key.inum());
@@ -208,8 +209,8 @@ impl Collector<'_> {
     }
 }
 
-/// Which nodes can stand in for a leaf that cannot be read; `bytes` are what is in its place. Of data only the same node, as long as
-/// something is left of it: another one is of another time.
+/// Nodes that may replace an unreadable leaf; `bytes` are at its position. For data it is only the same node if a part
+/// of it is left, because another one is from another time.
 fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     let is_other = Frame::parse(bytes).is_ok_and(|frame| {
         ScannedNode::new(&frame, place.lnum, place.offset).is_ok_and(|node| node.key != Some(key))
@@ -220,7 +221,7 @@ fn stand_in(key: Key, place: NodePos, bytes: &[u8]) -> Only {
     }
 }
 
-/// The sequence number in the header of a damaged node.
+/// Sequence number in the header of a damaged node.
 fn sqnum_in(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(8..16).and_then(|field| field.try_into().ok());
     field.filter(|_| bytes.starts_with(&NODE_MAGIC)).map(u64::from_le_bytes)
