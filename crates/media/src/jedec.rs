@@ -137,7 +137,7 @@ layout! {
         8 => commands: JedecCommands,
         /// Secondary commands, bit set.
         11 => secondary_commands: u16,
-        /// Copies of this page the chip holds.
+        /// Number of copies of this page in the chip.
         13 => copies: u8,
         /// Manufacturer's name.
         32 => manufacturer: Text<12>,
@@ -157,7 +157,7 @@ layout! {
         100 => luns: u8,
         /// Column and row address cycles.
         101 => address_cycles: AddressCycles,
-        /// Bits a cell holds.
+        /// Bits per cell.
         102 => bits_per_cell: u8,
         /// Times a page may be programmed between erases.
         103 => programs_per_page: u8,

@@ -130,7 +130,8 @@ fn is_empty(paragraphs: &[Sentence], is_item: bool) -> bool {
     let [only] = paragraphs else { return false };
     let words: Vec<&str> = only.text.split(' ').collect();
     match words.as_slice() {
-        [word] => is_item && !word.starts_with('['),
+        // A name of a standard, a code or a link is what its item is called.
+        [word] => is_item && word.chars().skip(1).all(|c| c.is_ascii_lowercase() || c == '.'),
         [first, second] => {
             ["The", "A", "An"].contains(first) && second.chars().all(|c| c.is_ascii_lowercase() || c == '.')
         }

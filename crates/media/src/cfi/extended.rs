@@ -70,7 +70,7 @@ layout! {
         3 => temporary_unprotect: u8,
         /// Sector protection scheme, code.
         4 => protect_scheme: u8,
-        /// Sectors outside the bank at hand that work at the same time; 0: none.
+        /// Sectors outside the current bank that can work at the same time; 0: none.
         5 => simultaneous: u8,
         /// Burst mode; 0: none.
         6 => burst: u8,
@@ -123,7 +123,7 @@ pub enum Extended {
     Intel {
         /// Major and minor version, ASCII digits.
         version: [u8; 2],
-        /// The table.
+        /// The Intel table.
         table: IntelTable,
         /// Its first protection register field; further ones are passed over.
         protection: Option<IntelProtection>,
@@ -132,7 +132,7 @@ pub enum Extended {
     Amd {
         /// Major and minor version, ASCII digits.
         version: [u8; 2],
-        /// The table.
+        /// The AMD table.
         table: AmdTable,
     },
 }

@@ -72,7 +72,7 @@ layout! {
 const _: () = assert!(REGIONS_AT == 0x2d, "JESD68.01 puts the first region at 2Dh");
 
 layout! {
-    /// Neighbouring erase blocks of one size (JESD68.01, from address 2Dh).
+    /// Adjacent eraseblocks of one size (JESD68.01, from address 2Dh).
     pub struct EraseRegion[4] {
         /// Blocks less one.
         0 => more_blocks: u16,

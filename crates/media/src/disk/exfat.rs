@@ -92,7 +92,7 @@ impl ExfatBoot {
         u64::from(self.fat_start) + u64::from(self.fats) * u64::from(self.fat_sectors)
     }
 
-    /// Places of the filesystem.
+    /// Positions of the filesystem's areas.
     #[must_use]
     pub fn layout(&self) -> FatLayout {
         let in_bytes = |sectors: u64| sectors << self.sector_shift.min(12);

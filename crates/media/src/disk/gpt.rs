@@ -127,7 +127,7 @@ layout! {
         32 => first: u64,
         /// Last sector.
         40 => last: u64,
-        /// Attributes.
+        /// Attribute bits.
         48 => attributes: u64,
         /// Name in UTF-16.
         56 => name: [u16; 36],

@@ -1,4 +1,4 @@
-//! Signatures of swap, of Linux's RAID, and of LVM2. A system starts to use what has one by itself.
+//! Signatures of swap, Linux RAID and LVM2. A system uses devices with these signatures automatically.
 
 use crate::wire::Wire as _;
 

@@ -51,8 +51,8 @@ impl<'a> AclEntries<'a> {
     }
 }
 
-/// Number of entries that Linux finds in so many bytes: the first four without an id, the others with one (`jffs2_acl_count` in
-/// `fs/jffs2/acl.c`).
+/// Number of entries that Linux finds in `bytes`: the first four without an id, the others with one (`jffs2_acl_count`
+/// in `fs/jffs2/acl.c`).
 const fn expected_count(bytes: usize) -> Option<usize> {
     let (count, rest) = match bytes.checked_sub(UNNAMED * SHORT) {
         Some(named) => (UNNAMED + named / AclEntry::SIZE, named % AclEntry::SIZE),

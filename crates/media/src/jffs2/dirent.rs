@@ -15,7 +15,7 @@ layout! {
     pub either_endian struct Dirent[40] {
         /// Inode of the directory.
         12 => parent: u32,
-        /// Version: of two nodes with one name the higher one counts.
+        /// Version: the higher of two nodes with the same name is valid.
         16 => version: u32,
         /// Inode that has the name; 0 when the name was removed.
         20 => inode: u32,
@@ -60,9 +60,9 @@ impl Dirent {
 /// A dirent node with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirentNode<'a> {
-    /// The fields.
+    /// Fixed fields of the node.
     pub dirent: Dirent,
-    /// The name.
+    /// Name in the directory.
     pub name: &'a [u8],
 }
 

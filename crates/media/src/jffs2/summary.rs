@@ -83,7 +83,7 @@ layout! {
     }
 }
 
-/// A node, as a summary lists it. Offsets count from the beginning of the eraseblock.
+/// Entry of a node in a summary. Offsets count from the start of the eraseblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Entry<'a> {
     /// An inode node.
@@ -111,7 +111,7 @@ pub enum Entry<'a> {
         offset: u32,
         /// Bytes of the node.
         len: u32,
-        /// The name.
+        /// Name in the directory.
         name: &'a [u8],
     },
     /// An xattr node.
@@ -133,8 +133,8 @@ pub enum Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The entry of a node at a byte of its eraseblock; nothing of what summaries do not list, or of a node whose CRCs are wrong, but for that of
-    /// its data.
+    /// Entry of a node at an offset in its eraseblock. `None` for nodes that summaries do not list, and for nodes with
+    /// a wrong CRC other than the data CRC.
     #[must_use]
     pub fn of_node(header: &Header, node: &'a [u8], offset: u32, endian: Endian) -> Option<Self> {
         let len = header.len;
@@ -217,11 +217,11 @@ impl Entry<'_> {
     }
 }
 
-/// Bytes that a summary takes beside its list: the fields, and the marker at the end.
+/// Size of a summary without its list, B: the fields, and the marker at the end.
 const BESIDE_LIST: usize = RawSummary::SIZE + SummaryMarker::SIZE;
 
-/// Writes a summary into the last bytes of an eraseblock, `out`, the first of which is byte `offset` of it. `list` has so many
-/// entries; those bytes that it leaves are erased ones.
+/// Writes a summary into `out`, the last bytes of an eraseblock, which start at byte `offset`. `list` contains `count`
+/// entries; unused bytes are set to 0xFF.
 ///
 /// # Panics
 ///
@@ -255,7 +255,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Bytes that a summary takes beside its list of entries.
+    /// Size of a summary without its list of entries, B.
     pub const BESIDE_LIST: usize = BESIDE_LIST;
 
     /// Reads a summary from the bytes between its beginning and the end of the eraseblock, and checks its CRCs.

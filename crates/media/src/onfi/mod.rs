@@ -42,7 +42,7 @@ layout! {
         11 => training_commands: u8,
         /// Length of the extended parameter page, in units of 16 bytes.
         12 => extended_units: u16,
-        /// Copies of this page the chip holds; 0 before ONFI 2.1.
+        /// Number of copies of this page in the chip; 0 before ONFI 2.1.
         14 => copies: u8,
         /// Manufacturer's name.
         32 => manufacturer: Text<12>,

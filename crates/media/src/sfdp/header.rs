@@ -1,4 +1,4 @@
-//! The SFDP header, parameter headers and where tables stand (JESD216F).
+//! The SFDP header, parameter headers, and positions of tables (JESD216F).
 
 use super::words::Words;
 use crate::error::{MediaError, Reason};
@@ -72,7 +72,7 @@ impl ParameterHeader {
     }
 }
 
-/// One table with what its parameter header says.
+/// A table with the fields of its parameter header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Table<T> {
     /// Place of its parameter header among the others, from 0.
@@ -83,7 +83,7 @@ pub struct Table<T> {
     pub minor: u8,
     /// Byte address of the table, below 2^24.
     pub pointer: u32,
-    /// The table.
+    /// Contents of the table.
     pub body: T,
 }
 
@@ -105,7 +105,7 @@ impl<T> Table<T> {
         }
     }
 
-    /// Places the table and moves the place behind it.
+    /// Places the table and advances the position.
     pub(super) fn place(&mut self, place: &mut Place, length: usize) -> Result<(), MediaError> {
         self.slot = place.slot;
         self.pointer = place.pointer;
@@ -115,13 +115,13 @@ impl<T> Table<T> {
     }
 }
 
-/// Place of the next table.
+/// Position of the next table.
 pub(super) struct Place {
     pub(super) slot: u8,
     pub(super) pointer: u32,
 }
 
-/// Bytes `start..end` that something already takes.
+/// Occupied bytes `start..end`.
 #[derive(Clone, Copy, Default)]
 struct Extent {
     start: usize,

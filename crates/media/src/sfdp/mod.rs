@@ -49,13 +49,13 @@ const SIGNATURE: &str = "SFDP";
 /// The major revision of every layout here.
 const MAJOR: u8 = 1;
 
-/// Most tables kept that this crate does not understand.
+/// Maximum number of unknown tables that are kept.
 pub const MAX_OTHERS: usize = 6;
 
 /// Most DWORDs of such a table.
 pub const MAX_OTHER_DWORDS: usize = 64;
 
-/// A table this crate does not understand: a vendor's, or of another major revision.
+/// An unknown table: a vendor's, or of another major revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OtherTable {
     /// Table id, upper byte on top.
@@ -64,7 +64,7 @@ pub struct OtherTable {
     pub dwords: List<u32, MAX_OTHER_DWORDS>,
 }
 
-/// Everything a serial flash says about itself.
+/// All SFDP tables of a serial flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sfdp {
     /// Minor revision of the header (JESD216A: 5, B: 6, C: 7, D: 8, E: 9, F: 10).
@@ -83,21 +83,19 @@ pub struct Sfdp {
     pub sccr: Option<Table<Sccr>>,
     /// Command sequences to change to octal DDR.
     pub octal_sequence: Option<Table<OctalSequence>>,
-    /// Tables this crate does not understand.
+    /// Unknown tables.
     pub others: List<Table<OtherTable>, MAX_OTHERS>,
 }
 
-/// Reads an SFDP area that begins at byte 0 of the slice.
+/// Parses an SFDP area that begins at byte 0 of the slice.
 ///
-/// DWORDs past those JESD216F gives a table are passed over. Of several
-/// tables with one id the first is taken, of several BFPTs the newest; the
-/// others are kept as [`Sfdp::others`].
+/// DWORDs beyond the length of a table in JESD216F are ignored. If several tables have the same id, the first is used;
+/// for BFPTs, the newest. The others are kept as [`Sfdp::others`].
 ///
 /// # Errors
 ///
-/// A slice that ends within a table, a wrong signature, another major
-/// revision, a first table that is not a BFPT, a density that is none, or
-/// more tables than are kept.
+/// A slice that ends within a table, a wrong signature, another major revision, a first table that is not a BFPT, an
+/// invalid density, or too many tables.
 pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
     signature(bytes, 0, SIGNATURE)?;
     let header = Header::take(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
@@ -245,7 +243,7 @@ impl Sfdp {
         Ok(())
     }
 
-    /// Tables there are.
+    /// Number of tables.
     fn count(&self) -> usize {
         let optional = [
             self.sector_map.is_some(),

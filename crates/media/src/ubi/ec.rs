@@ -58,7 +58,7 @@ impl EcHeader {
         Self { erase_count, vid_header_offset, data_offset: geometry.data_offset(), image_seq }
     }
 
-    /// Checks the offsets against those of the device.
+    /// Compares the offsets with the device's geometry.
     ///
     /// # Errors
     ///

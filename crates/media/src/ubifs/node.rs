@@ -1,4 +1,4 @@
-//! Any node, by its type.
+//! Any node, distinguished by its type.
 
 use super::header::{Frame, NodeBody, NodeType};
 use super::{
@@ -11,17 +11,17 @@ use crate::wire::Wire;
 /// A node of any type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Node<'a> {
-    /// An inode.
+    /// Inode node.
     Inode(InodeNode<'a>),
     /// A block of a file.
     Data(DataNode<'a>),
     /// A directory entry, or the name of an extended attribute.
     Entry(EntryNode<'a>),
-    /// A truncation.
+    /// Truncation node.
     Truncation(Truncation),
-    /// Padding.
+    /// Padding node.
     Padding(PaddingNode),
-    /// The superblock.
+    /// Superblock node.
     Superblock(Superblock),
     /// A master node.
     Master(Master),
@@ -31,7 +31,7 @@ pub enum Node<'a> {
     Index(IndexNode<'a>),
     /// The start of a commit.
     CommitStart(CommitStart),
-    /// Orphans.
+    /// Orphan node.
     Orphan(OrphanNode<'a>),
     /// An HMAC of the journal.
     Auth(AuthNode<'a>),
@@ -62,11 +62,11 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Checks the fields against what the superblock allows; the superblock against itself.
+    /// Checks the fields against the limits of the superblock; the superblock against itself.
     ///
     /// # Errors
     ///
-    /// The first field that is impossible, with its offset in the node.
+    /// The first invalid field, with its offset in the node.
     pub fn check(&self, limits: &Limits) -> Result<(), MediaError> {
         match self {
             Self::Inode(node) => node.check(),

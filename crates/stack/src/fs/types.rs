@@ -106,7 +106,7 @@ pub struct AttributeChanges {
 pub enum NewKind<'a> {
     /// A regular file.
     Regular,
-    /// Directory.
+    /// Directory that contains names.
     Directory,
     /// A symbolic link with its target, 1 to 4095 bytes.
     Symlink(&'a [u8]),
@@ -116,7 +116,7 @@ pub enum NewKind<'a> {
     CharacterDevice(DeviceNumber),
     /// A named pipe.
     Fifo,
-    /// A socket.
+    /// Unix domain socket.
     Socket,
 }
 

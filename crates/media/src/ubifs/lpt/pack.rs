@@ -1,4 +1,4 @@
-//! Bit fields end to end, low bits first, and what every LPT node begins with.
+//! Bit fields end to end, low bits first, and the common start of all LPT nodes.
 
 use super::{Geometry, Kind};
 use crate::crc;
@@ -8,7 +8,7 @@ use crate::wire::{Wire, array, room, span, store};
 /// Bytes of the CRC at the start, which does not cover itself.
 const CRC_BYTES: usize = 2;
 
-/// Bits of the type behind it.
+/// Width of the type after the CRC, bits.
 const TYPE_BITS: u32 = 4;
 
 /// Reads bit fields.
@@ -60,7 +60,7 @@ impl BitWriter<'_> {
     }
 }
 
-/// Checks CRC and type of the node at the start of `bytes` and returns a reader of what follows.
+/// Checks CRC and type of the node at the start of `bytes` and returns a reader of its fields.
 pub(super) fn open<'a>(
     bytes: &'a [u8],
     kind: Kind,
@@ -80,7 +80,7 @@ pub(super) fn open<'a>(
     Ok(reader)
 }
 
-/// Writes a node to the start of `out` and returns its length; `fields` writes what follows the type.
+/// Writes a node to the start of `out` and returns its length; `fields` writes the fields after the type.
 pub(super) fn seal(
     out: &mut [u8],
     kind: Kind,
@@ -97,7 +97,7 @@ pub(super) fn seal(
     Ok(out.len())
 }
 
-/// The code of the type of the node that seems to stand at the start of `bytes`.
+/// Type code at the start of `bytes`, unverified.
 pub(super) fn type_code(bytes: &[u8]) -> u8 {
     let [byte] = array(bytes, CRC_BYTES);
     byte & ((1 << TYPE_BITS) - 1)

@@ -4,16 +4,16 @@ use super::pack::{BitReader, BitWriter, open, seal};
 use super::{Geometry, Kind};
 use crate::error::{MediaError, Reason, require};
 
-/// Use of a LEB of the LPT area.
+/// Space in a LEB of the LPT area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct LebSpace {
     /// Bytes never written since the LEB was erased.
     pub free: u32,
-    /// Bytes of nodes that are outdated, and padding.
+    /// Bytes of obsolete nodes and padding.
     pub dirty: u32,
 }
 
-/// The table of the LPT's own LEBs, in the bytes it was read from.
+/// The table of the LPT's own LEBs, borrowing the bytes it was read from.
 #[derive(Debug, Clone)]
 pub struct Ltab<'a> {
     reader: BitReader<'a>,
@@ -64,7 +64,7 @@ impl<'a> Ltab<'a> {
     }
 }
 
-/// The save table: LEBs that are worth knowing right after a mount, before the LPT is read.
+/// The save table: LEBs whose properties Linux reads first after a mount.
 #[derive(Debug, Clone)]
 pub struct Lsave<'a> {
     reader: BitReader<'a>,
@@ -109,7 +109,7 @@ impl<'a> Lsave<'a> {
     }
 }
 
-/// Writes values one by one; there have to be `count`.
+/// Writes values one by one and checks that there are `count`.
 fn put_exactly<T>(
     writer: &mut BitWriter<'_>,
     values: impl IntoIterator<Item = T>,
