@@ -1,9 +1,9 @@
-//! Configuration: from TOML texts to typed specifications, with messages that a person can act on.
+//! Configuration: converts TOML texts to typed specifications, with actionable error messages.
 //!
-//! A [`Source`] (file, built-in text, argument) is parsed into a tree of [`Node`]s that know where they were written.
-//! A [`Library`] finds texts by name, reads a [`Setup`] and resolves what it names (part, controller, host, profiles)
+//! A [`Source`] (file, built-in text, argument) is parsed into a tree of [`Node`]s with their positions in the text. A
+//! [`Library`] finds texts by name. It reads a [`Setup`] and resolves its references (part, controller, host, profiles)
 //! and the user's [`Override`]s into one [`Config`]. From that, typed values are [extracted](Config::extract). Every
-//! mistake becomes a [`ConfigError`] that points into the text where it was made.
+//! mistake becomes a [`ConfigError`] with its position in the text.
 //!
 //! ```
 //! use floatgate_config::{Kind, Library, Override, Source};
@@ -66,14 +66,14 @@ use floatgate_device::spec::{BadSpec, ChipSpec};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// A setup as written, laid over the setups it is based on; what it names is not read yet.
+/// A setup merged with its base setups; references to other files are not resolved yet.
 #[derive(Clone, Debug)]
 pub struct Setup {
     tree: Node,
 }
 
 impl Setup {
-    /// Its chip, without a board.
+    /// Removes everything except the chip.
     fn chip_alone(mut self) -> Self {
         if let Some(table) = self.tree.as_table_mut() {
             table.retain(|key, _| &**key == Kind::Part.table());
@@ -81,13 +81,13 @@ impl Setup {
         self
     }
 
-    /// The tree.
+    /// Tree of the setup.
     pub fn tree(&self) -> &Node {
         &self.tree
     }
 }
 
-/// A setup with everything that it names, and the overrides, in one tree. The chip's head is at `part`.
+/// A setup with all referenced files and the overrides merged into one tree. The chip's head is at `part`.
 #[derive(Clone, Debug)]
 pub struct Config {
     tree: Node,
@@ -95,12 +95,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// The tree.
+    /// Tree of the configuration.
     pub fn tree(&self) -> &Node {
         &self.tree
     }
 
-    /// The tree as TOML, which is a setup that names no other file.
+    /// The tree as TOML: a setup without references to other files.
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.tree).unwrap_or_default()
     }
@@ -110,10 +110,10 @@ impl Config {
         &self.part
     }
 
-    /// Family of the chip.
+    /// Kind of the chip.
     ///
     /// # Errors
-    /// A family that does not exist.
+    /// An unknown kind.
     pub fn chip_kind(&self) -> Result<ChipKind, ConfigError> {
         ChipKind::named(&self.part.kind).ok_or_else(|| self.wrong("part.kind", unknown_kind(&self.part.kind)))
     }
@@ -121,7 +121,7 @@ impl Config {
     /// Specification of the chip, not checked.
     ///
     /// # Errors
-    /// A family that does not exist; values that its specification refuses.
+    /// An unknown kind; invalid values.
     pub fn chip(&self) -> Result<ChipSpec, ConfigError> {
         self.tree.extract_seed("chip", self.chip_kind()?)
     }
@@ -129,14 +129,14 @@ impl Config {
     /// Specification of the chip, checked.
     ///
     /// # Errors
-    /// As [`Self::chip`]; one that no chip can have.
+    /// As [`Self::chip`]; an impossible specification.
     pub fn checked_chip(&self) -> Result<ChipSpec, ConfigError> {
         let chip = self.chip()?;
         chip.check().map_err(|bad| self.impossible(&bad))?;
         Ok(chip)
     }
 
-    /// The error for a chip that is impossible.
+    /// Error for an impossible chip.
     pub fn impossible(&self, bad: &BadSpec) -> ConfigError {
         self.wrong(&bad.path(), &bad.problem)
     }
@@ -144,15 +144,15 @@ impl Config {
     /// The typed value at a dotted path.
     ///
     /// # Errors
-    /// Values that the type refuses, with the place of the key or value; a missing path.
+    /// Invalid values, with the position of the key or value; a missing path.
     pub fn extract<'de, T: Deserialize<'de>>(&'de self, path: &str) -> Result<T, ConfigError> {
         self.tree.extract(path)
     }
 
-    /// The typed value at a dotted path, or the type's default where there is none.
+    /// The typed value at a dotted path, or the type's default if the path is missing.
     ///
     /// # Errors
-    /// Values that the type refuses.
+    /// Invalid values.
     pub fn extract_or_default<'de, T>(&'de self, path: &str) -> Result<T, ConfigError>
     where
         T: Deserialize<'de> + Default,
@@ -169,7 +169,7 @@ impl Config {
         self.tree.only_keys("", &known)
     }
 
-    /// An error at the value of a dotted path, for what types alone cannot see: a value that does not fit the others.
+    /// Error at the value of a dotted path, for values that contradict others, which types cannot detect.
     pub fn wrong(&self, path: &str, message: impl std::fmt::Display) -> ConfigError {
         let mut node = &self.tree;
         for key in node::keys(path) {

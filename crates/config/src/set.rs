@@ -1,4 +1,4 @@
-//! `--set path.to.key=value`: one value laid over a resolved tree.
+//! Overrides `--set path.to.key=value`: one value applied to a resolved tree.
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One override. `{}` prints it as it was given.
+/// One override. `{}` prints it as given.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<Segment>,
@@ -22,19 +22,19 @@ struct Segment {
 }
 
 impl Override {
-    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is read as TOML, and as
-    /// plain text when it is not TOML.
+    /// Parses `path.to.key=value`; `number` counts the `--set`s from 1, for messages. The value is parsed as TOML, or
+    /// used as plain text if it is not TOML.
     ///
     /// # Errors
-    /// No `=`, an impossible path, broken TOML after an opening bracket or quote.
+    /// A missing `=`, an invalid path, broken TOML after an opening bracket or quote.
     pub fn parse(argument: &str, number: usize) -> Result<Self, ConfigError> {
         Self::parse_of(&format!("--set #{number}"), argument)
     }
 
-    /// As [`Self::parse`], for messages that call the place where the override stands `name`.
+    /// As [`Self::parse`], with `name` as the origin of the override in messages.
     ///
     /// # Errors
-    /// Those of [`Self::parse`].
+    /// Errors of [`Self::parse`].
     pub fn parse_of(name: &str, argument: &str) -> Result<Self, ConfigError> {
         let source = Source::argument(name, argument);
         let (path, value) = split(&source, "--set bus.clock_hz=80e6")?;
@@ -44,12 +44,12 @@ impl Override {
     /// Parses all `--set`s of a command line.
     ///
     /// # Errors
-    /// The first that is wrong.
+    /// The first invalid override.
     pub fn parse_all(arguments: &[impl AsRef<str>]) -> Result<Vec<Self>, ConfigError> {
         (1..).zip(arguments).map(|(number, argument)| Self::parse(argument.as_ref(), number)).collect()
     }
 
-    /// An override whose path and value stand at these places of `source`.
+    /// Override with its path and value at these positions of `source`.
     pub(super) fn new(
         source: &Arc<Source>,
         path: Range<usize>,
@@ -71,25 +71,25 @@ impl Override {
         Ok(Self { path: segments, value: node })
     }
 
-    /// The dotted path.
+    /// Dotted path of the key.
     pub fn path(&self) -> String {
         self.path.iter().map(|segment| segment.key.as_ref()).collect::<Vec<_>>().join(".")
     }
 
-    /// The value as it was given.
+    /// Value as given.
     pub fn value_text(&self) -> &str {
         self.value.origin.source.content().get(self.value.origin.value.clone()).unwrap_or_default()
     }
 
-    /// The path's keys.
+    /// Keys of the path.
     pub fn keys(&self) -> Vec<&str> {
         self.path.iter().map(|segment| segment.key.as_ref()).collect()
     }
 
-    /// Lays the value over the tree. Tables on the way are made when missing; elements of arrays must be there.
+    /// Applies the value to the tree. Missing tables on the path are created; elements of arrays must exist.
     ///
     /// # Errors
-    /// A path that leads through a value which is neither table nor array, or past an array's end.
+    /// A path through a value that is neither table nor array, or past an array's end.
     pub fn apply(&self, tree: &mut Node) -> Result<(), ConfigError> {
         place(tree, &self.path, &self.value)
     }
@@ -101,7 +101,7 @@ impl fmt::Display for Override {
     }
 }
 
-/// Splits at the first `=`; spans without the blanks around them.
+/// Splits at the first `=`; spans without surrounding blanks.
 pub(super) fn split(
     source: &Arc<Source>,
     example: &str,
@@ -175,7 +175,7 @@ fn place(node: &mut Node, path: &[Segment], value: &Node) -> Result<(), ConfigEr
     }
 }
 
-/// `value` below the tables that `rest` names; `segment` names this one.
+/// `value` nested in tables for `rest`; `segment` is the outer key.
 fn nest(segment: &Segment, rest: &[Segment], value: &Node) -> Node {
     let Some((next, deeper)) = rest.split_first() else { return value.clone() };
     let child = nest(next, deeper, value);

@@ -214,7 +214,7 @@ impl Codec {
     /// Writes the ECC bytes of all steps of a page, one after another.
     ///
     /// # Panics
-    /// `page` is not a whole number of steps, or the length of `ecc` is not that of all their ECC bytes.
+    /// `page` is not a whole number of steps, or `ecc` has another length than all their ECC bytes.
     pub fn encode_page(&self, page: &[u8], ecc: &mut [u8]) {
         self.check_page(page.len(), ecc.len());
         let steps = page.chunks_exact(self.code.step_bytes() as usize);

@@ -54,8 +54,8 @@ impl FaultPlan {
         erase_fail_ppm: 0,
     };
 
-    /// Far more faults than a healthy chip has, for a device of `blocks` blocks: two in a hundred are bad from
-    /// the start and two more go bad (SLC data sheets promise at most two together), one read in a hundred finds new bit errors.
+    /// Many more faults than a healthy chip, for a device of `blocks` blocks. 2 % of the blocks are factory bad and
+    /// another 2 % go bad (SLC data sheets promise at most 2 % together); 1 % of the reads find new bit errors.
     pub const fn harsh(seed: u64, blocks: u32) -> Self {
         let share = blocks.div_ceil(50);
         Self {

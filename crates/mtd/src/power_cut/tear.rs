@@ -12,8 +12,8 @@ use alloc::boxed::Box;
 /// | middle | some of the bits are programmed | some of the bits are erased |
 /// | late | reads as programmed, but does not hold | reads as erased, but what is programmed there later does not hold |
 ///
-/// A state that "does not hold" reads with bit errors, page by page a few that the ECC corrects, too many for it, or
-/// just so many that one read succeeds and the next one does not. All of it ends with the next erase.
+/// A state that "does not hold" reads with bit errors. Depending on the page, the ECC corrects them, fails, or succeeds
+/// in one read and fails in the next. The next erase ends the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stage {
     /// The operation had hardly begun.
