@@ -1,6 +1,6 @@
 //! Errors in configuration files: problem, position and advice.
 
-use super::source::Place;
+use super::source::SourceSpan;
 use floatgate_mtd::advice::Advice;
 use serde::Serialize;
 use std::ops::Range;
@@ -45,7 +45,7 @@ struct Inner {
     help: Option<Advice>,
     label: &'static str,
     path: String,
-    place: Option<Place>,
+    place: Option<SourceSpan>,
 }
 
 /// A [`ConfigError`] as data, for `--json`.
@@ -83,7 +83,7 @@ impl ConfigError {
 
     /// Sets the position.
     #[must_use]
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: SourceSpan) -> Self {
         self.0.place = Some(place);
         self
     }
@@ -115,7 +115,7 @@ impl ConfigError {
     }
 
     /// Position of the problem.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&SourceSpan> {
         self.0.place.as_ref()
     }
 
@@ -135,7 +135,7 @@ impl ConfigError {
 
     /// The error as data.
     pub fn report(&self) -> Report {
-        let at = self.0.place.as_ref().map(Place::line_column);
+        let at = self.0.place.as_ref().map(SourceSpan::line_column);
         Report {
             problem: self.0.problem,
             message: self.0.message.clone(),

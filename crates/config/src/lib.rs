@@ -58,7 +58,7 @@ pub use parse::MAX_DEPTH;
 pub use part::{About, Part, Price, Provenance, Times};
 pub use resolve::{Loaded, Prepared};
 pub use set::Override;
-pub use source::{MAX_BYTES, Origin, Place, Source};
+pub use source::{MAX_BYTES, Origin, Source, SourceSpan};
 pub use sweep::{Combination, MAX_COMBINATIONS, sweep};
 
 pub use floatgate_device::spec::ChipKind;

@@ -2,7 +2,7 @@
 
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
-use super::source::{Origin, Place, Source};
+use super::source::{Origin, Source, SourceSpan};
 use std::ops::Range;
 use std::sync::Arc;
 use toml::de::{DeFloat, DeInteger, DeTable, DeValue};
@@ -38,7 +38,7 @@ impl Node {
 
 fn syntax(source: &Arc<Source>, offset: usize, error: &toml::de::Error) -> ConfigError {
     let span = error.span().unwrap_or(0..0);
-    let place = Place { source: Arc::clone(source), span: span.start + offset..span.end + offset };
+    let place = SourceSpan { source: Arc::clone(source), span: span.start + offset..span.end + offset };
     let (problem, message) = match error.message() {
         "duplicate key" => (Problem::Syntax, format!("duplicate key `{}`", place.excerpt())),
         // The parser's own limit is higher, but strikes first where it counts before anything is built.

@@ -3,7 +3,7 @@
 use super::error::{ConfigError, Problem};
 use super::node::{Node, Table, Value};
 use super::parse::MAX_DEPTH;
-use super::source::{Origin, Place, Source};
+use super::source::{Origin, Source, SourceSpan};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Override {
 #[derive(Clone, Debug)]
 struct Segment {
     key: Arc<str>,
-    place: Place,
+    place: SourceSpan,
 }
 
 impl Override {
@@ -58,7 +58,7 @@ impl Override {
         let segments = segments(source, path.clone())?;
         let text = source.content().get(value.clone()).unwrap_or_default();
         if text.is_empty() {
-            let place = Place { source: Arc::clone(source), span: value };
+            let place = SourceSpan { source: Arc::clone(source), span: value };
             let error = ConfigError::new(Problem::Override, "there is no value after `=` or between commas")
                 .at(place);
             return Err(error.help("an empty text is written `\"\"`"));
@@ -108,7 +108,7 @@ pub(super) fn split(
 ) -> Result<(Range<usize>, Range<usize>), ConfigError> {
     let text = source.content();
     let Some(equals) = text.find('=') else {
-        let place = Place { source: Arc::clone(source), span: 0..text.len() };
+        let place = SourceSpan { source: Arc::clone(source), span: 0..text.len() };
         let error = ConfigError::new(Problem::Override, format!("{text:?} has no `=`")).at(place);
         return Err(error.help(format!("write it like `{example}`")));
     };
@@ -124,7 +124,7 @@ pub(super) fn trimmed(text: &str, span: Range<usize>) -> Range<usize> {
 
 fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, ConfigError> {
     let refuse = |span: Range<usize>, message: String| {
-        let place = Place { source: Arc::clone(source), span };
+        let place = SourceSpan { source: Arc::clone(source), span };
         Err(ConfigError::new(Problem::Override, message).at(place))
     };
     let text = &source.content()[path.clone()];
@@ -139,7 +139,7 @@ fn segments(source: &Arc<Source>, path: Range<usize>) -> Result<Vec<Segment>, Co
         if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
             return refuse(span, format!("{key:?} is not a key: a path is keys with dots between"));
         }
-        let place = Place { source: Arc::clone(source), span };
+        let place = SourceSpan { source: Arc::clone(source), span };
         segments.push(Segment { key: key.into(), place });
     }
     Ok(segments)

@@ -123,26 +123,26 @@ pub struct Origin {
 
 impl Origin {
     /// Position of the key.
-    pub fn key_place(&self) -> Place {
-        Place { source: Arc::clone(&self.source), span: self.key.clone() }
+    pub fn key_place(&self) -> SourceSpan {
+        SourceSpan { source: Arc::clone(&self.source), span: self.key.clone() }
     }
 
     /// Position of the value.
-    pub fn value_place(&self) -> Place {
-        Place { source: Arc::clone(&self.source), span: self.value.clone() }
+    pub fn value_place(&self) -> SourceSpan {
+        SourceSpan { source: Arc::clone(&self.source), span: self.value.clone() }
     }
 }
 
 /// A range of a text.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SourceSpan {
     /// Text that contains the range.
     pub source: Arc<Source>,
     /// Byte range.
     pub span: Range<usize>,
 }
 
-impl Place {
+impl SourceSpan {
     /// Line and column of the first byte, both from 1; the column counts characters.
     pub fn line_column(&self) -> (usize, usize) {
         let text = self.source.content();
@@ -171,7 +171,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SourceSpan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (line, column) = self.line_column();
         write!(f, "{}:{line}:{column}", self.source.name())

@@ -5,7 +5,7 @@ use super::library::{Kind, Library};
 use super::nearest::did_you_mean;
 use super::part::Part;
 use super::set::{Override, split, trimmed};
-use super::source::{Place, Source};
+use super::source::{Source, SourceSpan};
 use floatgate_device::spec::ChipKind;
 use std::fmt;
 use std::ops::Range;
@@ -56,7 +56,7 @@ fn check(
     count: usize,
 ) -> Result<(), ConfigError> {
     let refuse = |message: String| {
-        let place = Place { source: Arc::clone(source), span: 0..source.content().len() };
+        let place = SourceSpan { source: Arc::clone(source), span: 0..source.content().len() };
         Err(ConfigError::new(Problem::Override, message).at(place))
     };
     let path = axis.first().map(Override::path);
@@ -85,7 +85,7 @@ fn expanded(library: &Library, source: &Arc<Source>) -> Result<Arc<Source>, Conf
     for span in items(text, values) {
         let item = text.get(span.clone()).unwrap_or_default();
         let refused = |message| {
-            let place = Place { source: Arc::clone(source), span };
+            let place = SourceSpan { source: Arc::clone(source), span };
             ConfigError::new(Problem::Override, message).at(place)
         };
         match (item.strip_prefix('@'), Range64::parse(item)) {
@@ -155,7 +155,7 @@ fn axis(source: &Arc<Source>) -> Result<Vec<Override>, ConfigError> {
     let (path, values) = split(source, "--sweep bus.mode=1-1-1,1-4-4")?;
     let spans = items(source.content(), values);
     if spans.len() > MAX_COMBINATIONS {
-        let place = Place { source: Arc::clone(source), span: path };
+        let place = SourceSpan { source: Arc::clone(source), span: path };
         let message = format!("more than {MAX_COMBINATIONS} values");
         return Err(ConfigError::new(Problem::Override, message).at(place));
     }

@@ -25,7 +25,7 @@ impl Region {
         Self { offset, len }
     }
 
-    fn of<'a>(&self, oob: &'a [u8]) -> &'a [u8] {
+    fn bytes_of<'a>(&self, oob: &'a [u8]) -> &'a [u8] {
         let from = (self.offset as usize).min(oob.len());
         &oob[from..(from + self.len as usize).min(oob.len())]
     }
@@ -269,7 +269,7 @@ fn spread(regions: &[Region], oob: &mut [u8], bytes: &[u8]) {
 fn collect(regions: &[Region], oob: &[u8], out: &mut [u8]) {
     let mut at = 0;
     for region in regions {
-        let found = region.of(oob);
+        let found = region.bytes_of(oob);
         let len = found.len().min(out.len() - at);
         out[at..at + len].copy_from_slice(&found[..len]);
         at += len;

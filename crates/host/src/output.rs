@@ -93,7 +93,7 @@ impl OutputError {
 
 /// Location of the bytes of an output before and after it is complete.
 #[derive(Debug)]
-enum Place {
+enum Destination {
     /// A temporary file that is renamed to `target`. The replaced file is locked until then.
     Renamed { temporary: Temporary, target: PathBuf, _replaced: Option<File> },
     /// A temporary file that is copied to a device or a pipe.
@@ -109,7 +109,7 @@ pub struct Output {
     /// Path as given by the user.
     name: PathBuf,
     file: File,
-    place: Place,
+    place: Destination,
 }
 
 impl Output {
@@ -126,7 +126,11 @@ impl Output {
             let device = open_special(path, &metadata)?;
             let (temporary, file) =
                 Temporary::new(&std::env::temp_dir(), None).map_err(OutputError::host(path))?;
-            return Ok(Self { name: path.to_owned(), file, place: Place::Copied { temporary, device } });
+            return Ok(Self {
+                name: path.to_owned(),
+                file,
+                place: Destination::Copied { temporary, device },
+            });
         }
         Self::beside(path, true)
     }
@@ -151,7 +155,7 @@ impl Output {
         check_inputs(path, inputs)?;
         if let Some(metadata) = special(path)? {
             let file = open_special(path, &metadata)?;
-            return Ok(Self { name: path.to_owned(), file, place: Place::Direct });
+            return Ok(Self { name: path.to_owned(), file, place: Destination::Direct });
         }
         Self::beside(path, true)
     }
@@ -164,7 +168,7 @@ impl Output {
         let path = Path::new("-");
         #[expect(clippy::disallowed_methods, reason = "the one writer of stdout")]
         let stdout = rustix::io::dup(io::stdout()).map_err(|error| OutputError::host(path)(error.into()))?;
-        Ok(Self { name: path.to_owned(), file: stdout.into(), place: Place::Direct })
+        Ok(Self { name: path.to_owned(), file: stdout.into(), place: Destination::Direct })
     }
 
     /// Creates a temporary file in the folder of the target. For a symbolic link, its target is replaced.
@@ -185,7 +189,7 @@ impl Output {
         Ok(Self {
             name: path.to_owned(),
             file,
-            place: Place::Renamed { temporary, target, _replaced: replaced },
+            place: Destination::Renamed { temporary, target, _replaced: replaced },
         })
     }
 
@@ -202,16 +206,18 @@ impl Output {
     /// Path of the temporary file with the bytes so far, valid during the lifetime of this value.
     pub fn temporary(&self) -> &Path {
         match &self.place {
-            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.path,
-            Place::Direct => &self.name,
+            Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => &temporary.path,
+            Destination::Direct => &self.name,
         }
     }
 
     /// Folder of the temporary file, which has room for further files.
     pub fn folder(&self) -> &Path {
         match &self.place {
-            Place::Renamed { temporary, .. } | Place::Copied { temporary, .. } => &temporary.folder,
-            Place::Direct => Path::new("."),
+            Destination::Renamed { temporary, .. } | Destination::Copied { temporary, .. } => {
+                &temporary.folder
+            }
+            Destination::Direct => Path::new("."),
         }
     }
 
@@ -226,20 +232,20 @@ impl Output {
     /// The host refuses; an existing file is unchanged.
     pub fn finish(self) -> Result<(), OutputError> {
         let Self { name, mut file, place } = self;
-        if let Place::Copied { device, .. } = &place {
+        if let Destination::Copied { device, .. } = &place {
             check_room(&name, &file, device)?;
         }
         let done = match place {
-            Place::Renamed { temporary, target, _replaced } => file
+            Destination::Renamed { temporary, target, _replaced } => file
                 .sync_all()
                 .and_then(|()| temporary.rename_to(&target))
                 .and_then(|()| sync_folder(&target)),
-            Place::Copied { temporary, mut device } => file
+            Destination::Copied { temporary, mut device } => file
                 .seek(SeekFrom::Start(0))
                 .and_then(|_| io::copy(&mut file, &mut device))
                 .and_then(|_| sync_special(&device))
                 .map(|()| drop(temporary)),
-            Place::Direct => sync_special(&file),
+            Destination::Direct => sync_special(&file),
         };
         done.map_err(OutputError::host(&name))
     }

@@ -63,13 +63,13 @@ impl AclEntry {
     /// # Errors
     /// Another version, a length that does not fit whole entries, an unknown type of entry.
     pub fn of_xattr(value: &[u8]) -> Result<impl Iterator<Item = Self>, MediaError> {
-        let version: u32 = Wire::take(span(value, 0, HEADER)?, 0);
+        let version: u32 = Wire::decode(span(value, 0, HEADER)?, 0);
         if version != VERSION {
             return Err(Reason::WrongVersion { what: "ACL", found: version, known: VERSION }.at(0));
         }
         let (entries, rest) = value[HEADER..].as_chunks::<{ Self::SIZE }>();
         require(rest.is_empty(), HEADER, "length of the ACL", value.len() as u64)?;
-        let take = |bytes: &[u8; Self::SIZE]| -> Self { Wire::take(bytes, 0) };
+        let take = |bytes: &[u8; Self::SIZE]| -> Self { Wire::decode(bytes, 0) };
         for (index, bytes) in entries.iter().enumerate() {
             take(bytes).tag.known("type of an ACL entry", HEADER + index * Self::SIZE)?;
         }

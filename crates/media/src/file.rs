@@ -83,9 +83,9 @@ impl DeviceNumber {
     #[must_use]
     pub fn parse(data: &[u8]) -> Option<Self> {
         let bits = match data.len() {
-            4 => u32::take(data, 0),
+            4 => u32::decode(data, 0),
             // Linux drops the upper half.
-            8 => u32::take(data, 0),
+            8 => u32::decode(data, 0),
             _ => return None,
         };
         Some(Self { major: bits >> 8 & 0xFFF, minor: bits & 0xFF | bits >> 12 & 0xF_FF00 })

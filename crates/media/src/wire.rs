@@ -8,7 +8,7 @@ pub(crate) trait Wire: Sized {
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
-    fn take(bytes: &[u8], at: usize) -> Self;
+    fn decode(bytes: &[u8], at: usize) -> Self;
 
     /// Stores the value at byte `at`; bytes past the end are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
@@ -22,7 +22,7 @@ pub(crate) trait BigWire: Sized {
     const WIDTH: usize;
 
     /// The value at byte `at`; bytes past the end read as zero.
-    fn take(bytes: &[u8], at: usize) -> Self;
+    fn decode(bytes: &[u8], at: usize) -> Self;
 
     /// Stores the value at byte `at`; bytes past the end are dropped.
     fn put(&self, bytes: &mut [u8], at: usize);
@@ -86,7 +86,7 @@ macro_rules! integer {
         impl $order for $ty {
             const WIDTH: usize = size_of::<$ty>();
 
-            fn take(bytes: &[u8], at: usize) -> Self {
+            fn decode(bytes: &[u8], at: usize) -> Self {
                 <$ty>::$from(array(bytes, at))
             }
 
@@ -108,8 +108,8 @@ macro_rules! array_of {
         impl<T: $order, const N: usize> $order for [T; N] {
             const WIDTH: usize = T::WIDTH * N;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                core::array::from_fn(|index| T::take(bytes, at + index * T::WIDTH))
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                core::array::from_fn(|index| T::decode(bytes, at + index * T::WIDTH))
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -166,8 +166,8 @@ macro_rules! layout {
         impl $crate::wire::$order for $name {
             const WIDTH: usize = $size;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                Self { $( $field: $crate::wire::$order::take(bytes, at + $offset), )* }
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                Self { $( $field: $crate::wire::$order::decode(bytes, at + $offset), )* }
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -178,7 +178,7 @@ macro_rules! layout {
         impl Default for $name {
             /// Every byte zero.
             fn default() -> Self {
-                <Self as $crate::wire::$order>::take(&[], 0)
+                <Self as $crate::wire::$order>::decode(&[], 0)
             }
         }
     };
@@ -198,8 +198,8 @@ macro_rules! layout {
         impl $crate::wire::BigWire for $name {
             const WIDTH: usize = $size;
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                Self { $( $field: $crate::wire::BigWire::take(bytes, at + $offset), )* }
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                Self { $( $field: $crate::wire::BigWire::decode(bytes, at + $offset), )* }
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {
@@ -225,8 +225,8 @@ macro_rules! wire_as {
         impl $crate::wire::$order for $name {
             const WIDTH: usize = size_of::<$raw>();
 
-            fn take(bytes: &[u8], at: usize) -> Self {
-                $from(<$raw as $crate::wire::$order>::take(bytes, at))
+            fn decode(bytes: &[u8], at: usize) -> Self {
+                $from(<$raw as $crate::wire::$order>::decode(bytes, at))
             }
 
             fn put(&self, bytes: &mut [u8], at: usize) {

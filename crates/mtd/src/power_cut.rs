@@ -115,7 +115,7 @@ impl<D: Mtd> PowerCut<D> {
     }
 
     /// Cuts power in the current operation.
-    const fn lose(&mut self) {
+    const fn cut_power(&mut self) {
         self.operations += 1;
         self.cut = None;
         self.lost = true;
@@ -152,7 +152,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
         let mut done = Done::clean(now);
         for (turn, (addr, piece)) in pieces(addr, data, self.unit).enumerate() {
             if turn as u64 == whole {
-                self.lose();
+                self.cut_power();
                 if let CutKind::During(stage) = cut.kind {
                     self.inner.tear_program(addr, piece, stage, cut.seed);
                 }
@@ -171,7 +171,7 @@ impl<D: Mtd + Tear> PowerCut<D> {
         let erased = self.inner.erase(now, addr, len);
         self.count(addr, len, unit, &erased);
         let at = erased?.at;
-        self.lose();
+        self.cut_power();
         if let CutKind::During(stage) = cut.kind {
             self.inner.tear_erase(addr + len, stage, cut.seed);
         }
@@ -244,7 +244,7 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
             self.operations += 1;
             return self.inner.write_oob(now, addr, data, oob, mode);
         };
-        self.lose();
+        self.cut_power();
         if let CutKind::During(stage) = cut.kind {
             self.inner.tear_program_oob(addr, data, oob, mode, stage, cut.seed);
         }
@@ -264,7 +264,7 @@ impl<D: Mtd + Tear> Mtd for PowerCut<D> {
             self.operations += 1;
             return self.inner.mark_bad(now, addr);
         };
-        self.lose();
+        self.cut_power();
         let at = match cut.kind {
             CutKind::During(Stage::Late) => {
                 self.inner.mark_bad(now, addr).map_or_else(|e| e.at, |done| done.at)

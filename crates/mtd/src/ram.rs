@@ -56,7 +56,7 @@ pub struct RamFlash {
 
 /// Position within a block.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockOffset {
     block: usize,
     offset: usize,
 }
@@ -144,9 +144,9 @@ impl RamFlash {
         }
     }
 
-    fn place(&self, addr: u64) -> Place {
+    fn place(&self, addr: u64) -> BlockOffset {
         let unit = u64::from(self.geometry.erase_bytes);
-        Place { block: (addr / unit) as usize, offset: (addr % unit) as usize }
+        BlockOffset { block: (addr / unit) as usize, offset: (addr % unit) as usize }
     }
 
     /// Schedules `count` operations after the pending ones.
@@ -160,7 +160,7 @@ impl RamFlash {
 
     /// Copies data across blocks.
     fn copy_out(&self, addr: u64, buf: &mut [u8]) {
-        let Place { mut block, mut offset } = self.place(addr);
+        let BlockOffset { mut block, mut offset } = self.place(addr);
         let mut rest = buf;
         while !rest.is_empty() {
             let len = rest.len().min(self.geometry.erase_bytes as usize - offset);
@@ -185,7 +185,7 @@ impl RamFlash {
     }
 
     /// Checks that a part of a page may be programmed.
-    fn check_program(&self, place: Place, data: &[u8]) -> Result<(), ErrorKind> {
+    fn check_program(&self, place: BlockOffset, data: &[u8]) -> Result<(), ErrorKind> {
         if !self.bad.is_empty() && self.bad.binary_search(&(place.block as u32)).is_ok() {
             return Err(ErrorKind::BadBlock);
         }
@@ -202,7 +202,7 @@ impl RamFlash {
     }
 
     /// Programs a part of a page without checks.
-    fn put(&mut self, place: Place, data: &[u8]) {
+    fn put(&mut self, place: BlockOffset, data: &[u8]) {
         let page = place.offset / self.geometry.write_bytes as usize;
         let counted = limit(&self.geometry).is_some();
         let held = self.block_mut(place.block);

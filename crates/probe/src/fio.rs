@@ -108,13 +108,13 @@ impl Log {
         })
     }
 
-    fn of<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Side> {
+    fn sides_with<'a>(&'a self, pattern: &'a str) -> impl Iterator<Item = &'a Side> {
         self.sides.iter().filter(move |side| side.pattern == pattern)
     }
 
     /// Speed in order: of the fastest job with large blocks, otherwise of the one with the largest.
     fn speed(&self, pattern: &str, requests: &str) -> Answer {
-        let best = self.of(pattern).max_by(|a, b| {
+        let best = self.sides_with(pattern).max_by(|a, b| {
             let key = |side: &Side| (side.is_direct, side.block_bytes.min(LARGE));
             key(a).cmp(&key(b)).then(a.speed.total_cmp(&b.speed))
         });
@@ -139,7 +139,7 @@ impl Log {
     /// Random write speed of the longest job.
     fn steady_state(&self) -> Answer {
         let longest = self
-            .of("randwrite")
+            .sides_with("randwrite")
             .max_by(|a, b| a.is_direct.cmp(&b.is_direct).then(a.runtime_ms.total_cmp(&b.runtime_ms)));
         let Some(side) = longest else {
             return Answer::unknown("MB/s", 0.0, "no job of fio has rw=randwrite");
@@ -152,7 +152,7 @@ impl Log {
 
     /// Median latency of small random reads at queue depth 1.
     fn read_latency(&self) -> Answer {
-        let small = self.of("randread").filter(|side| side.block_bytes <= SMALL);
+        let small = self.sides_with("randread").filter(|side| side.block_bytes <= SMALL);
         let fewest =
             small.filter(|side| side.median_ns.is_some()).min_by_key(|side| (!side.is_direct, side.depth));
         let Some((side, median)) = fewest.and_then(|side| Some((side, side.median_ns?))) else {

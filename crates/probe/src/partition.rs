@@ -236,7 +236,7 @@ impl Layout {
 
     /// Adds findings about misaligned partitions, by the measured allocation unit or, without one, by the stated one.
     pub fn judge(&mut self, answers: &Answers, stated: Option<&Status>) {
-        let unit = Unit::of(answers, stated);
+        let unit = Unit::from_answers(answers, stated);
         let found: Vec<String> = self
             .partitions
             .iter()
@@ -256,7 +256,7 @@ struct Unit {
 }
 
 impl Unit {
-    fn of(answers: &Answers, stated: Option<&Status>) -> Option<Self> {
+    fn from_answers(answers: &Answers, stated: Option<&Status>) -> Option<Self> {
         let measured = |kind: &str, bytes: u64, phase: u64, confidence: f64| {
             let evidence = format!("measured, {:.0} % sure", confidence * 100.0);
             Self { bytes, phase, name: format!("{kind} of {} ({evidence})", size(bytes)) }

@@ -101,7 +101,7 @@ fn open_aus(samples: &Samples) -> Picture {
 fn first_aus(samples: &Samples) -> Picture {
     let curve = |test| {
         let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-        for sample in samples.of(test) {
+        for sample in samples.with_test(test) {
             times.entry(sample.about).or_default().push(sample.ns as f64 / 1e6);
         }
         times.into_iter().map(|(au, mut all)| (au as f64, median(&mut all))).collect()
@@ -120,9 +120,9 @@ const POINTS_MAX: usize = 256;
 
 /// Median and longest write time over the bytes written in order. A knee is the end of a buffer or cache.
 fn written(samples: &Samples) -> Picture {
-    let times: Vec<f64> = samples.of(Test::Fill).map(|sample| sample.ns as f64 / 1e6).collect();
+    let times: Vec<f64> = samples.with_test(Test::Fill).map(|sample| sample.ns as f64 / 1e6).collect();
     let each = times.len().div_ceil(POINTS_MAX).max(1);
-    let bytes = samples.of(Test::Fill).next().map_or(0, |sample| sample.bytes);
+    let bytes = samples.with_test(Test::Fill).next().map_or(0, |sample| sample.bytes);
     let at = |place: usize| (place * each) as f64 * bytes as f64 / MIB;
     let parts = || times.chunks(each).enumerate();
     let middle = parts().map(|(place, part)| (at(place), median(&mut part.to_vec())));

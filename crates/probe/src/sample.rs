@@ -228,7 +228,7 @@ const NS_MAX: u64 = 1 << 40;
 
 impl Samples {
     /// Samples of one test in order.
-    pub fn of(&self, test: Test) -> impl Iterator<Item = &Sample> + Clone {
+    pub fn with_test(&self, test: Test) -> impl Iterator<Item = &Sample> + Clone {
         self.all.iter().filter(move |sample| sample.test == test)
     }
 

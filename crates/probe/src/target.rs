@@ -28,7 +28,7 @@ const OUTLIER_NS: f64 = 3e6;
 
 impl Noise {
     /// Noisy time of a request in ns; `clocked` of its `ns` are bus time, which is as exact as the clock.
-    fn of(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
+    fn noisy_time(&self, request: u64, position: u64, ns: u64, clocked: u64) -> u64 {
         let mut chance = Random::new(hash(self.seed, request, 1));
         let mut place = Random::new(hash(self.seed, position, 2));
         let time = ns as f64;
@@ -72,7 +72,7 @@ impl<D: BlockDevice> Simulated<D> {
         let ns = end.since(self.now).as_ns();
         let clocked = self.device.breakdown()[Phase::Data].as_ns();
         let clocked = clocked - std::mem::replace(&mut self.clocked, clocked);
-        let measured = self.noise.map_or(ns, |noise| noise.of(self.requests, position, ns, clocked));
+        let measured = self.noise.map_or(ns, |noise| noise.noisy_time(self.requests, position, ns, clocked));
         self.requests += 1;
         self.now = end.max(self.now + Nanos::from_ns(measured));
         measured

@@ -227,7 +227,7 @@ impl Bch {
     /// The values of a remainder at a^1 to a^2t. S_2j is S_j squared, as the coefficients are 0 or 1.
     fn syndromes(&self, rest: &Words, out: &mut [u16]) {
         let mut odd = [0; MAX_STRENGTH as usize];
-        self.odd_syndromes.of(rest, &mut odd);
+        self.odd_syndromes.compute(rest, &mut odd);
         for j in 0..out.len() {
             out[j] = if j % 2 == 0 { odd[j / 2] } else { self.field.square(out[j / 2]) };
         }
@@ -248,8 +248,8 @@ impl Encoder {
 
     fn remainder(&self, data: &[u8]) -> Words {
         match self {
-            Self::Portable(remainder) => remainder.of(data),
-            Self::Clmul(clmul) => clmul.of(data),
+            Self::Portable(remainder) => remainder.compute(data),
+            Self::Clmul(clmul) => clmul.compute(data),
         }
     }
 }

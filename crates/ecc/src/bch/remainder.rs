@@ -31,7 +31,7 @@ impl Remainder {
     }
 
     /// Remainder of `data`, first byte and highest bit first.
-    pub(crate) fn of(&self, data: &[u8]) -> Words {
+    pub(crate) fn compute(&self, data: &[u8]) -> Words {
         match self.words {
             1 => self.divide::<1>(data),
             2 => self.divide::<2>(data),

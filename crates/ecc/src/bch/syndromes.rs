@@ -29,7 +29,7 @@ impl OddSyndromes {
     }
 
     /// Odd syndromes of a remainder whose padding bits are zero.
-    pub(crate) fn of(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
+    pub(crate) fn compute(&self, rest: &Words, out: &mut [u16; MAX_STRENGTH as usize]) {
         match self.lanes {
             4 => self.sum::<4>(rest, out),
             8 => self.sum::<8>(rest, out),

@@ -89,8 +89,8 @@ impl Clmul {
         Self { kernel, rows, products, inverse, tail: whole }
     }
 
-    /// Remainder of `data`, as [`Remainder::of`](crate::bch::remainder::Remainder::of).
-    pub(crate) fn of(&self, data: &[u8]) -> Words {
+    /// Remainder of `data`, as [`Remainder::compute`](crate::bch::remainder::Remainder::compute).
+    pub(crate) fn compute(&self, data: &[u8]) -> Words {
         // SAFETY: `kernels` gives only those whose instructions the CPU has.
         unsafe { (self.kernel)(self, data) }
     }
@@ -172,7 +172,7 @@ mod tests {
                 let clmul = Clmul::with_kernel(kernel, &tail, words, 1100);
                 for len in [0, 1, 7, 8, 63, 64, 65, 127, 128, 511, 512, 1024, 1099, 1100] {
                     let data = noise(u64::from(strength), len);
-                    assert_eq!(clmul.of(&data), portable.of(&data), "{words} words, {len} bytes");
+                    assert_eq!(clmul.compute(&data), portable.compute(&data), "{words} words, {len} bytes");
                 }
             }
         }

@@ -31,7 +31,7 @@ mod absent {
             None
         }
 
-        pub(crate) fn of(&self, _data: &[u8]) -> Words {
+        pub(crate) fn compute(&self, _data: &[u8]) -> Words {
             match self.0 {}
         }
     }

@@ -117,7 +117,7 @@ impl FatBoot {
     /// # Errors
     /// Fewer than 512 bytes, no signature, or sizes that no FAT has.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
-        let boot = Self::take(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
+        let boot = Self::decode(chunk::<SECTOR_BYTES>(bytes, 0)?, 0);
         require_boot_signature(boot.signature)?;
         require(matches!(boot.jump[0], 0xEB | 0xE9), 0, "jump to the boot code", boot.jump[0])?;
         let is_size = boot.sector_bytes.is_power_of_two()

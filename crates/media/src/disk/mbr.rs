@@ -82,7 +82,7 @@ impl Mbr {
     /// Fewer than 512 bytes, no signature, or flags that no entry has: boot code of a filesystem stands in the place of a table.
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         let sector = chunk::<SECTOR_BYTES>(bytes, 0)?;
-        let mbr = Self::take(sector, 0);
+        let mbr = Self::decode(sector, 0);
         require_boot_signature(mbr.signature)?;
         for (index, entry) in mbr.entries.iter().enumerate() {
             require(entry.flags & 0x7F == 0, 446 + MbrEntry::SIZE * index, "partition flags", entry.flags)?;

@@ -40,7 +40,7 @@ impl Dirent {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let dirent: Self = endian.take(bytes, 0);
+        let dirent: Self = endian.decode(bytes, 0);
         check_fields("dirent", NODE_CRC_AT, dirent.node_crc, (&bytes[..NODE_CRC_AT], endian))?;
         Ok(dirent)
     }

@@ -74,7 +74,7 @@ impl Header {
     /// Too few bytes, another magic number, a wrong CRC, a length shorter than a header.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let raw: RawHeader = endian.take(bytes, 0);
+        let raw: RawHeader = endian.decode(bytes, 0);
         let magic = endian.magic_number();
         if raw.magic != magic {
             let (expected, found) = (u32::from(magic), u32::from(raw.magic));

@@ -82,7 +82,7 @@ impl Inode {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let inode: Self = endian.take(bytes, 0);
+        let inode: Self = endian.decode(bytes, 0);
         check_fields("inode", NODE_CRC_AT, inode.node_crc, (&bytes[..DATA_CRC_AT], endian))?;
         Ok(inode)
     }
@@ -147,10 +147,10 @@ pub fn emit_device_number(number: DeviceNumber, endian: Endian) -> Option<[u8; 4
 pub fn device_number(data: &[u8], endian: Endian) -> Option<DeviceNumber> {
     match data.len() {
         2 => {
-            let number: u16 = endian.take(data, 0);
+            let number: u16 = endian.decode(data, 0);
             Some(DeviceNumber { major: u32::from(number >> 8), minor: u32::from(number & 0xFF) })
         }
-        4 => DeviceNumber::parse(&endian.take::<u32>(data, 0).to_le_bytes()),
+        4 => DeviceNumber::parse(&endian.decode::<u32>(data, 0).to_le_bytes()),
         _ => None,
     }
 }

@@ -94,8 +94,8 @@ impl Endian {
     }
 
     /// A value at byte `at`; bytes past the end read as zero.
-    fn take<T: Wire + BigWire>(self, bytes: &[u8], at: usize) -> T {
-        if self.is_big() { BigWire::take(bytes, at) } else { Wire::take(bytes, at) }
+    fn decode<T: Wire + BigWire>(self, bytes: &[u8], at: usize) -> T {
+        if self.is_big() { BigWire::decode(bytes, at) } else { Wire::decode(bytes, at) }
     }
 
     /// Writes a value at byte `at`.

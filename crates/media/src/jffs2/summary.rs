@@ -27,7 +27,7 @@ impl SummaryMarker {
     /// The marker in the last bytes of an eraseblock, if there is one.
     #[must_use]
     pub fn parse(bytes: &[u8; Self::SIZE], endian: Endian) -> Option<Self> {
-        let marker: Self = endian.take(bytes, 0);
+        let marker: Self = endian.decode(bytes, 0);
         (marker.magic == Self::MAGIC).then_some(marker)
     }
 }
@@ -269,7 +269,7 @@ impl<'a> Summary<'a> {
             return Err(Reason::Inconsistent { what: "no summary that ends with the eraseblock" }.at(0));
         }
         let fields = span(bytes, 0, RawSummary::SIZE)?;
-        let raw: RawSummary = endian.take(fields, 0);
+        let raw: RawSummary = endian.decode(fields, 0);
         check_crc("summary", NODE_CRC_AT, raw.node_crc, &fields[..SUM_CRC_AT])?;
         let list = &bytes[RawSummary::SIZE..];
         check_crc("list of the summary", SUM_CRC_AT, raw.sum_crc, list)?;
@@ -294,28 +294,28 @@ impl<'a> Summary<'a> {
 
 /// The entry at a byte of the list, and where the next one begins.
 fn entry(endian: Endian, list: &[u8], at: usize) -> Result<(Entry<'_>, usize), MediaError> {
-    let node_type = NodeType::from_code(endian.take(span(list, at, 2)?, 0));
+    let node_type = NodeType::from_code(endian.decode(span(list, at, 2)?, 0));
     Ok(match node_type {
         NodeType::Inode => {
-            let raw: RawInode = endian.take(span(list, at, RawInode::SIZE)?, 0);
+            let raw: RawInode = endian.decode(span(list, at, RawInode::SIZE)?, 0);
             let entry =
                 Entry::Inode { inode: raw.inode, version: raw.version, offset: raw.offset, len: raw.len };
             (entry, at + RawInode::SIZE)
         }
         NodeType::Dirent => {
-            let raw: RawDirent = endian.take(span(list, at, RawDirent::SIZE)?, 0);
+            let raw: RawDirent = endian.decode(span(list, at, RawDirent::SIZE)?, 0);
             let name = span(list, at + RawDirent::SIZE, usize::from(raw.name_len))?;
             let RawDirent { parent, version, inode, dirent_type, offset, len, .. } = raw;
             let entry = Entry::Dirent { parent, version, inode, dirent_type, offset, len, name };
             (entry, at + RawDirent::SIZE + name.len())
         }
         NodeType::Xattr => {
-            let raw: RawXattr = endian.take(span(list, at, RawXattr::SIZE)?, 0);
+            let raw: RawXattr = endian.decode(span(list, at, RawXattr::SIZE)?, 0);
             let RawXattr { xid, version, offset, len, .. } = raw;
             (Entry::Xattr { xid, version, offset, len }, at + RawXattr::SIZE)
         }
         NodeType::Xref => {
-            let raw: RawXref = endian.take(span(list, at, RawXref::SIZE)?, 0);
+            let raw: RawXref = endian.decode(span(list, at, RawXref::SIZE)?, 0);
             (Entry::Xref { offset: raw.offset }, at + RawXref::SIZE)
         }
         other => {

@@ -114,7 +114,7 @@ impl<'a> XattrNode<'a> {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &'a [u8], endian: Endian) -> Result<Self, MediaError> {
         let fields = span(bytes, 0, Xattr::SIZE)?;
-        let xattr: Xattr = endian.take(fields, 0);
+        let xattr: Xattr = endian.decode(fields, 0);
         check_fields("xattr", XATTR_NODE_CRC_AT, xattr.node_crc, (&fields[..XATTR_NODE_CRC_AT], endian))?;
         let (name_len, value_len) = (usize::from(xattr.name_len), usize::from(xattr.value_len));
         let data = span(bytes, Xattr::SIZE, name_len + 1 + value_len)?;
@@ -180,7 +180,7 @@ impl Xref {
     /// Too few bytes, a wrong CRC.
     pub fn parse(bytes: &[u8], endian: Endian) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
-        let xref: Self = endian.take(bytes, 0);
+        let xref: Self = endian.decode(bytes, 0);
         check_fields("xref", XREF_NODE_CRC_AT, xref.node_crc, (&bytes[..XREF_NODE_CRC_AT], endian))?;
         Ok(xref)
     }

@@ -106,7 +106,7 @@ impl<T> Table<T> {
     }
 
     /// Places the table and advances the position.
-    pub(super) fn place(&mut self, place: &mut Place, length: usize) -> Result<(), MediaError> {
+    pub(super) fn place(&mut self, place: &mut NextTable, length: usize) -> Result<(), MediaError> {
         self.slot = place.slot;
         self.pointer = place.pointer;
         place.slot = place.slot.saturating_add(1);
@@ -116,7 +116,7 @@ impl<T> Table<T> {
 }
 
 /// Position of the next table.
-pub(super) struct Place {
+pub(super) struct NextTable {
     pub(super) slot: u8,
     pub(super) pointer: u32,
 }
@@ -142,7 +142,7 @@ impl<'a> Writer<'a> {
     /// A writer for `count` tables; their headers' bytes are taken from the start.
     pub(super) fn new(out: &'a mut [u8], count: usize) -> Result<Self, MediaError> {
         let mut writer = Self { out, count, taken: List::new(), slots: 0, end: 0 };
-        writer.take(0, HEADER_BYTES * (count + 1))?;
+        writer.reserve(0, HEADER_BYTES * (count + 1))?;
         Ok(writer)
     }
 
@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
         let start = self.pointer(table.pointer)?;
         let words = write(&table.body).map_err(|error| error.shifted(start))?;
         let at = self.slot(table.slot)?;
-        self.take(start, start + 4 * words.len())?;
+        self.reserve(start, start + 4 * words.len())?;
         for (index, word) in words.iter().enumerate() {
             word.put(self.out, start + 4 * index);
         }
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Marks bytes as taken.
-    fn take(&mut self, start: usize, end: usize) -> Result<(), MediaError> {
+    fn reserve(&mut self, start: usize, end: usize) -> Result<(), MediaError> {
         let have = self.out.len();
         if end > have {
             return Err(Reason::NoRoom { need: end, have }.at(0));

@@ -25,7 +25,7 @@ pub use sequence::{CommandSequence, OctalSequence};
 use crate::error::{MediaError, Reason};
 use crate::list::List;
 use crate::wire::{Wire, chunk, narrow, signature};
-use header::{HEADER_BYTES, Header, ParameterHeader, Place, Writer};
+use header::{HEADER_BYTES, Header, NextTable, ParameterHeader, Writer};
 use words::Words;
 
 /// Table ids (JESD216F); FFh on top: a function JEDEC specifies.
@@ -98,7 +98,7 @@ pub struct Sfdp {
 /// invalid density, or too many tables.
 pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
     signature(bytes, 0, SIGNATURE)?;
-    let header = Header::take(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
+    let header = Header::decode(chunk::<HEADER_BYTES>(bytes, 0)?, 0);
     major("SFDP", header.major, header.minor, 4)?;
     let count = header.more_headers.checked_add(1);
     let last = count.ok_or_else(|| Reason::TooMany { what: "headers", max: 255 }.at(6))?;
@@ -109,7 +109,7 @@ pub fn parse(bytes: &[u8]) -> Result<Sfdp, MediaError> {
         if slot == best {
             sfdp.bfpt = typed(bytes, slot, &header, Bfpt::read)?;
         } else {
-            sfdp.take(bytes, slot, &header)?;
+            sfdp.add_table(bytes, slot, &header)?;
         }
     }
     Ok(sfdp)
@@ -165,7 +165,7 @@ fn major(what: &'static str, major: u8, minor: u8, at: usize) -> Result<(), Medi
 
 fn parameter_header(bytes: &[u8], slot: u8) -> Result<ParameterHeader, MediaError> {
     let at = HEADER_BYTES * (1 + usize::from(slot));
-    chunk::<HEADER_BYTES>(bytes, at).map(|header| ParameterHeader::take(header, 0))
+    chunk::<HEADER_BYTES>(bytes, at).map(|header| ParameterHeader::decode(header, 0))
 }
 
 /// The slot of the newest BFPT; the first table has to be one.
@@ -215,7 +215,7 @@ impl Sfdp {
     pub fn lay_out(&mut self) -> Result<(), MediaError> {
         let headers = HEADER_BYTES * (1 + self.count());
         let pointer = narrow("bytes of parameter headers", 0, headers.next_multiple_of(16))?;
-        let place = &mut Place { slot: 0, pointer };
+        let place = &mut NextTable { slot: 0, pointer };
         let length = self.bfpt.body.write()?.len();
         self.bfpt.place(place, length)?;
         if let Some(table) = &mut self.sector_map {
@@ -256,7 +256,7 @@ impl Sfdp {
     }
 
     /// Keeps one table other than the BFPT.
-    fn take(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
+    fn add_table(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         // A later major revision is another layout; the bytes are still worth keeping.
         let known = if header.major == MAJOR { header.id() } else { 0 };
         match known {
@@ -275,12 +275,12 @@ impl Sfdp {
             id::OCTAL_SEQUENCE if self.octal_sequence.is_none() => {
                 self.octal_sequence = Some(typed(bytes, slot, header, OctalSequence::read)?);
             }
-            _ => self.take_other(bytes, slot, header)?,
+            _ => self.add_other(bytes, slot, header)?,
         }
         Ok(())
     }
 
-    fn take_other(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
+    fn add_other(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         let at = header.address();
         let words = header.words(bytes)?;
         let dwords = List::from_slice(&words).ok_or_else(|| {

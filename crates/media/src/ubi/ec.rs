@@ -39,7 +39,7 @@ impl EcHeader {
     ///
     /// Erased, erased with bitflips, bad magic, bad CRC, wrong version, erase counter too high.
     pub fn parse(bytes: &[u8], flips: ReadFlips) -> Result<Self, MediaError> {
-        let header = Self::take(open(bytes, &KIND, flips)?, 0);
+        let header = Self::decode(open(bytes, &KIND, flips)?, 0);
         let count = header.erase_count;
         require(count <= MAX_ERASE_COUNT, ERASE_COUNT_AT, "erase counter", count)?;
         Ok(header)

@@ -38,7 +38,7 @@ pub(super) fn open<'a>(
     flips: ReadFlips,
 ) -> Result<&'a [u8; HEADER_BYTES], MediaError> {
     let header = chunk::<HEADER_BYTES>(bytes, 0)?;
-    let found = u32::take(header, 0);
+    let found = u32::decode(header, 0);
     if found != kind.magic {
         let bad = Reason::BadMagic { what: kind.name, expected: kind.magic, found };
         return Err(erased(header, flips).unwrap_or(bad).at(0));
@@ -62,7 +62,7 @@ fn erased(header: &[u8], flips: ReadFlips) -> Option<Reason> {
 
 fn check_crc(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
     let (body, tail) = header.split_at(CRC_AT);
-    let (stored, computed) = (u32::take(tail, 0), crc::ubi(body));
+    let (stored, computed) = (u32::decode(tail, 0), crc::ubi(body));
     if stored == computed {
         return Ok(());
     }
@@ -70,7 +70,7 @@ fn check_crc(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError>
 }
 
 fn check_version(header: &[u8; HEADER_BYTES], kind: &Kind) -> Result<(), MediaError> {
-    let found = u8::take(header, VERSION_AT);
+    let found = u8::decode(header, VERSION_AT);
     if found == VERSION {
         return Ok(());
     }

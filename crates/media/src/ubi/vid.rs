@@ -85,7 +85,7 @@ impl VidHeader {
     ///
     /// Erased, erased with bitflips, bad magic, bad CRC, wrong version, or fields that contradict each other.
     pub fn parse(bytes: &[u8], flips: ReadFlips) -> Result<Self, MediaError> {
-        let header = Self::take(open(bytes, &KIND, flips)?, 0);
+        let header = Self::decode(open(bytes, &KIND, flips)?, 0);
         header.check_volume()?;
         if header.volume_type == VolumeType::Static {
             header.check_static()?;

@@ -100,7 +100,7 @@ impl VolumeRecord {
     /// A damaged record, or an impossible one.
     pub fn parse(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<Option<Self>, MediaError> {
         check_record(span(bytes, 0, RECORD_BYTES)?, geometry, good_pebs)?;
-        Ok(Some(Self::take(bytes, 0)).filter(|record| record.reserved_pebs != 0))
+        Ok(Some(Self::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0))
     }
 
     /// Writes the record.
@@ -155,7 +155,7 @@ impl VolumeRecord {
 /// Checks the record at the start of `bytes` on its own.
 fn check_record(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<(), MediaError> {
     check_crc(bytes)?;
-    let record = VolumeRecord::take(bytes, 0);
+    let record = VolumeRecord::decode(bytes, 0);
     if record.reserved_pebs != 0 {
         return record.check(geometry, good_pebs);
     }
@@ -167,7 +167,7 @@ fn check_record(bytes: &[u8], geometry: &Geometry, good_pebs: u32) -> Result<(),
 
 fn check_crc(bytes: &[u8]) -> Result<(), MediaError> {
     let (body, tail) = span(bytes, 0, RECORD_BYTES)?.split_at(CRC_AT);
-    let (stored, computed) = (u32::take(tail, 0), crc::ubi(body));
+    let (stored, computed) = (u32::decode(tail, 0), crc::ubi(body));
     if stored == computed {
         return Ok(());
     }
@@ -267,7 +267,7 @@ impl<'a> VolumeTable<'a> {
 
     /// The volumes with their ids, lowest first.
     pub fn volumes(&self) -> impl Iterator<Item = (u32, VolumeRecord)> + use<'a> {
-        let records = self.bytes.chunks_exact(RECORD_BYTES).map(|bytes| VolumeRecord::take(bytes, 0));
+        let records = self.bytes.chunks_exact(RECORD_BYTES).map(|bytes| VolumeRecord::decode(bytes, 0));
         (0u32..).zip(records).filter(|(_, record)| record.reserved_pebs != 0)
     }
 
@@ -275,7 +275,7 @@ impl<'a> VolumeTable<'a> {
     #[must_use]
     pub fn get(&self, id: u32) -> Option<VolumeRecord> {
         let bytes = self.bytes.chunks_exact(RECORD_BYTES).nth(usize::try_from(id).ok()?)?;
-        Some(VolumeRecord::take(bytes, 0)).filter(|record| record.reserved_pebs != 0)
+        Some(VolumeRecord::decode(bytes, 0)).filter(|record| record.reserved_pebs != 0)
     }
 
     /// The bytes the table was read from.

@@ -174,10 +174,10 @@ impl<'a> SignatureNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
         let signature = bytes.get(SIGNATURE_AT..).unwrap_or(&[]);
-        let len = u32::take(bytes, SIGNATURE_LEN_AT);
+        let len = u32::decode(bytes, SIGNATURE_LEN_AT);
         let whole = usize::try_from(len) == Ok(signature.len());
         require(whole, SIGNATURE_LEN_AT, "signature length", len)?;
-        Ok(Self { signature_type: SignatureType::take(bytes, HEADER_BYTES), signature })
+        Ok(Self { signature_type: SignatureType::decode(bytes, HEADER_BYTES), signature })
     }
 }
 

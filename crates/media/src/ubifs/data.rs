@@ -37,7 +37,7 @@ pub struct DataNode<'a> {
 impl<'a> DataNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let block = Block::take(bytes, 0);
+        let block = Block::decode(bytes, 0);
         block.key.require(KeyType::Data, KEY_AT)?;
         Ok(Self { block, data: bytes.get(Block::SIZE..).unwrap_or(&[]) })
     }

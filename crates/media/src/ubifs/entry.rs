@@ -39,10 +39,10 @@ pub struct EntryNode<'a> {
 impl<'a> EntryNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let entry = Entry::take(bytes, 0);
+        let entry = Entry::decode(bytes, 0);
         let key_type = if frame.node_type == NodeType::Entry { KeyType::Entry } else { KeyType::XattrEntry };
         entry.key.require(key_type, KEY_AT)?;
-        let len = usize::from(u16::take(bytes, NAME_LEN_AT));
+        let len = usize::from(u16::decode(bytes, NAME_LEN_AT));
         require(len <= MAX_NAME_BYTES, NAME_LEN_AT, "name length", len as u64)?;
         require(NAME_AT + len + 1 == bytes.len(), NAME_LEN_AT, "name length", len as u64)?;
         if bytes.last() != Some(&0) {

@@ -146,8 +146,8 @@ impl<'a> Frame<'a> {
     /// of `bytes`, a bad CRC.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, MediaError> {
         // The last bytes of a LEB can be erased and too few for a header.
-        check_magic(u32::take(span(bytes, 0, u32::WIDTH)?, 0))?;
-        let header = CommonHeader::take(span(bytes, 0, HEADER_BYTES)?, 0);
+        check_magic(u32::decode(span(bytes, 0, u32::WIDTH)?, 0))?;
+        let header = CommonHeader::decode(span(bytes, 0, HEADER_BYTES)?, 0);
         let node_type = header.node_type.known("node type", TYPE_AT)?;
         let bad = Reason::OutOfRange { field: "node length", value: u64::from(header.len) }.at(LEN_AT);
         let len = usize::try_from(header.len).map_err(|_| bad)?;

@@ -58,8 +58,8 @@ impl<'a> Branch<'a> {
         Ok(out.len())
     }
 
-    fn take(bytes: &'a [u8]) -> Self {
-        let Fields { lnum, offset, len, key } = Fields::take(bytes, 0);
+    fn decode(bytes: &'a [u8]) -> Self {
+        let Fields { lnum, offset, len, key } = Fields::decode(bytes, 0);
         Self { lnum, offset, len, key, hash: bytes.get(Fields::SIZE..).unwrap_or(&[]) }
     }
 
@@ -111,7 +111,7 @@ impl<'a> IndexNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
         let branches = bytes.get(BRANCHES_AT..).unwrap_or(&[]);
-        let count = u16::take(bytes, CHILDREN_AT);
+        let count = u16::decode(bytes, CHILDREN_AT);
         // The length of a hash is not stored, but every branch has one of the same length.
         let branch_bytes = branches.len().checked_div(usize::from(count)).unwrap_or(0);
         let hash_bytes = branch_bytes.checked_sub(Fields::SIZE).filter(|&bytes| bytes <= MAX_HASH_BYTES);
@@ -119,7 +119,7 @@ impl<'a> IndexNode<'a> {
         if usize::from(count) * branch_bytes != branches.len() {
             return Err(bad);
         }
-        Self::new(u16::take(bytes, LEVEL_AT), hash_bytes.ok_or(bad)?, branches)
+        Self::new(u16::decode(bytes, LEVEL_AT), hash_bytes.ok_or(bad)?, branches)
     }
 
     /// Level in the tree: nodes of level 0 refer to leaves, others to nodes of the level below.
@@ -142,13 +142,13 @@ impl<'a> IndexNode<'a> {
 
     /// The branches, lowest key first.
     pub fn branches(&self) -> impl ExactSizeIterator<Item = Branch<'a>> + use<'a> {
-        self.branches.chunks_exact(self.branch_bytes).map(Branch::take)
+        self.branches.chunks_exact(self.branch_bytes).map(Branch::decode)
     }
 
     /// The branch at an index.
     #[must_use]
     pub fn branch(&self, index: usize) -> Option<Branch<'a>> {
-        self.branches.chunks_exact(self.branch_bytes).nth(index).map(Branch::take)
+        self.branches.chunks_exact(self.branch_bytes).nth(index).map(Branch::decode)
     }
 
     /// Checks number, level, hashes, positions, and the order of keys.

@@ -106,7 +106,7 @@ pub struct InodeNode<'a> {
 impl<'a> InodeNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let inode = Inode::take(bytes, 0);
+        let inode = Inode::decode(bytes, 0);
         inode.key.require(KeyType::Inode, KEY_AT)?;
         let data = bytes.get(Inode::SIZE..).unwrap_or(&[]);
         let node = Self { inode, data };

@@ -84,7 +84,7 @@ pub struct OrphanNode<'a> {
 impl<'a> OrphanNode<'a> {
     pub(super) fn from_frame(frame: &Frame<'a>) -> Result<Self, MediaError> {
         let bytes = frame.as_bytes();
-        let word = u64::take(bytes, HEADER_BYTES);
+        let word = u64::decode(bytes, HEADER_BYTES);
         let (inodes, rest) = bytes.get(INUMS_AT..).unwrap_or(&[]).as_chunks();
         if !rest.is_empty() {
             return Err(Reason::Inconsistent { what: "an orphan is cut off" }.at(bytes.len() - rest.len()));

@@ -171,8 +171,8 @@ impl fmt::Debug for Key {
 impl Wire for Key {
     const WIDTH: usize = 8;
 
-    fn take(bytes: &[u8], at: usize) -> Self {
-        Self(u64::from(u32::take(bytes, at)) << 32 | u64::from(u32::take(bytes, at + 4)))
+    fn decode(bytes: &[u8], at: usize) -> Self {
+        Self(u64::from(u32::decode(bytes, at)) << 32 | u64::from(u32::decode(bytes, at + 4)))
     }
 
     fn put(&self, bytes: &mut [u8], at: usize) {

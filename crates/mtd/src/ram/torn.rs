@@ -10,7 +10,7 @@
 //! every time and differently.
 
 use super::block::is_erased;
-use super::{Place, RamFlash, pieces};
+use super::{BlockOffset, RamFlash, pieces};
 use crate::device::{Done, OobMode, check_aligned, check_range};
 use crate::error::{Error, ErrorKind};
 use crate::geometry::FlashKind;
@@ -80,7 +80,7 @@ impl Torn {
     }
 
     /// Records a program: weak cells become marginal.
-    pub(super) fn programmed(&mut self, place: Place, len: usize) {
+    pub(super) fn programmed(&mut self, place: BlockOffset, len: usize) {
         let Some(stretches) = self.blocks.get_mut(&place.block) else { return };
         let range = place.offset..place.offset + len;
         let weak = |s: &&Stretch| s.remains == Remains::Weak && !overlap(&s.range, &range).is_empty();
@@ -95,7 +95,7 @@ impl Torn {
     }
 
     /// Adds bit errors to `buf`, which was read at `place` within one block, in each page of `unit` bytes separately.
-    fn disturb(&mut self, place: Place, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
+    fn disturb(&mut self, place: BlockOffset, buf: &mut [u8], strength: u32, unit: usize) -> Flips {
         let mut flips = Flips::default();
         let Some(stretches) = self.blocks.get(&place.block) else { return flips };
         let read = place.offset..place.offset + buf.len();

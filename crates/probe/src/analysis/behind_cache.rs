@@ -41,7 +41,7 @@ pub(crate) fn is_too_large(cache: &Cache, erase_block: &Answer) -> bool {
 /// asynchronous ones.
 pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0 && cache.bytes <= CACHE_MAX)?;
-    let times = || samples.of(Test::Push).map(|sample| sample.ns);
+    let times = || samples.with_test(Test::Push).map(|sample| sample.ns);
     let limit = pause_ns(samples, &cache, Test::Push);
     let pauses = times().filter(|ns| *ns > limit).count() as u64 * cache.block_bytes;
     let written = times().count() as u64 * TURN_BYTES;
@@ -50,7 +50,7 @@ pub(crate) fn hiding_cache(samples: &Samples) -> Option<Cache> {
 
 /// Time of a write in this test above which the write waited for the cache to evict a block, ns.
 pub(crate) fn pause_ns(samples: &Samples, cache: &Cache, test: Test) -> u64 {
-    (quantile(samples.of(test).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
+    (quantile(samples.with_test(test).map(|sample| sample.ns as f64), 0.5) + cache.pause) as u64
 }
 
 /// Statistics of the units that were written again.
@@ -105,7 +105,7 @@ struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    fn of(samples: &'a Samples) -> Option<Self> {
+    fn from_samples(samples: &'a Samples) -> Option<Self> {
         let cache = hiding_cache(samples)?;
         // Queries that other tests brought behind the cache before, or do so later, have blocks of their own.
         let opened = samples.all.iter().position(|sample| sample.test == Test::OpenLinear)?;
@@ -253,13 +253,13 @@ fn is_turn(sample: &Sample) -> bool {
 
 /// Statistics of the units written in order and in random order.
 pub(crate) fn reopened(samples: &Samples) -> [Option<Reopened>; 2] {
-    let Some(blocks) = Blocks::of(samples) else { return [None, None] };
+    let Some(blocks) = Blocks::from_samples(samples) else { return [None, None] };
     [Test::OpenLinear, Test::OpenRandom].map(|test| blocks.reopened(test))
 }
 
 /// Units of the FAT area that stay open although more other units are written than can be open.
 pub(crate) fn kept_aus(samples: &Samples) -> Vec<u64> {
-    let Some(blocks) = Blocks::of(samples) else { return Vec::new() };
+    let Some(blocks) = Blocks::from_samples(samples) else { return Vec::new() };
     let Some(linear) = blocks.reopened(Test::OpenLinear).filter(|linear| linear.open < linear.all) else {
         return Vec::new();
     };

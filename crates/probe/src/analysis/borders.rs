@@ -43,7 +43,7 @@ pub(crate) fn au_candidates(capacity: u64) -> Vec<u64> {
 /// Extra time of a read across a position over reads before and after it, ns. Each time is the minimum of all tries.
 pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
     let mut places: BTreeMap<u64, [Option<f64>; 3]> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         let role = match sample.about.checked_sub(sample.position) {
             Some(0) => 2,
             Some(before) if before < sample.bytes => 1,
@@ -64,7 +64,7 @@ pub(crate) fn border_points(samples: &Samples, test: Test) -> Vec<Point> {
 /// is still in RAM. Each time is the minimum of all tries.
 fn pair_points(samples: &Samples, test: Test) -> Vec<Point> {
     let mut places: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         let least = &mut places.entry(sample.about).or_insert([f64::INFINITY; 2])
             [usize::from(sample.position == sample.about)];
         *least = least.min(sample.ns as f64);
@@ -74,7 +74,7 @@ fn pair_points(samples: &Samples, test: Test) -> Vec<Point> {
 }
 
 fn floor(samples: &Samples, test: Test) -> f64 {
-    let mut times: Vec<f64> = samples.of(test).map(|sample| sample.ns as f64).collect();
+    let mut times: Vec<f64> = samples.with_test(test).map(|sample| sample.ns as f64).collect();
     (FLOOR * median(&mut times)).max(1.0)
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn read_fit(samples: &Samples) -> Fit {
 /// Positions from which borders may be counted.
 pub(crate) fn origins(samples: &Samples) -> Vec<u64> {
     let mut origins = vec![0];
-    if samples.of(Test::Scan).next().is_some() {
+    if samples.with_test(Test::Scan).next().is_some() {
         origins.extend(usual_origins());
         origins.extend(located(samples));
     }
@@ -133,7 +133,7 @@ pub(crate) fn usual_origins() -> [u64; 3] {
 /// each.
 pub(crate) fn suspects(samples: &Samples) -> Vec<(u64, u64)> {
     let mut least: BTreeMap<(u64, u64), u64> = BTreeMap::new();
-    for sample in samples.of(Test::Scan).filter(|sample| sample.about > sample.position) {
+    for sample in samples.with_test(Test::Scan).filter(|sample| sample.about > sample.position) {
         let ns = least.entry((sample.position, sample.about)).or_insert(u64::MAX);
         *ns = (*ns).min(sample.ns);
     }
@@ -162,7 +162,8 @@ pub(crate) fn narrowed(samples: &Samples, mut range: (u64, u64)) -> (u64, u64) {
     while range.1 - range.0 > 512 {
         let halves = halves(range);
         let least = halves.map(|(position, bytes)| {
-            let tries = samples.of(Test::Bisect).filter(|s| (s.position, s.bytes) == (position, bytes));
+            let tries =
+                samples.with_test(Test::Bisect).filter(|s| (s.position, s.bytes) == (position, bytes));
             tries.map(|sample| sample.ns).min()
         });
         let [Some(left), Some(right)] = least else { break };
@@ -177,9 +178,11 @@ pub(crate) const FILL_BYTES: u64 = 128 << 10;
 
 /// Periods of the pauses in sequential writes. Their phase is inexact, because a buffer delays a pause.
 pub(crate) fn write_fit(samples: &Samples) -> Fit {
-    let test = if samples.of(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
-    let points: Vec<Point> =
-        samples.of(test).map(|sample| Point { at: sample.position, value: sample.ns as f64 }).collect();
+    let test = if samples.with_test(Test::Refill).next().is_some() { Test::Refill } else { Test::Fill };
+    let points: Vec<Point> = samples
+        .with_test(test)
+        .map(|sample| Point { at: sample.position, value: sample.ns as f64 })
+        .collect();
     let slow = slowest(&points);
     let span = points.len() as u64 * FILL_BYTES;
     fit(&points, &candidates(AU_MIN, span / 3), floor(samples, test), |period| {
@@ -404,7 +407,7 @@ pub(crate) fn page(samples: &Samples) -> Answer {
         let reason = format!("{}; or it is the allocation unit", visible.reason);
         return Answer { confidence: visible.confidence.min(PAGE_OR_UNIT), reason, ..visible };
     }
-    let Some(steps) = PlaneSteps::of(samples, origin) else { return visible };
+    let Some(steps) = PlaneSteps::from_samples(samples, origin) else { return visible };
     let Some(planes) = steps.planes().filter(|planes| visible.count() == Some(planes.piece)) else {
         return visible;
     };
@@ -440,7 +443,7 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
             return Answer::unknown("B", 0.0, "not measured");
         }
         let [written, plain] = fits_across(samples, origin);
-        let of = if samples.of(Test::PageWritten).next().is_some() { &written } else { &plain };
+        let of = if samples.with_test(Test::PageWritten).next().is_some() { &written } else { &plain };
         return Answer::unknown("B", plain.nothing.min(0.95), invisible(of));
     };
     // A card that maps smaller units than pages has neighbours on one page here and on two there.
@@ -469,12 +472,15 @@ struct PlaneSteps {
 }
 
 impl PlaneSteps {
-    fn of(samples: &Samples, origin: u64) -> Option<Self> {
+    fn from_samples(samples: &Samples, origin: u64) -> Option<Self> {
         let across = fits_across(samples, origin);
         let visible = across.iter().filter_map(|fit| Some((fit, fit.best()?)));
         let (of_unit, (unit, _)) = visible.max_by(|a, b| a.1.1.total_cmp(&b.1.1))?;
-        let test =
-            if samples.of(Test::PageWritten).next().is_some() { Test::PageWritten } else { Test::Page };
+        let test = if samples.with_test(Test::PageWritten).next().is_some() {
+            Test::PageWritten
+        } else {
+            Test::Page
+        };
         let (at_units, inside): (Vec<Point>, Vec<Point>) =
             border_points(samples, test).into_iter().partition(|point| is_multiple(point.at, unit, origin));
         let step = |points: &[Point], periods: Vec<u64>| {
@@ -525,7 +531,7 @@ struct Planes {
 
 /// Number of planes that a page spans.
 pub(crate) fn planes(samples: &Samples) -> Answer {
-    let Some(steps) = PlaneSteps::of(samples, page_origin(samples)) else {
+    let Some(steps) = PlaneSteps::from_samples(samples, page_origin(samples)) else {
         return Answer::unknown("", 0.0, "not visible: the page is not known");
     };
     if let Some(Planes { page, piece, confidence, reason }) = steps.planes() {

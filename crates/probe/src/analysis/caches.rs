@@ -59,9 +59,9 @@ const PAUSES_MAX: usize = 16;
 
 /// Length of the fast start of the writes after each pause that has one, and the number of pauses.
 fn knees(samples: &Samples) -> (Vec<Knee>, usize) {
-    let pauses: BTreeSet<u64> = samples.of(Test::Burst).map(|sample| sample.about).collect();
+    let pauses: BTreeSet<u64> = samples.with_test(Test::Burst).map(|sample| sample.about).collect();
     let pauses: Vec<u64> = pauses.into_iter().take(PAUSES_MAX).collect();
-    let of = |pause: &u64| knee(samples.of(Test::Burst).filter(|sample| sample.about == *pause));
+    let of = |pause: &u64| knee(samples.with_test(Test::Burst).filter(|sample| sample.about == *pause));
     (pauses.iter().filter_map(of).collect(), pauses.len())
 }
 
@@ -79,7 +79,7 @@ const EVICTED: f64 = 1.12;
 /// with twice as many pages, ns. `None` unless one page is fast, and writes stay slow beyond some number of pages.
 fn scattered(samples: &Samples) -> Option<(u64, f64, f64)> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(Test::Scatter) {
+    for sample in samples.with_test(Test::Scatter) {
         times.entry(sample.about & u64::from(u32::MAX)).or_default().push(sample.ns as f64);
     }
     let costs: Vec<(u64, f64)> =
@@ -97,7 +97,7 @@ const SCATTERED: f64 = 0.8;
 
 /// Answer about the RAM buffer for incomplete pages.
 pub(crate) fn buffer(samples: &Samples) -> Answer {
-    if samples.of(Test::Burst).next().is_none() {
+    if samples.with_test(Test::Burst).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
     let page = page(samples);
@@ -140,12 +140,12 @@ pub(crate) struct Cache {
 pub(crate) fn cache(samples: &Samples) -> Option<Cache> {
     let folding = |test| {
         let times: Vec<(u64, f64)> =
-            samples.of(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
+            samples.with_test(test).map(|sample| (sample.bytes, sample.ns as f64)).collect();
         folding(&times)
     };
     let buffer = fast_bytes(samples);
     let knee = || {
-        let knee = knee(samples.of(Test::Fill))?;
+        let knee = knee(samples.with_test(Test::Fill))?;
         let Knee { bytes, before, after } = knee;
         (bytes >= CACHE_MIN.max(4 * buffer)).then_some(Cache {
             bytes,
@@ -218,7 +218,7 @@ fn folding(times: &[(u64, f64)]) -> Option<Cache> {
 
 /// Answer about a cache in flash: fast writes before slower ones.
 pub(crate) fn slc_cache(samples: &Samples) -> Answer {
-    if samples.of(Test::Fill).next().is_none() {
+    if samples.with_test(Test::Fill).next().is_none() {
         return Answer::unknown("B", 0.0, unwritten(samples));
     }
     match cache(samples) {
@@ -234,8 +234,8 @@ pub(crate) fn slc_cache(samples: &Samples) -> Answer {
 /// Sequential write speed after the cache is full.
 pub(crate) fn write_speed(samples: &Samples) -> Answer {
     let cached = cache(samples).map_or(0, |knee| knee.bytes);
-    let last = samples.of(Test::Refill).chain(samples.of(Test::Fill));
-    let first = samples.of(Test::Fill).next().map_or(0, |sample| sample.position);
+    let last = samples.with_test(Test::Refill).chain(samples.with_test(Test::Fill));
+    let first = samples.with_test(Test::Fill).next().map_or(0, |sample| sample.position);
     let rest = last.filter(|sample| sample.position >= first + cached);
     let (bytes, ns) = rest.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     if bytes == 0 {
@@ -251,9 +251,9 @@ const WINDOW: usize = 5;
 /// Speed of random writes in the last rounds, if they are steady: within a range of 20 % and with a slope of at most 10
 /// % over the rounds.
 pub(crate) fn steady_state(samples: &Samples) -> Answer {
-    let rounds: BTreeSet<u64> = samples.of(Test::Random).map(|sample| sample.about).collect();
+    let rounds: BTreeSet<u64> = samples.with_test(Test::Random).map(|sample| sample.about).collect();
     let speed = |round: u64| {
-        let inside = samples.of(Test::Random).filter(move |sample| sample.about == round);
+        let inside = samples.with_test(Test::Random).filter(move |sample| sample.about == round);
         let bytes = inside.clone().next().map_or(0, |sample| sample.bytes);
         bytes as f64 * 1e3 / trimmed_mean(inside.map(|sample| sample.ns as f64)).max(1.0)
     };

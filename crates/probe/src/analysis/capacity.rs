@@ -12,14 +12,14 @@ pub(crate) struct Real {
 
 /// Distance at which addresses repeat, in bytes.
 pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
-    let end: Vec<&Sample> = samples.of(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
+    let end: Vec<&Sample> = samples.with_test(Test::TagEnd).filter(|sample| sample.found.is_some()).collect();
     // In a ring, every sector is overwritten by the one that far behind it. Otherwise several are one: the last sector.
     let is_ring = |ring: u64| {
         let mut behind = end.iter().filter(|sample| sample.position.saturating_add(ring) < samples.capacity);
         behind.all(|sample| sample.found != Some(sample.position))
     };
     let is_one = end.len() > 1 && end.iter().all(|sample| sample.found == end[0].found);
-    let all = samples.of(Test::TagEnd).chain(samples.of(Test::TagScan));
+    let all = samples.with_test(Test::TagEnd).chain(samples.with_test(Test::TagScan));
     let distances =
         all.filter_map(|sample| sample.found?.checked_sub(sample.position)).filter(|ring| *ring > 0);
     distances.min().filter(|ring| !is_one && is_ring(*ring))
@@ -27,7 +27,7 @@ pub(crate) fn wrap(samples: &Samples) -> Option<u64> {
 
 /// End of the sectors that are known to exist, and start of those known not to exist, in bytes.
 pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
-    let tested = || samples.of(Test::TagSection);
+    let tested = || samples.with_test(Test::TagSection);
     let lost = tested().filter(|sample| sample.found != Some(sample.position));
     let high = lost.map(|sample| sample.position).min().unwrap_or(samples.capacity);
     let kept = tested().filter(|sample| sample.found == Some(sample.position) && sample.position < high);
@@ -38,7 +38,9 @@ pub(crate) fn bounds(samples: &Samples) -> (u64, u64) {
 fn is_unstable(samples: &Samples) -> bool {
     [Test::Again, Test::Verify].into_iter().any(|test| {
         let mut first = BTreeMap::new();
-        samples.of(test).any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
+        samples
+            .with_test(test)
+            .any(|sample| *first.entry(sample.position).or_insert(sample.found) != sample.found)
     })
 }
 
@@ -48,12 +50,12 @@ fn wrong_sectors(samples: &Samples) -> (u64, u64) {
         let all = sample.bytes / 512;
         (sum.0 + sample.found.unwrap_or(0).min(all), sum.1 + all)
     };
-    samples.of(Test::Verify).fold((0, 0), count)
+    samples.with_test(Test::Verify).fold((0, 0), count)
 }
 
 pub(crate) fn conclude(samples: &Samples) -> Real {
     let claimed = samples.capacity;
-    let is_tested = samples.of(Test::TagSection).next().is_some() || wrap(samples).is_some();
+    let is_tested = samples.with_test(Test::TagSection).next().is_some() || wrap(samples).is_some();
     let untrue = |kind, reason: String| Real {
         capacity: Answer::unknown("B", 0.5, reason.clone()),
         fake: Answer::found(Value::Word(kind), "", 0.9, reason),
@@ -109,7 +111,7 @@ fn real(samples: &Samples) -> (u64, &'static str, String) {
         return (claimed, "none", "the last sector and others hold what was written to them".to_owned());
     }
     let last = claimed - 512;
-    let beyond = samples.of(Test::TagBeyond).next();
+    let beyond = samples.with_test(Test::TagBeyond).next();
     if beyond.is_some_and(|sample| sample.found == Some(last) && sample.position != last) {
         // The test itself has overwritten the last real sector.
         return (
@@ -118,7 +120,7 @@ fn real(samples: &Samples) -> (u64, &'static str, String) {
             "all sectors behind the end are the last one that is there".to_owned(),
         );
     }
-    let is_kept = samples.of(Test::TagLast).any(|sample| sample.found == Some(last));
+    let is_kept = samples.with_test(Test::TagLast).any(|sample| sample.found == Some(last));
     match is_kept {
         true => {
             (low, "cached", "sectors behind the end are kept only until others are written there".to_owned())

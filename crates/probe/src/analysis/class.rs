@@ -93,14 +93,15 @@ fn mb_s(samples: &[&Sample]) -> f64 {
 }
 
 fn iops(samples: &Samples, test: Test) -> Option<f64> {
-    let (count, ns) = samples.of(test).fold((0_u64, 0), |(count, ns), sample| (count + 1, ns + sample.ns));
+    let (count, ns) =
+        samples.with_test(test).fold((0_u64, 0), |(count, ns), sample| (count + 1, ns + sample.ns));
     (count > 0).then(|| count as f64 * 1e9 / ns.max(1) as f64)
 }
 
 impl Measured {
-    fn of(samples: &Samples) -> Self {
+    fn from_samples(samples: &Samples) -> Self {
         let writes = RECORD_UNITS.iter().filter_map(|unit| Some((*unit, slowest_unit(samples, *unit)?)));
-        let fragmented: Vec<&Sample> = samples.of(Test::Fragmented).collect();
+        let fragmented: Vec<&Sample> = samples.with_test(Test::Fragmented).collect();
         let lasting = match write_speed(samples).value {
             Some(Value::Measure(mb_s)) => Some(mb_s),
             _ => None,
@@ -134,7 +135,7 @@ impl Measured {
 /// Speed of the slowest unit of a test, MB/s.
 fn slowest_unit(samples: &Samples, record_unit: u64) -> Option<f64> {
     let all: Vec<&Sample> =
-        samples.of(Test::RecordUnit).filter(|sample| sample.bytes == record_unit).collect();
+        samples.with_test(Test::RecordUnit).filter(|sample| sample.bytes == record_unit).collect();
     // `about` numbers the units.
     let units = all.chunk_by(|a, b| a.about == b.about).map(mb_s);
     units.min_by(f64::total_cmp)
@@ -153,7 +154,7 @@ fn confidence(shares: impl Iterator<Item = f64>) -> f64 {
 
 /// The highest speed class that the card reaches.
 pub(crate) fn class(samples: &Samples) -> Answer {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     if measured.writes.is_empty() {
         return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     }
@@ -185,7 +186,7 @@ fn writes_in_words(measured: &Measured) -> String {
 
 /// The highest application performance class that the card reaches.
 pub(crate) fn app_class(samples: &Samples) -> Answer {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     let Some(reason) = iops_in_words(&measured) else {
         return Answer::unknown("", 0.0, format!("not measured: {}", unwritten(samples)));
     };
@@ -205,7 +206,7 @@ fn iops_in_words(measured: &Measured) -> Option<String> {
 
 /// Compares the promised classes with the measurement.
 pub(crate) fn verdicts(samples: &Samples, promises: &[(Promise, &'static str)]) -> Vec<Verdict> {
-    let measured = Measured::of(samples);
+    let measured = Measured::from_samples(samples);
     let verdict = |(Promise(class), source): &(Promise, &'static str)| {
         let name = ALIASES.iter().find(|alias| alias.0 == *class).map_or(*class, |alias| alias.1);
         let speed = SPEEDS.iter().find(|known| known.0 == name);

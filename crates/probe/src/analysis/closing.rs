@@ -133,7 +133,7 @@ pub(crate) fn clearness(samples: &Samples, last: u64) -> Option<f64> {
 /// Borders found, in ascending order, each with the last sector of the data before it.
 pub(crate) fn borders(samples: &Samples) -> Vec<(u64, u64)> {
     let mut tried: BTreeMap<u64, u64> = BTreeMap::new();
-    for sample in samples.of(Test::Inside) {
+    for sample in samples.with_test(Test::Inside) {
         let far = tried.entry(sample.about).or_insert(0);
         *far = sample.position.max(*far);
     }

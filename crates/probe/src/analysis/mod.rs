@@ -50,7 +50,7 @@ fn untimed(samples: &Samples) -> Option<String> {
 
 /// Median speed of long reads, MB/s.
 fn throughput(samples: &Samples) -> Option<f64> {
-    let reads = samples.of(Test::Throughput);
+    let reads = samples.with_test(Test::Throughput);
     let mut speeds: Vec<f64> =
         reads.map(|sample| sample.bytes as f64 * 1e3 / sample.ns.max(1) as f64).collect();
     if speeds.is_empty() { None } else { Some(median(&mut speeds)) }
@@ -58,7 +58,7 @@ fn throughput(samples: &Samples) -> Option<f64> {
 
 /// Reason why a property that needs writes was not measured.
 fn unwritten(samples: &Samples) -> &'static str {
-    let has_written = samples.of(Test::Burst).next().is_some();
+    let has_written = samples.with_test(Test::Burst).next().is_some();
     if has_written { "the probe ended before" } else { "writes need permission" }
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn tenths(value: f64) -> f64 {
 /// Standard deviation of repeated reads from their median, and the median, ns.
 pub(crate) fn jitter(samples: &Samples) -> Option<(f64, f64)> {
     let mut places: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(Test::Noise) {
+    for sample in samples.with_test(Test::Noise) {
         places.entry(sample.position).or_default().push(sample.ns as f64);
     }
     let mut medians: Vec<f64> = places.values_mut().map(|times| median(times)).collect();
@@ -125,7 +125,9 @@ fn noise(samples: &Samples) -> Answer {
 }
 
 fn read_latency(samples: &Samples) -> Answer {
-    let times = || samples.of(Test::Noise).chain(samples.of(Test::Border)).map(|sample| sample.ns as f64);
+    let times = || {
+        samples.with_test(Test::Noise).chain(samples.with_test(Test::Border)).map(|sample| sample.ns as f64)
+    };
     if times().next().is_none() {
         return Answer::unknown("us", 0.0, "not measured");
     }

@@ -41,7 +41,7 @@ pub(crate) struct OpenAus {
 /// returns the number of units for a parameter of the test.
 fn costs(samples: &Samples, test: Test, number: impl Fn(u64) -> u64) -> BTreeMap<u64, f64> {
     let mut times: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    for sample in samples.of(test) {
+    for sample in samples.with_test(test) {
         times.entry(sample.about).or_default().push(sample.ns as f64);
     }
     let cost = |(about, times): (u64, Vec<f64>)| (about, slowest(&times, number(about)));
@@ -108,7 +108,7 @@ impl Search {
     /// Share of slow writes with as many units as can be open.
     fn slow(&self, samples: &Samples, test: Test) -> f64 {
         let (Some((good, _)), Some(limit)) = (self.good, self.limit()) else { return 0.0 };
-        let open = || samples.of(test).filter(|sample| in_turn(sample.about) <= good);
+        let open = || samples.with_test(test).filter(|sample| in_turn(sample.about) <= good);
         let slow = open().filter(|sample| sample.ns as f64 > limit).count();
         slow as f64 / open().count().max(1) as f64
     }
@@ -193,12 +193,12 @@ const ONE_FAT: f64 = 0.9;
 /// Answers about open allocation units. `erase_block` is the allocation unit, `phase` the position of the first one;
 /// the confidence of the results is limited by theirs.
 pub(crate) fn conclude(samples: &Samples, erase_block: &Answer, phase: &Answer) -> OpenAus {
-    let (Some(_), Some(au)) = (samples.of(Test::OpenLinear).next(), erase_block.count()) else {
+    let (Some(_), Some(au)) = (samples.with_test(Test::OpenLinear).next(), erase_block.count()) else {
         let why = if cache(samples).is_some_and(|cache| is_too_large(&cache, erase_block)) {
             "not measured: the cache in front of them is too large to be written through several times"
-        } else if samples.of(Test::Fill).next().is_some() && erase_block.value.is_none() {
+        } else if samples.with_test(Test::Fill).next().is_some() && erase_block.value.is_none() {
             "not measured: the allocation unit is not known"
-        } else if samples.of(Test::Fill).next().is_some() {
+        } else if samples.with_test(Test::Fill).next().is_some() {
             "not measured: the probe ended before, or the device has no room for the test"
         } else {
             "not visible in reads: writes need permission"
@@ -391,7 +391,7 @@ fn answer(search: &Search, test: Test) -> Answer {
 }
 
 fn fat_area(samples: &Samples, au: u64, kept: &[u64], odd: &[(u64, f64)]) -> Answer {
-    if samples.of(Test::FatSpeed).next().is_none() {
+    if samples.with_test(Test::FatSpeed).next().is_none() {
         return Answer::unknown("B", 0.0, "not measured");
     }
     let mut aus: Vec<u64> = kept.iter().copied().chain(odd.iter().map(|(au, _)| *au)).collect();

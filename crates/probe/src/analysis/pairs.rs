@@ -76,7 +76,7 @@ pub(crate) fn narrowed(
     (low, bytes): (u64, u64),
     parts: u64,
 ) -> Option<(u64, u64)> {
-    let costs = Pass::of(samples, cache, pass).costs;
+    let costs = Pass::from_samples(samples, cache, pass).costs;
     let least = quantile(costs.iter().copied(), 0.5) * NONE;
     if costs.iter().any(|ns| *ns < least) {
         return None;
@@ -105,7 +105,7 @@ pub(crate) fn checks(au: u64) -> Vec<[u64; 2]> {
 
 /// Allocation unit and one of its borders, if the last pass verified them.
 pub(crate) fn unit(samples: &Samples, cache: &Cache) -> Option<(u64, u64)> {
-    let pass = Pass::of(samples, cache, last_pass(samples, Test::Pair)?);
+    let pass = Pass::from_samples(samples, cache, last_pass(samples, Test::Pair)?);
     let [first, second] = pass.queries.first()?[..] else { return None };
     let au = 2 * second.position.checked_sub(first.position)?;
     let border = first.position + SECTOR;

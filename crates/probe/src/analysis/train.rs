@@ -44,7 +44,7 @@ pub(crate) const fn loop_bytes(cache: &Cache) -> u64 {
 /// the cache still pauses in the second half of the writes of pass 0.
 pub(crate) fn staying_bytes(samples: &Samples, cache: &Cache, bytes: u64) -> Option<u64> {
     let loops: Vec<u64> =
-        samples.of(Test::Loop).filter(|sample| sample.about == 0).map(|sample| sample.ns).collect();
+        samples.with_test(Test::Loop).filter(|sample| sample.about == 0).map(|sample| sample.ns).collect();
     let last = &loops[loops.len().saturating_sub((bytes / TURN_BYTES) as usize)..];
     let quiet = quantile(last.iter().map(|ns| *ns as f64), 0.3);
     let pauses = last.iter().filter(|ns| **ns as f64 > quiet + cache.pause).count() as u64;
@@ -67,7 +67,7 @@ enum Part {
 }
 
 impl Part {
-    const fn of(sample: &Sample) -> Option<Self> {
+    const fn from_sample(sample: &Sample) -> Option<Self> {
         match sample.test {
             Test::Pair | Test::TurnRandom | Test::TurnFat => Some(Self::Query),
             Test::Loop if sample.bytes == SECTOR => Some(Self::Filler),
@@ -88,14 +88,14 @@ pub(crate) struct Pass<'a> {
 
 /// Number of the last pass that has queries of a test.
 pub(crate) fn last_pass(samples: &Samples, test: Test) -> Option<u64> {
-    samples.of(test).last().map(|sample| sample.about)
+    samples.with_test(test).last().map(|sample| sample.about)
 }
 
 impl<'a> Pass<'a> {
-    pub(crate) fn of(samples: &'a Samples, cache: &Cache, pass: u64) -> Self {
+    pub(crate) fn from_samples(samples: &'a Samples, cache: &Cache, pass: u64) -> Self {
         let parts = samples.all.iter().filter(|sample| sample.about == pass);
         let parts: Vec<(Part, &Sample)> =
-            parts.filter_map(|sample| Some((Part::of(sample)?, sample))).collect();
+            parts.filter_map(|sample| Some((Part::from_sample(sample)?, sample))).collect();
         let queries: Vec<Vec<&Sample>> = parts
             .chunk_by(|a, b| a.0 == b.0)
             .filter(|chunk| chunk[0].0 == Part::Query)
@@ -234,7 +234,7 @@ pub(crate) mod tests {
         let sectors = [512, 1024];
         let units = [2, 2, 1, 1, 2, 1, 1, 1];
         pass(&mut samples, 1, Test::Pair, &units.map(|units| (&sectors[..], units)));
-        let found = Pass::of(&samples, &CACHE, 1);
+        let found = Pass::from_samples(&samples, &CACHE, 1);
         assert_eq!(found.unit_cost(), UNIT as f64);
         assert_eq!(found.costs, units.map(|units| (units * UNIT) as f64));
         assert_eq!(found.queries.len(), units.len());
@@ -245,7 +245,7 @@ pub(crate) mod tests {
     fn pauses_behind_an_impossible_cache_are_not_looked_for() {
         let mut samples = Samples::default();
         pass(&mut samples, 1, Test::Pair, &[(&[512, 1024][..], 1); 8]);
-        let found = Pass::of(&samples, &Cache { bytes: 1 << 40, ..CACHE }, 1);
+        let found = Pass::from_samples(&samples, &Cache { bytes: 1 << 40, ..CACHE }, 1);
         assert!(found.costs.is_empty());
     }
 }

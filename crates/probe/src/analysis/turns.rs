@@ -25,10 +25,10 @@ fn passes<'a>(
     cache: &Cache,
     test: Test,
 ) -> impl Iterator<Item = (f64, Vec<(&'a Sample, f64)>)> {
-    let numbers: BTreeSet<u64> = samples.of(test).map(|sample| sample.about).collect();
+    let numbers: BTreeSet<u64> = samples.with_test(test).map(|sample| sample.about).collect();
     let cache = *cache;
     numbers.into_iter().map(move |number| {
-        let pass = Pass::of(samples, &cache, number);
+        let pass = Pass::from_samples(samples, &cache, number);
         let unit_cost = pass.unit_cost();
         let all = pass.queries.iter().zip(&pass.costs).map(|(query, cost)| (query[0], *cost));
         (unit_cost, all.filter(|(first, _)| first.test == test).collect())

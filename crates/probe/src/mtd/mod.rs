@@ -40,7 +40,7 @@ pub struct Weak {
 
 /// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
+pub struct MtdReport {
     /// Sizes of the device.
     #[serde(flatten)]
     pub shape: Shape,
@@ -74,8 +74,8 @@ pub fn measure(
     flash: &mut dyn Flash,
     writes: bool,
     watch: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Found, TargetError> {
-    let mut found = Found {
+) -> Result<MtdReport, TargetError> {
+    let mut found = MtdReport {
         shape: flash.shape().clone(),
         read_blocks: 0,
         bad_blocks: Vec::new(),
@@ -125,7 +125,7 @@ struct Chosen {
 /// Call at a position with a buffer, which returns its time, ns.
 type Call<'a> = dyn FnMut(u64, &mut [u8]) -> Result<u64, TargetError> + 'a;
 
-impl Found {
+impl MtdReport {
     /// Reads a block once.
     fn look_at(&mut self, flash: &mut dyn Flash, block: u64, chosen: &mut Chosen) -> Result<(), TargetError> {
         if flash.is_bad(block)? {

@@ -30,7 +30,7 @@ impl<T: Target> Probe<'_, T> {
     /// Writes whole allocation units in record units, one of them fragmented, and random blocks of 4 KiB, in the range
     /// that the probe wrote in order before.
     pub(super) fn measure_classes(&mut self) -> Result<(), ProbeError> {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         let unit = layout.au.min(UNIT_MAX);
         let span = (AUS * layout.au).clamp(SPAN.0, SPAN.1).min(layout.fill.1) / unit * unit;
         if span <= unit || !unit.is_multiple_of(RECORD_UNITS[2]) {

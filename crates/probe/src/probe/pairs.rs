@@ -39,7 +39,7 @@ impl<T: Target> Probe<'_, T> {
             return Ok(());
         }
         // Before the first pass, other units are open than in those that follow.
-        self.settle(train)?;
+        self.evict_queries(train)?;
         self.pair_pass(train, 0, &pairs(au, au, parts))?;
         while range.1 > SECTOR {
             // With the pass that checks what was found.
@@ -74,6 +74,6 @@ impl<T: Target> Probe<'_, T> {
             }
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 }

@@ -168,7 +168,7 @@ impl<T: Target> Probe<'_, T> {
 
     /// Evicts all queries with single sectors at the same distance: the cache keeps each block that holds data from
     /// outside the loop.
-    pub(super) fn settle(&mut self, train: &mut Train) -> Result<(), ProbeError> {
+    pub(super) fn evict_queries(&mut self, train: &mut Train) -> Result<(), ProbeError> {
         for _ in 0..settled_bytes(&train.cache) / distance(&train.cache) {
             let position = train.next() + train.rest;
             self.fill_in(train, position)?;

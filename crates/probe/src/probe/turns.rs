@@ -30,7 +30,7 @@ impl<T: Target> Probe<'_, T> {
         }
         let Some(mut train) = self.begin_train(layout.fill, *cache, layout.au)? else { return Ok(()) };
         train.rest = layout.au / 2;
-        self.settle(&mut train)?;
+        self.evict_queries(&mut train)?;
         let fat_queries = 2 * fat.len() as u64 + linear;
         if !fat.is_empty() && fat_queries <= train.units() && self.has_room(&train, 2 * fat_queries) {
             self.fat_pass(&mut train, layout, fat, linear)?;
@@ -53,7 +53,7 @@ impl<T: Target> Probe<'_, T> {
             self.part_of_query(Test::TurnRandom, train, position, TURN_BYTES)?;
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 
     /// Writes units of the FAT area, then others, then those of the FAT area again. `open` is the number of units that
@@ -74,7 +74,7 @@ impl<T: Target> Probe<'_, T> {
             self.fill_in(train, position)?;
         }
         // A unit that is closed takes along what the cache has of it.
-        self.settle(train)?;
+        self.evict_queries(train)?;
         self.begin_pass(train)?;
         for au in fat {
             self.part_of_query(Test::TurnFat, train, layout.position(*au, middle + 1), SECTOR)?;
@@ -83,6 +83,6 @@ impl<T: Target> Probe<'_, T> {
             self.part_of_query(Test::TurnFat, train, position, SECTOR)?;
             self.end_query(train)?;
         }
-        self.settle(train)
+        self.evict_queries(train)
     }
 }

@@ -110,14 +110,14 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(samples: &Samples, usable: u64) -> Self {
+    pub(super) fn from_samples(samples: &Samples, usable: u64) -> Self {
         let known = erase_block(samples).0.count();
         let au = known.unwrap_or(4 << 20);
         let origin = origin(samples).unwrap_or(0);
         let start = origin + (usable / FILL_PART).next_multiple_of(au);
         let room = usable.saturating_sub(start) / 2;
         let bytes = FILL_MAX.min(usable / 4).min(room) / FILL_BYTES * FILL_BYTES;
-        let filled: u64 = samples.of(Test::Fill).map(|sample| sample.bytes).sum();
+        let filled: u64 = samples.with_test(Test::Fill).map(|sample| sample.bytes).sum();
         let bytes = if filled > 0 { bytes.min(filled) } else { bytes };
         let turn = turn_bytes(samples, au);
         let content = contents(samples).min(au) / turn * turn;
@@ -166,7 +166,7 @@ fn turn_bytes(samples: &Samples, au: u64) -> u64 {
 
 /// Amount of data written to each allocation unit of a round-robin test, B: limited by the time it takes on this card.
 fn contents(samples: &Samples) -> u64 {
-    let fill = samples.of(Test::Fill);
+    let fill = samples.with_test(Test::Fill);
     let (bytes, ns) = fill.fold((0, 0), |(bytes, ns), sample| (bytes + sample.bytes, ns + sample.ns));
     let in_time =
         (u128::from(bytes) * u128::from(CONTENTS_NS / (POOL + FAT_AUS))).checked_div(u128::from(ns));
@@ -189,7 +189,7 @@ struct Turn {
 impl<T: Target> Probe<'_, T> {
     /// Ranges that [`Self::measure_writes`] and [`Self::measure_capacity`] write to, derived from the reads so far.
     pub fn write_plan(&self) -> WritePlan {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         // What writes show may be another allocation unit than what reads show: ranges and bytes hold for all.
         let known = erase_block(&self.samples).0.count();
         let fat = (layout.origin + FAT_AUS * known.unwrap_or(UNKNOWN_AU_MAX)).min(self.usable);
@@ -224,12 +224,12 @@ impl<T: Target> Probe<'_, T> {
         }
         self.plan.clone_from(plan);
         self.buf.fill(0x5A);
-        let mut layout = Layout::of(&self.samples, self.usable);
+        let mut layout = Layout::from_samples(&self.samples, self.usable);
         layout.fill.1 = self.affordable(layout.fill.1)?;
         self.keep(layout.fill.0, layout.fill.1)?;
         self.measure_bursts(&layout)?;
         self.measure_fill(&layout)?;
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         for _ in 0..PAGE_PASSES {
             let Answer { value, confidence, .. } = page(&self.samples);
             if value.is_some() && confidence >= CLEAR {
@@ -353,7 +353,7 @@ impl<T: Target> Probe<'_, T> {
     }
 
     fn measure_open_aus(&mut self) -> Result<(), ProbeError> {
-        let layout = Layout::of(&self.samples, self.usable);
+        let layout = Layout::from_samples(&self.samples, self.usable);
         let (first, all) = layout.aus_behind(self.usable);
         let unit = erase_block(&self.samples).0;
         let cache = cache(&self.samples).filter(|cache| cache.block_bytes > 0);
@@ -371,7 +371,7 @@ impl<T: Target> Probe<'_, T> {
                 self.measure_pairs(&layout, &cache)?;
                 self.push_out(&mut InOrder::new(&layout.behind(self.usable), cache, u64::MAX))?;
             }
-            let layout = Layout::of(&self.samples, self.usable);
+            let layout = Layout::from_samples(&self.samples, self.usable);
             return self.measure_open_behind_cache(&layout, cache);
         }
         let fat = self.fat_aus(&layout);
@@ -452,7 +452,7 @@ impl<T: Target> Probe<'_, T> {
         let mut left = TURN_WRITES.max(TURN_ROUNDS * aus);
         let usual = self.usual_ns();
         while left > 0 {
-            let set = pool.take_with(turn);
+            let set = pool.units_of_turn(turn);
             for (round, place) in places(layout, turn.is_random).into_iter().enumerate() {
                 let test = if round == 0 { Test::WarmUp } else { turn.test };
                 let sum = self.round(layout, &set, test, turn.about, place)?;
@@ -549,7 +549,7 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Allocation units of a test, taken from the pool.
-    fn take_with(&mut self, turn: Turn) -> Vec<u64> {
+    fn units_of_turn(&mut self, turn: Turn) -> Vec<u64> {
         self.take(turn.others).into_iter().chain(turn.special).collect()
     }
 

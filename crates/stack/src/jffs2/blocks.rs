@@ -157,7 +157,7 @@ impl Blocks {
         block * self.erase_bytes
     }
 
-    const fn of(&self, at: u32) -> u32 {
+    const fn number_of(&self, at: u32) -> u32 {
         at / self.erase_bytes
     }
 
@@ -231,8 +231,8 @@ impl Blocks {
 
     /// Adds a node that was found or written at the end of the data in its eraseblock.
     pub(super) fn add(&mut self, at: u32, len: u32, owner: Owner) {
-        let start = self.start(self.of(at));
-        self.change(self.of(at), |block| {
+        let start = self.start(self.number_of(at));
+        self.change(self.number_of(at), |block| {
             block.nodes.push(Placed { at, len, owner, live: true });
             block.live += u64::from(len);
             block.end = block.end.max(at - start + len);
@@ -241,7 +241,7 @@ impl Blocks {
 
     /// Marks a node as obsolete; true if it was live.
     pub(super) fn obsolete(&mut self, at: u32) -> bool {
-        let number = self.of(at);
+        let number = self.number_of(at);
         let was_live = self.is_live(at);
         self.change(number, |block| {
             let Ok(index) = block.nodes.binary_search_by_key(&at, |node| node.at) else { return };
@@ -270,7 +270,7 @@ impl Blocks {
 
     /// True if a node is live.
     pub(super) fn is_live(&self, at: u32) -> bool {
-        let nodes = &self.get(self.of(at)).nodes;
+        let nodes = &self.get(self.number_of(at)).nodes;
         nodes.binary_search_by_key(&at, |node| node.at).is_ok_and(|index| nodes[index].live)
     }
 
@@ -414,7 +414,7 @@ impl Blocks {
 
     /// Nodes of an eraseblock that extend beyond a flash offset.
     pub(super) fn beyond(&self, at: u32) -> Vec<Placed> {
-        let nodes = self.get(self.of(at)).nodes.iter();
+        let nodes = self.get(self.number_of(at)).nodes.iter();
         nodes.filter(|node| node.live && node.at + node.len > at).copied().collect()
     }
 

@@ -204,7 +204,7 @@ impl File {
             let (start, end) = (u64::from(inode.offset), inode.end());
             self.cut(start, end, covered);
             self.fragments.insert(start, Fragment { end, node: order });
-            self.lives(order, end - start);
+            self.add_live(order, end - start);
         }
         // It may have told the attributes and nothing else.
         if let Some(before) = before {
@@ -219,14 +219,14 @@ impl File {
         }
     }
 
-    fn lives(&mut self, node: NodeRef, bytes: u64) {
+    fn add_live(&mut self, node: NodeRef, bytes: u64) {
         if let Some(node) = self.nodes.get_mut(&node) {
             node.live += bytes;
         }
     }
 
     /// Reduces the live bytes of a node.
-    fn loses(&mut self, order: NodeRef, bytes: u64, covered: &mut Vec<u32>) {
+    fn reduce_live(&mut self, order: NodeRef, bytes: u64, covered: &mut Vec<u32>) {
         if let Some(node) = self.nodes.get_mut(&order) {
             node.live -= bytes;
             self.remove_empty(order, covered);
@@ -308,7 +308,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.node, fragment.end.min(end) - start, covered);
+            self.reduce_live(fragment.node, fragment.end.min(end) - start, covered);
         }
         let inside: Vec<(u64, Fragment)> =
             self.fragments.range(start..end).map(|(&at, fragment)| (at, *fragment)).collect();
@@ -317,7 +317,7 @@ impl File {
             if fragment.end > end {
                 self.fragments.insert(end, fragment);
             }
-            self.loses(fragment.node, fragment.end.min(end) - at, covered);
+            self.reduce_live(fragment.node, fragment.end.min(end) - at, covered);
         }
     }
 

@@ -537,13 +537,13 @@ impl Scan {
                 self.counts.xattr_nodes += 1;
                 self.place(at, len, Owner::Xattr(node.xattr.xid));
                 let loser = self.xattrs.add(&node, at as u32);
-                self.lose(at as u32, loser);
+                self.record_loser(at as u32, loser);
             }),
             NodeType::Xref => Xref::parse(node, endian).map(|xref| {
                 self.highest_inode = self.highest_inode.max(xref.inode);
                 self.place(at, len, Owner::Xref(xref.inode));
                 let loser = self.xattrs.refer(&xref, at as u32);
-                self.lose(at as u32, loser);
+                self.record_loser(at as u32, loser);
             }),
             NodeType::CleanMarker => {
                 self.counts.clean_markers += 1;
@@ -623,7 +623,7 @@ impl Scan {
     }
 
     /// Records the loser of two nodes for the same attribute.
-    fn lose(&mut self, at: u32, loser: Option<Loser>) {
+    fn record_loser(&mut self, at: u32, loser: Option<Loser>) {
         let Some(Loser { at: lost, other, is_copy }) = loser else { return };
         if is_copy {
             self.twins(at, other);

@@ -145,7 +145,7 @@ impl Xattrs {
     }
 
     /// Attributes of an inode.
-    fn of(&self, inode: u32) -> impl Iterator<Item = &Attribute> {
+    fn attributes_of(&self, inode: u32) -> impl Iterator<Item = &Attribute> {
         let refs =
             self.refs.range((inode, 0)..=(inode, u32::MAX)).filter(|(_, reference)| !reference.is_deleted());
         refs.filter_map(|((_, xid), _)| self.by_xid.get(xid))
@@ -153,7 +153,7 @@ impl Xattrs {
 
     /// Names of an inode's attributes.
     pub(super) fn names(&self, inode: u32) -> impl Iterator<Item = &[u8]> {
-        self.of(inode).map(|attribute| attribute.name.as_slice())
+        self.attributes_of(inode).map(|attribute| attribute.name.as_slice())
     }
 
     /// Value of an inode's attribute as programs see it, `None` if the inode does not have it.
@@ -163,7 +163,9 @@ impl Xattrs {
         name: &[u8],
         endian: Endian,
     ) -> Option<Result<Vec<u8>, MediaError>> {
-        self.of(inode).find(|attribute| attribute.name == name).map(|attribute| attribute.value(endian))
+        self.attributes_of(inode)
+            .find(|attribute| attribute.name == name)
+            .map(|attribute| attribute.value(endian))
     }
 
     /// Removes references to attributes that a newer one of the same name replaces, left by an interrupted change.

@@ -5,7 +5,7 @@ use super::fastmap_write::FastmapState;
 use super::io::Io;
 use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
 use super::reserve::{RESERVED, bad_limit};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::table::VolumeState;
 use super::wear::Work;
 use super::{
@@ -107,8 +107,8 @@ impl Ubi<dyn Mtd> {
         for volume in self.volumes.values_mut() {
             volume.unconfirmed = vec![true; volume.eba.len()];
         }
-        let own = |found: &Found| layout.pebs.contains(&found.pnum);
-        let mut stale: Vec<Found> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
+        let own = |found: &ClaimedPeb| layout.pebs.contains(&found.pnum);
+        let mut stale: Vec<ClaimedPeb> = first.fastmap.iter().filter(|found| !own(found)).copied().collect();
         let keep = options.fastmap == FastmapUse::Write;
         let mut begun = layout.pool.clone();
         if keep {
@@ -213,7 +213,7 @@ impl Ubi<dyn Mtd> {
     }
 
     /// Maps the LEBs of a volume, given in order.
-    fn map_volume(&mut self, scan: &mut Scan, lebs: &[Found]) -> Result<(), AttachFault> {
+    fn map_volume(&mut self, scan: &mut Scan, lebs: &[ClaimedPeb]) -> Result<(), AttachFault> {
         let (Some(first), Some(last)) = (lebs.first(), lebs.last()) else { return Ok(()) };
         let leb_bytes = self.io.leb_bytes();
         let Some(volume) = self.volumes.get_mut(&first.header.volume_id) else { return Ok(()) };
@@ -276,7 +276,7 @@ impl Ubi<dyn Mtd> {
     fn make_good(
         &mut self,
         scan: &mut Scan,
-        (stale, begun): (&[Found], &[u32]),
+        (stale, begun): (&[ClaimedPeb], &[u32]),
         copies: TableCopies,
         options: &AttachOptions,
     ) -> Result<(), AttachFault> {
@@ -311,7 +311,7 @@ impl Ubi<dyn Mtd> {
 
     /// Erases the anchors of fastmaps that are not maintained, so that they are never found again, or their other PEBs.
     /// The oldest anchor is erased first, so that a power cut does not bring it back.
-    fn erase_fastmaps(&mut self, stale: &[Found], anchors: bool) -> Result<(), UbiError> {
+    fn erase_fastmaps(&mut self, stale: &[ClaimedPeb], anchors: bool) -> Result<(), UbiError> {
         let mut stale = stale.to_vec();
         stale.retain(|found| (found.header.volume_id == FASTMAP_SUPERBLOCK_VOLUME) == anchors);
         stale.sort_unstable_by_key(|found| found.header.sqnum);
@@ -357,13 +357,13 @@ fn refusal(scan: &Scan, error: Option<floatgate_media::MediaError>) -> AttachFau
     }
 }
 
-fn inconsistent(found: &Found, field: &'static str) -> AttachFault {
+fn inconsistent(found: &ClaimedPeb, field: &'static str) -> AttachFault {
     let LebId { volume: id, .. } = found.leb();
     AttachFault::Inconsistent { pnum: found.pnum, id, field }
 }
 
 /// Checks a VID header against the first of its volume and against the volume table.
-fn check_found(found: &Found, first: &Found, record: &VolumeRecord) -> Result<(), AttachFault> {
+fn check_found(found: &ClaimedPeb, first: &ClaimedPeb, record: &VolumeRecord) -> Result<(), AttachFault> {
     let fixed = record.volume_type == VolumeType::Static;
     let same = !fixed || found.header.used_lebs == first.header.used_lebs;
     let differs = (!same || found.header.used_lebs > record.reserved_pebs).then_some("number of used LEBs");

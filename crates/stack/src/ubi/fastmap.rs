@@ -5,7 +5,7 @@
 
 use super::io::{DynIo, Header, Quality, impossible};
 use super::pebs::{Entry, Erasure, LebId, PebSet, PebState};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::wear::Work;
 use super::{AttachFault, Ubi, UbiError};
 use floatgate_media::MediaError;
@@ -118,7 +118,7 @@ impl Scan {
         let volume = if anchor { FASTMAP_SUPERBLOCK_VOLUME } else { FASTMAP_DATA_VOLUME };
         require(header.volume_id == volume)?;
         self.max_sqnum = self.max_sqnum.max(header.sqnum);
-        self.fastmap.push(Found { pnum: peb.pnum, header, scrub });
+        self.fastmap.push(ClaimedPeb { pnum: peb.pnum, header, scrub });
         require(io.read_data(peb.pnum, 0, part)? != Quality::Damaged)
     }
 
@@ -190,7 +190,7 @@ impl Scan {
             let mapped = matches!(peb.state, PebState::Used | PebState::Scrub);
             require(mapped && peb.leb.is_none())?;
             peb.leb = Some(LebId { volume: volume.volume_id, lnum });
-            self.found.push(Found { pnum, header, scrub: peb.state == PebState::Scrub });
+            self.found.push(ClaimedPeb { pnum, header, scrub: peb.state == PebState::Scrub });
         }
         Ok(())
     }

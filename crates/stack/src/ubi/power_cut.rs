@@ -18,7 +18,7 @@
 
 use super::io::is_filled;
 use super::pebs::{Entry, Erasure, PebState};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::{AttachKind, Ubi, UbiError};
 use floatgate_media::ubi::{FASTMAP_ANCHOR_PEBS, VolumeType};
 use floatgate_mtd::Mtd;
@@ -87,14 +87,14 @@ impl Ubi<dyn Mtd> {
         }
     }
 
-    fn write_again(&mut self, found: &Found, mut data: Vec<u8>) -> Result<(), UbiError> {
+    fn write_again(&mut self, found: &ClaimedPeb, mut data: Vec<u8>) -> Result<(), UbiError> {
         data.resize(data.len().next_multiple_of(self.io.min_io() as usize), 0);
         let header = if found.header.is_copy() { found.header } else { self.dynamic_header(found.leb()) };
         self.write_new(found.leb(), header, 0, &data)
     }
 
     /// True if a LEB is erased after its first `len` bytes.
-    fn is_erased_from(&mut self, found: &Found, len: usize) -> Result<bool, UbiError> {
+    fn is_erased_from(&mut self, found: &ClaimedPeb, len: usize) -> Result<bool, UbiError> {
         let from = len.next_multiple_of(self.io.min_io() as usize);
         let rest = (self.io.leb_bytes() as usize).saturating_sub(from);
         if rest == 0 {

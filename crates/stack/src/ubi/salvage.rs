@@ -1,7 +1,7 @@
 //! Remains of a damaged device: VID headers, volume records, and a forgiving attach that reads the rest.
 
 use super::io::{DynIo, HEADER};
-use super::scan::{Found, Scan};
+use super::scan::{ClaimedPeb, Scan};
 use super::survey::Survey;
 use super::verdict::GuessedVid;
 use super::{AttachFault, AttachOptions, Counts, Ubi, UbiError};
@@ -71,7 +71,7 @@ impl SalvagedTable {
         geometry: &Geometry,
         good_pebs: u32,
         seen: [Option<u32>; 2],
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) -> Self {
         let most = good_pebs.saturating_add(MISSING_LEBS_MAX);
         let parse = |copy: &Option<Vec<u8>>| {
@@ -104,7 +104,7 @@ impl SalvagedTable {
         copies: &[Option<Vec<u8>>; 2],
         geometry: &Geometry,
         most: u32,
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) {
         let mut lost = BTreeSet::new();
         for id in 0..geometry.volume_slots() {
@@ -134,7 +134,7 @@ fn record_of(
 }
 
 /// Volumes of lost records, reconstructed from their LEBs.
-fn made_up(users: &[&Found], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, VolumeRecord> {
+fn made_up(users: &[&ClaimedPeb], lost: &BTreeSet<u32>, most: u32) -> BTreeMap<u32, VolumeRecord> {
     let mut all: BTreeMap<u32, VolumeRecord> = BTreeMap::new();
     for found in users.iter().filter(|found| lost.contains(&found.header.volume_id)) {
         let header = &found.header;

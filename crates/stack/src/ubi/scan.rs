@@ -19,14 +19,14 @@ const GUESSES_MAX: u32 = 1024;
 
 /// A PEB that claims a LEB.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct ClaimedPeb {
     pub(super) pnum: u32,
     pub(super) header: VidHeader,
     /// True after bitflips: the LEB needs scrubbing.
     pub(super) scrub: bool,
 }
 
-impl Found {
+impl ClaimedPeb {
     pub(super) const fn leb(&self) -> LebId {
         LebId { volume: self.header.volume_id, lnum: self.header.lnum }
     }
@@ -37,7 +37,7 @@ impl Found {
 pub(super) struct Scan {
     pub(super) pebs: Vec<Peb>,
     /// PEBs that claim LEBs; after [`resolve_lebs`](Self::resolve_lebs) one per LEB, sorted by volume and LEB.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<ClaimedPeb>,
     /// PEBs to erase before anything is written: they may read differently next time.
     pub(super) urgent: Vec<u32>,
     /// PEBs to erase later, in order.
@@ -47,7 +47,7 @@ pub(super) struct Scan {
     /// Data of the last written LEB, if it is a copy and the PEB it replaces still exists.
     pub(super) last_copy: Option<Vec<u8>>,
     /// PEBs of fastmaps.
-    pub(super) fastmap: Vec<Found>,
+    pub(super) fastmap: Vec<ClaimedPeb>,
     pub(super) bad: u32,
     pub(super) corrupted: u32,
     pub(super) alien: u32,
@@ -229,7 +229,7 @@ impl Scan {
                 if ec.doubtful {
                     header.sqnum = 0;
                 }
-                return self.add(io, Found { pnum, header, scrub });
+                return self.add(io, ClaimedPeb { pnum, header, scrub });
             }
             Header::Erased if !ec.scrub => {
                 self.pebs[pnum as usize].state = PebState::Free;
@@ -285,7 +285,7 @@ impl Scan {
     ) -> Result<(), AttachFault> {
         self.doubtful = true;
         if let Some(GuessedVid { header, by_crc: true }) = self.verdicts.last().and_then(|peb| peb.guess) {
-            return self.add(io, Found { pnum, header, scrub: true });
+            return self.add(io, ClaimedPeb { pnum, header, scrub: true });
         }
         if ec.erase_count.is_none() {
             let both = flips && ec.flips;
@@ -299,7 +299,7 @@ impl Scan {
         // An erase that was cut off at once may leave a header that reads well now and then.
         for _ in 0..PATIENCE {
             if let Header::Found(header, _) = io.read_vid(pnum)? {
-                return self.add(io, Found { pnum, header, scrub: true });
+                return self.add(io, ClaimedPeb { pnum, header, scrub: true });
             }
         }
         self.corrupted += 1;
@@ -308,7 +308,7 @@ impl Scan {
     }
 
     /// Adds a PEB with a VID header.
-    fn add(&mut self, io: &mut DynIo<'_>, found: Found) -> Result<(), AttachFault> {
+    fn add(&mut self, io: &mut DynIo<'_>, found: ClaimedPeb) -> Result<(), AttachFault> {
         let (pnum, id) = (found.pnum, found.header.volume_id);
         let peb = &mut self.pebs[pnum as usize];
         peb.leb = Some(found.leb());
@@ -347,7 +347,7 @@ impl Scan {
     }
 
     /// Adds a PEB that claims a LEB.
-    pub(super) fn add_leb(&mut self, found: Found) {
+    pub(super) fn add_leb(&mut self, found: ClaimedPeb) {
         if found.header.sqnum > self.max_sqnum {
             self.max_sqnum = found.header.sqnum;
             self.last = Some(found.leb());
@@ -367,7 +367,7 @@ impl Scan {
 
     /// Removes and returns the PEBs that claim LEBs, sorted by LEB, the newest first. PEBs with unknown erase counter
     /// get the mean.
-    pub(super) fn sorted_claims(&mut self) -> Vec<Found> {
+    pub(super) fn sorted_claims(&mut self) -> Vec<ClaimedPeb> {
         let mean = self.mean_erase_count();
         for pnum in std::mem::take(&mut self.unknown) {
             self.pebs[pnum as usize].erase_count = mean;
@@ -398,7 +398,7 @@ impl Scan {
     }
 
     /// Chooses the PEB of a LEB among `claims`, the newest first: the newest one, unless it is an incomplete copy.
-    fn resolve_leb(&mut self, io: &mut DynIo<'_>, claims: &[Found]) -> Result<(), AttachFault> {
+    fn resolve_leb(&mut self, io: &mut DynIo<'_>, claims: &[ClaimedPeb]) -> Result<(), AttachFault> {
         check_sequence(claims)?;
         for (index, &claim) in claims.iter().enumerate() {
             let older = &claims[index + 1..];
@@ -420,7 +420,7 @@ impl Scan {
         Ok(())
     }
 
-    fn win(&mut self, claim: Found, older: &[Found]) {
+    fn win(&mut self, claim: ClaimedPeb, older: &[ClaimedPeb]) {
         self.found.push(claim);
         older.iter().for_each(|loser| self.erase_last(loser.pnum));
     }
@@ -436,7 +436,7 @@ impl Scan {
 }
 
 /// Returns an error if two PEBs have the same sequence number, which no single device writes.
-pub(super) fn check_sequence(claims: &[impl Borrow<Found>]) -> Result<(), AttachFault> {
+pub(super) fn check_sequence(claims: &[impl Borrow<ClaimedPeb>]) -> Result<(), AttachFault> {
     let mut pairs = claims.windows(2).map(|pair| (pair[0].borrow(), pair[1].borrow()));
     match pairs.find(|(one, other)| one.header.sqnum == other.header.sqnum) {
         Some((one, other)) => {
@@ -449,7 +449,7 @@ pub(super) fn check_sequence(claims: &[impl Borrow<Found>]) -> Result<(), Attach
 
 /// Data of a copy, if it reads completely and reliably. Linux reads it once, but a half-programmed page that is
 /// readable only sometimes would then pass as a complete copy, and the original would be erased.
-pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut Found) -> Result<Option<Vec<u8>>, UbiError> {
+pub(super) fn read_copy(io: &mut DynIo<'_>, copy: &mut ClaimedPeb) -> Result<Option<Vec<u8>>, UbiError> {
     let mut data = vec![0; copy.header.data_size as usize];
     let quality = io.read_steady(copy.pnum, 0, &mut data)?;
     if quality == Quality::Damaged || crc::ubi(&data) != copy.header.data_crc {

@@ -4,7 +4,7 @@ use super::attach::misfit;
 use super::io::{DynIo, Io};
 use super::pebs::LebId;
 use super::salvage::SalvagedTable;
-use super::scan::{Found, Scan, check_sequence, read_copy};
+use super::scan::{ClaimedPeb, Scan, check_sequence, read_copy};
 use super::verdict::{Claim, HeaderState, PebVerdict};
 use super::{AttachFault, UbiError};
 use floatgate_media::MediaError;
@@ -80,8 +80,8 @@ impl Survey {
         };
         survey.collect_guesses();
         let claims = scan.sorted_claims();
-        let is_layout = |found: &&Found| found.header.volume_id == LAYOUT_VOLUME;
-        let (layout, others): (Vec<&Found>, Vec<&Found>) = claims.iter().partition(is_layout);
+        let is_layout = |found: &&ClaimedPeb| found.header.volume_id == LAYOUT_VOLUME;
+        let (layout, others): (Vec<&ClaimedPeb>, Vec<&ClaimedPeb>) = claims.iter().partition(is_layout);
         survey.resolve_all(scan, io, &layout)?;
         survey.read_table(scan, io, &others)?;
         survey.resolve_all(scan, io, &others)?;
@@ -104,7 +104,7 @@ impl Survey {
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        claims: &[&Found],
+        claims: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         claims.chunk_by(|a, b| a.leb() == b.leb()).try_for_each(|claims| self.resolve_leb(scan, io, claims))
     }
@@ -114,12 +114,13 @@ impl Survey {
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        claims: &[&Found],
+        claims: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         let Some(leb) = claims.first().map(|found| found.leb()) else { return Ok(()) };
         scan.faults.extend(check_sequence(claims).err());
-        let is_good = |found: &Found| matches!(self.verdicts[found.pnum as usize].vid, HeaderState::Good(_));
-        let good: Vec<&Found> = claims.iter().copied().filter(|found| is_good(found)).collect();
+        let is_good =
+            |found: &ClaimedPeb| matches!(self.verdicts[found.pnum as usize].vid, HeaderState::Good(_));
+        let good: Vec<&ClaimedPeb> = claims.iter().copied().filter(|found| is_good(found)).collect();
         let judged = self.judge(io, &good)?;
         for (found, &claim) in good.iter().zip(&judged) {
             self.verdicts[found.pnum as usize].claim = claim;
@@ -147,7 +148,7 @@ impl Survey {
     }
 
     /// Outcome for each of the PEBs that claim a LEB, the newest first.
-    fn judge(&self, io: &mut DynIo<'_>, claims: &[&Found]) -> Result<Vec<Claim>, UbiError> {
+    fn judge(&self, io: &mut DynIo<'_>, claims: &[&ClaimedPeb]) -> Result<Vec<Claim>, UbiError> {
         let mut judged = Vec::with_capacity(claims.len());
         let mut is_resolved = false;
         for (index, &found) in claims.iter().enumerate() {
@@ -189,7 +190,7 @@ impl Survey {
         &mut self,
         scan: &mut Scan,
         io: &mut DynIo<'_>,
-        users: &[&Found],
+        users: &[&ClaimedPeb],
     ) -> Result<(), AttachFault> {
         let mut copies = [None, None];
         for (lnum, copy) in (0..).zip(&mut copies) {

@@ -137,12 +137,12 @@ impl FastmapSuperblock {
     pub fn parse(bytes: &[u8]) -> Result<Self, MediaError> {
         let bytes = span(bytes, 0, Self::SIZE)?;
         check_magic(bytes, 0, "fastmap superblock", SUPERBLOCK_MAGIC)?;
-        let found = u8::take(bytes, VERSION_AT);
+        let found = u8::decode(bytes, VERSION_AT);
         if found != VERSION {
             let (found, known) = (u32::from(found), u32::from(VERSION));
             return Err(Reason::WrongVersion { what: "fastmap", found, known }.at(VERSION_AT));
         }
-        let superblock = Self::take(bytes, 0);
+        let superblock = Self::decode(bytes, 0);
         let count = superblock.peb_count;
         require((1..=MAX_PEBS).contains(&count), PEBS_AT, "fastmap PEBs", count)?;
         Ok(superblock)
@@ -180,7 +180,7 @@ fn step(len: usize, at: usize, need: usize) -> Result<usize, MediaError> {
 }
 
 fn check_magic(bytes: &[u8], at: usize, what: &'static str, expected: u32) -> Result<(), MediaError> {
-    let found = u32::take(bytes, at);
+    let found = u32::decode(bytes, at);
     if found == expected {
         return Ok(());
     }
@@ -230,7 +230,7 @@ impl<'a> Fastmap<'a> {
         }
         step(bytes.len(), 0, LISTS_AT)?;
         check_magic(bytes, HEADER_AT, "fastmap header", HEADER_MAGIC)?;
-        let counts = FastmapCounts::take(bytes, HEADER_AT);
+        let counts = FastmapCounts::decode(bytes, HEADER_AT);
         let pool = parse_pool(bytes, POOLS_AT)?;
         let wl_pool = parse_pool(bytes, POOLS_AT + POOL_BYTES)?;
         let mut at = LISTS_AT;
@@ -252,7 +252,7 @@ impl<'a> Fastmap<'a> {
             PebList::Scrub => scrub,
             PebList::Erase => erase,
         };
-        bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::take(bytes, 0))
+        bytes.chunks_exact(PebEc::SIZE).map(|bytes| PebEc::decode(bytes, 0))
     }
 
     /// The volumes with their maps.
@@ -271,7 +271,7 @@ fn data_crc(bytes: &[u8]) -> u32 {
 
 fn parse_pool(bytes: &[u8], at: usize) -> Result<FastmapPool<'_>, MediaError> {
     check_magic(bytes, at, "fastmap pool", POOL_MAGIC)?;
-    let (len, max_len) = (u16::take(bytes, at + 4), u16::take(bytes, at + 6));
+    let (len, max_len) = (u16::decode(bytes, at + 4), u16::decode(bytes, at + 6));
     require(usize::from(len) <= MAX_POOL, at + 4, "pool size", len)?;
     require(usize::from(max_len) <= MAX_POOL, at + 6, "largest pool size", max_len)?;
     Ok(FastmapPool { max_len, pebs: span(bytes, at + 8, 4 * usize::from(len))? })
@@ -303,7 +303,7 @@ fn volume_end(bytes: &[u8], at: usize) -> Result<usize, MediaError> {
     check_magic(bytes, at, "fastmap volume", VOLUME_MAGIC)?;
     let map_at = at + FastmapVolume::SIZE;
     check_magic(bytes, map_at, "fastmap map", MAP_MAGIC)?;
-    entries(bytes, &mut end, u32::take(bytes, map_at + 4), 4)?;
+    entries(bytes, &mut end, u32::decode(bytes, map_at + 4), 4)?;
     Ok(end)
 }
 
@@ -335,10 +335,10 @@ impl<'a> Iterator for Volumes<'a> {
 
     fn next(&mut self) -> Option<VolumeMap<'a>> {
         let (head, rest) = self.rest.split_at_checked(FastmapVolume::SIZE + MAP_HEADER_BYTES)?;
-        let count = usize::try_from(u32::take(head, FastmapVolume::SIZE + 4)).ok()?;
+        let count = usize::try_from(u32::decode(head, FastmapVolume::SIZE + 4)).ok()?;
         let (pnums, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
         self.rest = rest;
-        Some(VolumeMap { volume: FastmapVolume::take(head, 0), pnums })
+        Some(VolumeMap { volume: FastmapVolume::decode(head, 0), pnums })
     }
 }
 

@@ -87,11 +87,11 @@ impl Pnode {
     /// The end of `bytes`, a bad CRC, another type of node.
     pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
         let mut reader = open(bytes, Kind::Pnode, geometry)?;
-        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let number = if geometry.is_big() { reader.read_bits(geometry.number_bits) } else { 0 };
         let lebs = core::array::from_fn(|_| LebProperties {
-            free: reader.take(geometry.space_bits) << 3,
-            dirty: reader.take(geometry.space_bits) << 3,
-            index: reader.take(1) == 1,
+            free: reader.read_bits(geometry.space_bits) << 3,
+            dirty: reader.read_bits(geometry.space_bits) << 3,
+            index: reader.read_bits(1) == 1,
         });
         Ok(Self { number, lebs })
     }
@@ -158,12 +158,12 @@ impl Nnode {
     /// The end of `bytes`, a bad CRC, another type of node, an offset for a missing child.
     pub fn parse(bytes: &[u8], geometry: &Geometry) -> Result<Self, MediaError> {
         let mut reader = open(bytes, Kind::Nnode, geometry)?;
-        let number = if geometry.is_big() { reader.take(geometry.number_bits) } else { 0 };
+        let number = if geometry.is_big() { reader.read_bits(geometry.number_bits) } else { 0 };
         let mut children = [None; FANOUT as usize];
         for child in &mut children {
             let at = reader.at();
-            let leb = reader.take(geometry.lpt_lnum_bits);
-            let offset = reader.take(geometry.lpt_offset_bits);
+            let leb = reader.read_bits(geometry.lpt_lnum_bits);
+            let offset = reader.read_bits(geometry.lpt_offset_bits);
             // The LEB after the area's last stands for no child.
             if leb == geometry.from.lebs {
                 require(offset == 0, at, "offset of no child", offset)?;

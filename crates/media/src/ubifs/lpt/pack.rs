@@ -20,7 +20,7 @@ pub(super) struct BitReader<'a> {
 
 impl BitReader<'_> {
     /// The next `bits` bits, at most 32; zeros past the end.
-    pub(super) fn take(&mut self, bits: u32) -> u32 {
+    pub(super) fn read_bits(&mut self, bits: u32) -> u32 {
         let tail = self.bytes.get(self.bit / 8..).unwrap_or(&[]);
         let mut window = [0; 8];
         for (place, byte) in window.iter_mut().zip(tail) {
@@ -67,13 +67,13 @@ pub(super) fn open<'a>(
     geometry: &Geometry,
 ) -> Result<BitReader<'a>, MediaError> {
     let bytes = span(bytes, 0, kind.bytes(geometry))?;
-    let stored = u16::take(bytes, 0);
+    let stored = u16::decode(bytes, 0);
     let computed = crc::lpt(bytes.get(CRC_BYTES..).unwrap_or(&[]));
     if stored != computed {
         return Err(Reason::BadCrc { stored, computed }.at(0));
     }
     let mut reader = BitReader { bytes, bit: 8 * CRC_BYTES };
-    let code = reader.take(TYPE_BITS);
+    let code = reader.read_bits(TYPE_BITS);
     if code != u32::from(kind.code()) {
         return Err(Reason::UnknownCode { what: "LPT node type", code }.at(CRC_BYTES));
     }
@@ -118,9 +118,9 @@ mod tests {
         assert!(writer.put("too wide", 2, 1).is_err());
         let mut reader = BitReader { bytes: &bytes, bit: 0 };
         for bits in 1..=32 {
-            assert_eq!(reader.take(bits), u32::MAX >> (32 - bits));
-            assert_eq!(reader.take(1), 0);
+            assert_eq!(reader.read_bits(bits), u32::MAX >> (32 - bits));
+            assert_eq!(reader.read_bits(1), 0);
         }
-        assert_eq!(reader.take(32), 0);
+        assert_eq!(reader.read_bits(32), 0);
     }
 }

@@ -41,7 +41,7 @@ impl<'a> Ltab<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lpt_space_bits;
         let count = self.geometry.from.lebs;
-        (0..count).map(move |_| LebSpace { free: reader.take(bits), dirty: reader.take(bits) })
+        (0..count).map(move |_| LebSpace { free: reader.read_bits(bits), dirty: reader.read_bits(bits) })
     }
 
     /// Writes a table to the start of `out` and returns its length.
@@ -89,7 +89,7 @@ impl<'a> Lsave<'a> {
     pub fn lnums(&self) -> impl Iterator<Item = u32> + use<'a> {
         let mut reader = self.reader.clone();
         let bits = self.geometry.lnum_bits;
-        (0..self.geometry.from.lsave_count).map(move |_| reader.take(bits))
+        (0..self.geometry.from.lsave_count).map(move |_| reader.read_bits(bits))
     }
 
     /// Writes a table to the start of `out` and returns its length.

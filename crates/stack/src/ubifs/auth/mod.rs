@@ -20,7 +20,7 @@ use floatgate_media::ubifs::{
 
 use super::error::{Error, Result};
 use super::io::DynIo;
-use super::mount::master::Found;
+use super::mount::master::CommittedMaster;
 use super::mount::superblock;
 use super::space::pnode_bytes;
 use crate::volume::Volume;
@@ -198,7 +198,7 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error::Unauthentic`].
-    pub(crate) fn check_master(&self, found: &Found) -> Result<()> {
+    pub(crate) fn check_master(&self, found: &CommittedMaster) -> Result<()> {
         let error = |what| Err(Error::unauthentic(MASTER_LEB, found.offset, what));
         let has_hmac = self.hasher.stored(&found.master.hmac).iter().any(|&byte| byte != 0);
         if has_hmac {

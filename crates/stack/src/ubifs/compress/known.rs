@@ -35,7 +35,7 @@ struct Outcome {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedBlock {
     block: Box<[u8]>,
     outcomes: [Option<Outcome>; METHODS],
 }
@@ -43,7 +43,7 @@ struct Known {
 /// Cached results, shared by clones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownBlocks {
-    slots: Arc<Mutex<Vec<Option<Known>>>>,
+    slots: Arc<Mutex<Vec<Option<CachedBlock>>>>,
 }
 
 fn slot_of(block: &[u8]) -> usize {
@@ -78,7 +78,7 @@ impl KnownBlocks {
         }
         let Some(slot) = slots.get_mut(slot_of(block)) else { return };
         if slot.as_ref().is_none_or(|known| *known.block != *block) {
-            *slot = Some(Known { block: block.into(), outcomes: [const { None }; METHODS] });
+            *slot = Some(CachedBlock { block: block.into(), outcomes: [const { None }; METHODS] });
         }
         if let Some(known) = slot {
             let bytes = (out.len() < block.len()).then(|| out.into());

@@ -12,7 +12,7 @@ use crate::fs::{Name, NewFile, NewKind, Rename};
 use crate::volume::Volume;
 
 /// Inodes found under the two names of a rename.
-struct Found {
+struct RenameInodes {
     /// Inode to move.
     inode: u32,
     file_type: FileType,
@@ -49,14 +49,14 @@ impl Ubifs<dyn Volume> {
         self.move_name(from, to, &found, how == Rename::Whiteout)
     }
 
-    fn find_both(&mut self, from: Name<'_>, to: Name<'_>) -> Result<Found> {
+    fn find_both(&mut self, from: Name<'_>, to: Name<'_>) -> Result<RenameInodes> {
         let source = self.find_entry(from.directory, from.name)?.ok_or(Error::NotFound)?;
         let file_type = self.file_type(source.inode)?;
         let target = match self.find_entry(to.directory, to.name)? {
             Some(entry) => Some((entry.inode, self.file_type(entry.inode)?)),
             None => None,
         };
-        Ok(Found { inode: source.inode, file_type, target })
+        Ok(RenameInodes { inode: source.inode, file_type, target })
     }
 
     fn file_type(&mut self, inode: u32) -> Result<FileType> {
@@ -64,7 +64,7 @@ impl Ubifs<dyn Volume> {
     }
 
     /// Returns an error if a directory would move below itself.
-    fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
+    fn refuse_loop(&mut self, from: Name<'_>, to: Name<'_>, found: &RenameInodes) -> Result<()> {
         if found.is_directory()
             && from.directory != to.directory
             && self.is_below(to.directory, found.inode)?
@@ -100,7 +100,13 @@ impl Ubifs<dyn Volume> {
         Ok(false)
     }
 
-    fn move_name(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
+    fn move_name(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        whiteout: bool,
+    ) -> Result<()> {
         let target_data = match found.target {
             Some((target, _)) => self.inode(target)?.data.len(),
             None => 0,
@@ -121,7 +127,13 @@ impl Ubifs<dyn Volume> {
         self.sync_names(from, to, found.inode)
     }
 
-    fn write_move(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, whiteout: bool) -> Result<()> {
+    fn write_move(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        whiteout: bool,
+    ) -> Result<()> {
         // The inode that moves is written later: only its time of change is new.
         let time = self.time;
         set_ctime(&mut self.mark_dirty(found.inode)?.inode, time);
@@ -167,7 +179,7 @@ impl Ubifs<dyn Volume> {
         &mut self,
         from: Name<'_>,
         to: Name<'_>,
-        found: &Found,
+        found: &RenameInodes,
         whiteout: bool,
     ) -> Result<Vec<Cached>> {
         let moves = from.directory != to.directory;
@@ -191,10 +203,10 @@ impl Ubifs<dyn Volume> {
         Ok(parents)
     }
 
-    fn exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found) -> Result<()> {
+    fn exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &RenameInodes) -> Result<()> {
         let (target, target_type) = found.target.ok_or(Error::NotFound)?;
         self.refuse_loop(from, to, found)?;
-        let back = Found { inode: target, file_type: target_type, target: None };
+        let back = RenameInodes { inode: target, file_type: target_type, target: None };
         self.refuse_loop(to, from, &back)?;
         let cost =
             self.acquire(&BudgetRequest { new_entries: 1, changed_entries: 1, ..changed_inodes(2, 0) })?;
@@ -203,7 +215,13 @@ impl Ubifs<dyn Volume> {
         self.sync_names(from, to, found.inode)
     }
 
-    fn write_exchange(&mut self, from: Name<'_>, to: Name<'_>, found: &Found, back: &Found) -> Result<()> {
+    fn write_exchange(
+        &mut self,
+        from: Name<'_>,
+        to: Name<'_>,
+        found: &RenameInodes,
+        back: &RenameInodes,
+    ) -> Result<()> {
         let mut parents = vec![self.touched(from.directory)?];
         if from.directory != to.directory {
             let mut other = self.touched(to.directory)?;
@@ -223,7 +241,7 @@ impl Ubifs<dyn Volume> {
     }
 }
 
-impl Found {
+impl RenameInodes {
     fn is_directory(&self) -> bool {
         self.file_type == FileType::Directory
     }

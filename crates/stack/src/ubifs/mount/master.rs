@@ -23,7 +23,7 @@ pub(crate) const SQNUM_WATERMARK: u64 = 0xFFFF_FFFF_FF00_0000;
 
 /// The master node of the last commit.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct CommittedMaster {
     /// Master node, with the LEB count grown to the volume.
     pub(crate) master: Master,
     /// Offset of the next master node.
@@ -34,7 +34,7 @@ pub(crate) struct Found {
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Found {
+impl CommittedMaster {
     /// State according to the node.
     pub(crate) const fn state(&self, choice: Choice) -> MasterState {
         let dirty = self.master.flags.contains(MasterFlags::DIRTY);
@@ -84,7 +84,7 @@ struct Located {
 ///
 /// # Errors
 /// No master node, damage that no power cut causes, an invalid master node, volume failures.
-pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found> {
+pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<CommittedMaster> {
     let step = step(io.layout());
     let (located, choice) = match find_clean(io)? {
         Some(located) => (located, Choice::Both),
@@ -98,7 +98,7 @@ pub(crate) fn read(io: &mut DynIo<'_>, findings: &mut Findings) -> Result<Found>
     saw(io, &located)?;
     let next_offset = located.offset.saturating_add(step);
     let (offset, bytes) = (located.offset, located.bytes.clone());
-    let mut found = Found { master: located.master, next_offset, offset, bytes };
+    let mut found = CommittedMaster { master: located.master, next_offset, offset, bytes };
     if recovered && io.is_read_only() {
         // Clean or not when it was written: there was a power cut since.
         found.master.flags = found.master.flags.with(MasterFlags::DIRTY);

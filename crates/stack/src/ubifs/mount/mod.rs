@@ -71,7 +71,7 @@ fn note_sqnum(io: &mut DynIo<'_>, place: NodePos, sqnum: u64) -> Result<()> {
 
 /// Result of the first part of a mount, up to the LEB properties.
 struct Opened {
-    master: master::Found,
+    master: master::CommittedMaster,
     space: Space,
     verifier: Option<Verifier>,
     findings: Findings,
@@ -95,7 +95,7 @@ impl<V: Volume + 'static> Core<V> {
     /// As [`mount`](Self::mount), with this superblock.
     pub(crate) fn mount_as(
         mut volume: V,
-        superblock: &superblock::Found,
+        superblock: &superblock::VolumeSuperblock,
         options: &MountOptions,
     ) -> core::result::Result<Self, (Error, V)> {
         let layout = match superblock::layout(&superblock.superblock, superblock.volume) {
@@ -151,7 +151,7 @@ impl<V: Volume + 'static> Core<V> {
 
 impl Core<dyn Volume> {
     /// Advances from the last commit to the current state.
-    fn bring_up(&mut self, superblock: &superblock::Found) -> Result<()> {
+    fn bring_up(&mut self, superblock: &superblock::VolumeSuperblock) -> Result<()> {
         let recovering = self.was_dirty();
         if !self.io.is_read_only() {
             self.mark_dirty(superblock)?;

@@ -20,7 +20,7 @@ use crate::volume::Volume;
 
 impl Core<dyn Volume> {
     /// Sets the dirty flag, so that the next mount detects a power cut, and writes a changed superblock.
-    pub(super) fn mark_dirty(&mut self, superblock: &superblock::Found) -> Result<()> {
+    pub(super) fn mark_dirty(&mut self, superblock: &superblock::VolumeSuperblock) -> Result<()> {
         if superblock.fix_up_space {
             self.fix_up_space()?;
         }

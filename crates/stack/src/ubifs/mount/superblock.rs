@@ -24,7 +24,7 @@ const MISSING_LEBS_FACTOR: u32 = 64;
 
 /// The superblock of a volume.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct VolumeSuperblock {
     /// Superblock as stored on flash.
     pub(crate) stored: Superblock,
     /// Effective superblock: grown to the volume, and without the space fixup flag if the mount fixes up space.
@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) changed: bool,
 }
 
-impl Found {
+impl VolumeSuperblock {
     /// Keeps the free space and the space fixup flag for a later mount.
     pub(crate) fn keeping_space_fixup(mut self) -> Self {
         self.fix_up_space = false;
@@ -52,7 +52,7 @@ impl Found {
 /// # Errors
 /// No superblock, one that contradicts itself or the volume, a newer format, authentication without a key in a writable
 /// mount.
-pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<Found> {
+pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<VolumeSuperblock> {
     let stored = read_node(volume)?;
     found(&stored, volume.geometry(), read_only)
 }
@@ -62,7 +62,7 @@ pub(crate) fn read(volume: &mut dyn Volume, read_only: bool) -> Result<Found> {
 ///
 /// # Errors
 /// As [`read`], except for the CRC.
-pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<Found> {
+pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<VolumeSuperblock> {
     let mut bytes = read_bytes(volume)?;
     let crc = crc::ubi(bytes.get(8..).unwrap_or(&[]));
     if let Some(field) = bytes.get_mut(4..8) {
@@ -74,7 +74,11 @@ pub(crate) fn read_damaged(volume: &mut dyn Volume) -> Result<Found> {
 }
 
 /// Effective superblock on a volume.
-pub(crate) fn found(stored: &Superblock, geometry: VolumeGeometry, read_only: bool) -> Result<Found> {
+pub(crate) fn found(
+    stored: &Superblock,
+    geometry: VolumeGeometry,
+    read_only: bool,
+) -> Result<VolumeSuperblock> {
     check_version(stored, read_only)?;
     if geometry.read_only && !read_only {
         return Err(Error::ReadOnly);
@@ -100,7 +104,7 @@ pub(crate) fn found(stored: &Superblock, geometry: VolumeGeometry, read_only: bo
     // Only reading, a newer format counts as the newest known.
     superblock.format_version = superblock.format_version.min(FORMAT_VERSION);
     let changed = superblock.leb_count != stored.leb_count || fix_up_space;
-    Ok(Found { stored: *stored, superblock, volume, fix_up_space, changed })
+    Ok(VolumeSuperblock { stored: *stored, superblock, volume, fix_up_space, changed })
 }
 
 /// Effective superblock in a read-only mount: a bare image or a truncated dump has fewer LEBs than any writable

@@ -4,13 +4,13 @@ use core::ops::Range;
 
 use floatgate_media::ubifs::{BLOCK_BYTES, Key, KeyType, Node, NodeType};
 
-use super::{Lost, NOT_ITS_SIZE, Only, Survey};
+use super::{LostKeys, NOT_ITS_SIZE, Only, Survey};
 use crate::fs::{Attributes, NodePos};
 use crate::ubifs::error::{Error, Result};
 use crate::ubifs::files::attributes_of;
 use crate::volume::Volume;
 
-impl Lost {
+impl LostKeys {
     /// Range of blocks of a file that the index lost, if any newest node may replace them.
     fn blocks_of(&self, inode: u32) -> Option<Range<u32>> {
         let (first, last) = (Key::data(inode, 0)?, Key::highest(inode, KeyType::Data));

@@ -88,7 +88,7 @@ impl DamagedNode {
 
 impl Survey<dyn Volume> {
     /// Records the keys of a damaged journal node as lost, unless a newer node has them.
-    pub(super) fn lose(&mut self, hit: &DamagedNode) -> Result<()> {
+    pub(super) fn record_lost_node(&mut self, hit: &DamagedNode) -> Result<()> {
         let (inode, block) = (hit.key.inum(), hit.key.block());
         if hit.key.key_type() != KeyType::Data {
             let file = self.tree.file_mut(inode);

@@ -5,7 +5,7 @@ use floatgate_media::ubifs::{Frame, Key, KeyHash, KeyType, NODE_MAGIC, Node, Sup
 use super::names::shown;
 use super::problem::{Problem, Severity};
 use super::scan::{Change, event};
-use super::{Child, Lost, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
+use super::{Child, LostKeys, NOT_ITS_SIZE, Only, Problems, Tree, decompresses, node_in};
 use crate::fs::NodePos;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -16,7 +16,7 @@ use crate::ubifs::structure::Structure;
 use crate::ubifs::tnc::Tnc;
 use crate::volume::Volume;
 
-type Collected = (Tree, Vec<Lost>, Decompressor);
+type Collected = (Tree, Vec<LostKeys>, Decompressor);
 
 /// Reads and checks all leaf nodes.
 ///
@@ -33,7 +33,7 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
         let mut problem = Problem::of(Severity::Damaged, Structure::Index, &keys.error, consequence);
         problem.inodes = Some(keys.from.inum()..=to.inum());
         problems.add(problem);
-        lost.push(Lost { from: keys.from, to, only: Only::Newest });
+        lost.push(LostKeys { from: keys.from, to, only: Only::Newest });
     }
     let superblock = core.io.layout().superblock;
     let mut collector = Collector {
@@ -59,7 +59,7 @@ pub(super) fn collect(core: &mut Core<dyn Volume>, problems: &mut Problems) -> R
 
 struct Collector<'p> {
     problems: &'p mut Problems,
-    lost: Vec<Lost>,
+    lost: Vec<LostKeys>,
     tree: Tree,
     decompressor: Decompressor,
     /// Blocks that cannot be decompressed: damaged, unless their file is encrypted.
@@ -80,7 +80,7 @@ impl Collector<'_> {
                 let at = bytes.get(place.offset as usize..).unwrap_or(&[]);
                 if let Err(error) = self.read_leaf(tnc, key, place, at) {
                     let only = if is_gone { Only::Nameless(place.offset) } else { stand_in(key, place, at) };
-                    self.lose(key, &error, only);
+                    self.record_lost_leaf(key, &error, only);
                 }
             }
         }
@@ -102,7 +102,7 @@ impl Collector<'_> {
         let event = event(&node, frame.stamp.sqnum, place).ok_or_else(other_key)?;
         if event.key != key {
             // Its CRC vouches for its own key: under that one it is found, unless the index leads to another there.
-            self.lost.push(Lost { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
+            self.lost.push(LostKeys { from: event.key, to: event.key, only: Only::Sqnum(event.sqnum) });
             return Err(other_key());
         }
         if let Node::Data(data) = &node
@@ -175,7 +175,7 @@ impl Collector<'_> {
     }
 
     /// Records an unreadable leaf, and the nodes that a search may use instead.
-    fn lose(&mut self, key: Key, error: &Error, only: Only) {
+    fn record_lost_leaf(&mut self, key: Key, error: &Error, only: Only) {
         let (structure, consequence) = match key.key_type() {
             KeyType::Inode => (Structure::Inode, "the file cannot be opened"),
             KeyType::Data => (Structure::Data, "reading this block of the file fails"),
@@ -190,7 +190,7 @@ impl Collector<'_> {
         }
         self.problems.add(problem);
         self.tree.file_mut(key.inum()).incomplete |= key.key_type() != KeyType::Data;
-        self.lost.push(Lost { from: key, to: key, only });
+        self.lost.push(LostKeys { from: key, to: key, only });
     }
 
     /// Reports blocks that cannot be decompressed as damaged, unless they are encrypted.
@@ -204,7 +204,11 @@ impl Collector<'_> {
                 continue;
             }
             file.blocks.remove(&key.block());
-            self.lose(key, &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE), Only::Sqnum(0));
+            self.record_lost_leaf(
+                key,
+                &Error::corrupt(place.lnum, place.offset, NOT_ITS_SIZE),
+                Only::Sqnum(0),
+            );
         }
     }
 }

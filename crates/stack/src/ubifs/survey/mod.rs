@@ -45,7 +45,7 @@ pub use tree::{Child, DataBlock, File, Tree};
 const PROBLEMS_MAX: usize = 10_000;
 
 /// Message about a structure at a position.
-type Seen = (Structure, Option<(u32, u32)>, String);
+type MessageKey = (Structure, Option<(u32, u32)>, String);
 
 /// Problems found by a survey, up to a limit.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +54,7 @@ struct Problems {
     /// Number of problems beyond the limit, including repeated ones.
     dropped: u64,
     /// Messages recorded so far.
-    seen: BTreeSet<Seen>,
+    seen: BTreeSet<MessageKey>,
 }
 
 impl Problems {
@@ -73,7 +73,7 @@ impl Problems {
 
 /// Range of keys that the index lost, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Lost {
+struct LostKeys {
     from: Key,
     to: Key,
     /// Nodes accepted as replacement.
@@ -91,7 +91,7 @@ enum Only {
     Nameless(u32),
 }
 
-impl Lost {
+impl LostKeys {
     /// All keys: the whole index is lost.
     const ALL: Self = Self { from: Key::from_bits(0), to: Key::from_bits(u64::MAX), only: Only::Newest };
 
@@ -122,7 +122,7 @@ pub struct Survey<V: ?Sized> {
     decompressor: Decompressor,
     tree: Tree,
     problems: Problems,
-    lost: Vec<Lost>,
+    lost: Vec<LostKeys>,
     /// LEBs with unknown number, placed after the end of the volume: a search includes them.
     nameless: Range<u32>,
     superblock: Option<Superblock>,
@@ -211,7 +211,7 @@ impl Survey<dyn Volume> {
     /// True if a part of the index was readable; otherwise all files and names were found by a search.
     #[must_use]
     pub fn has_index(&self) -> bool {
-        !self.lost.contains(&Lost::ALL)
+        !self.lost.contains(&LostKeys::ALL)
     }
 
     /// True if the tree is from an earlier moment.

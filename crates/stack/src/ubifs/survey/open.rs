@@ -8,7 +8,7 @@ use floatgate_media::ubifs::{Limits, MASTER_LEB, SUPERBLOCK_LEB, SuperblockFlags
 use super::journal::{DamagedNode, inode_at, structure_at};
 use super::problem::{Problem, Severity};
 use super::scan::main_lebs;
-use super::{Lost, Problems, Survey, Tree};
+use super::{LostKeys, Problems, Survey, Tree};
 use crate::ubifs::auth::Authenticate;
 use crate::ubifs::compress::Decompressor;
 use crate::ubifs::core::Core;
@@ -16,7 +16,7 @@ use crate::ubifs::error::{Error, Result};
 use crate::ubifs::io::{DynIo, Io};
 use crate::ubifs::layout::Layout;
 use crate::ubifs::mount::master::Choice;
-use crate::ubifs::mount::superblock::{self, Found};
+use crate::ubifs::mount::superblock::{self, VolumeSuperblock};
 use crate::ubifs::mount::{Findings, FormatOptions, MasterState, MountOptions, geometry, master};
 use crate::ubifs::scan::{ScannedNode, scan, scan_all};
 use crate::ubifs::structure::Structure;
@@ -82,7 +82,7 @@ fn is_fatal(error: &Error) -> bool {
 pub(super) fn superblock_of(
     volume: &mut dyn Volume,
     problems: &mut Problems,
-) -> Result<Option<(Found, bool)>> {
+) -> Result<Option<(VolumeSuperblock, bool)>> {
     let error = match superblock::read(volume, true) {
         Ok(found) => match superblock::layout(&found.superblock, found.volume) {
             Ok(_) => {
@@ -102,7 +102,7 @@ pub(super) fn superblock_of(
 
 /// Reports values of a readable superblock that Linux rejects; returns false then. Reading tolerates sizes that are too
 /// large.
-fn note_sizes(found: &Found, problems: &mut Problems) -> bool {
+fn note_sizes(found: &VolumeSuperblock, problems: &mut Problems) -> bool {
     let stored = &found.stored;
     // Grown as far as on any volume.
     let Err(error) = stored.grown(stored.max_leb_count).check() else { return true };
@@ -161,7 +161,7 @@ pub(super) fn blank<V: Volume + 'static>(io: Io<V>, nameless: Range<u32>, proble
         decompressor: Decompressor::new(),
         tree: Default::default(),
         problems,
-        lost: vec![Lost::ALL],
+        lost: vec![LostKeys::ALL],
         nameless,
         superblock: None,
         master: None,
@@ -198,7 +198,7 @@ fn without_superblock<V: Volume + 'static>(
 /// Survey by a search of the main area, if master node or journal are unusable.
 fn unmountable<V: Volume + 'static>(
     volume: V,
-    found: &Found,
+    found: &VolumeSuperblock,
     nameless: Range<u32>,
     error: &Error,
     mut problems: Problems,
@@ -259,7 +259,7 @@ pub(super) fn area(limits: &Limits, lnum: u32) -> Structure {
 
 fn mounted<V: Volume + 'static>(
     mut core: Core<V>,
-    found: &Found,
+    found: &VolumeSuperblock,
     nameless: Range<u32>,
     mut problems: Problems,
 ) -> core::result::Result<Survey<V>, (Error, V)> {
@@ -319,7 +319,7 @@ fn mounted<V: Volume + 'static>(
         return Ok(survey);
     }
     if !is_stale {
-        let outcome = hits.iter().try_for_each(|hit| survey.lose(hit));
+        let outcome = hits.iter().try_for_each(|hit| survey.record_lost_node(hit));
         return match outcome {
             Ok(()) => survey.finish(newer_than),
             Err(error) => Err((error, survey.into_volume())),
@@ -397,7 +397,7 @@ impl<V: Volume + 'static> Survey<V> {
 impl Survey<dyn Volume> {
     /// Builds the tree only from the nodes in these LEBs.
     fn rebuild(&mut self, lebs: Range<u32>) -> Result<()> {
-        self.lost = vec![Lost::ALL];
+        self.lost = vec![LostKeys::ALL];
         let events = super::scan::find_events(&mut self.io, lebs.chain(self.nameless.clone()))?;
         events.iter().for_each(|event| self.tree.apply(event));
         self.read_inodes()?;

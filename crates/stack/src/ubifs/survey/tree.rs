@@ -51,7 +51,7 @@ pub struct File {
     pub xattrs: BTreeMap<Vec<u8>, Child>,
     /// Data blocks.
     pub blocks: BTreeMap<u32, DataBlock>,
-    /// Lost blocks that cannot be read.
+    /// LostKeys blocks that cannot be read.
     pub lost_blocks: BTreeSet<u32>,
     /// Blocks found by a search in place of unreadable ones; they may be older.
     pub older_blocks: BTreeSet<u32>,

@@ -19,7 +19,7 @@ use floatgate_media::{MediaError, Reason};
 
 /// A node in an index LEB that must stay.
 #[derive(Debug)]
-struct Kept {
+struct KeptNode {
     /// Range of its bytes, with alignment.
     span: Range<usize>,
     /// True if the tree contains it, not only the committed index.
@@ -68,7 +68,7 @@ impl Tnc {
         let kept = self.kept_nodes(io, lnum, &bytes)?;
         let mut filling = Filling { lnum, bytes, dirty: 0, written: 0 };
         let mut from = 0;
-        for Kept { span, live } in kept {
+        for KeptNode { span, live } in kept {
             let end = self.fill_gap(io, &mut filling, from..span.start, work)?;
             filling.pad(end..span.start);
             filling.dirty += if live { 0 } else { span.len() };
@@ -126,7 +126,7 @@ impl Tnc {
     }
 
     /// Nodes of an index LEB that must stay, in order.
-    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<Kept>> {
+    fn kept_nodes(&mut self, io: &mut DynIo<'_>, lnum: u32, bytes: &[u8]) -> Result<Vec<KeptNode>> {
         let mut kept = Vec::new();
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -145,7 +145,7 @@ impl Tnc {
             if frame.node_type == NodeType::Index
                 && let Some(live) = self.use_of_frame(io, lnum, offset, &frame)?
             {
-                kept.push(Kept { span: at..end, live });
+                kept.push(KeptNode { span: at..end, live });
             }
             at = end;
         }

@@ -11,7 +11,7 @@ use crate::ubifs::io::DynIo;
 use floatgate_media::ubifs::{Frame, IndexNode, Key, NodeType};
 
 /// Hashes by key, LEB and offset of the branches.
-type Kept = BTreeMap<(Key, u32, u32), Box<[u8]>>;
+type HashesByBranch = BTreeMap<(Key, u32, u32), Box<[u8]>>;
 
 /// Key under which the root's hash is stored.
 pub(super) const ROOT_KEY: Key = Key::from_bits(0);
@@ -19,7 +19,7 @@ pub(super) const ROOT_KEY: Key = Key::from_bits(0);
 /// Hashes of nodes, and the hash function. Empty unless nodes are verified.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hashes {
-    kept: Arc<Kept>,
+    kept: Arc<HashesByBranch>,
     hasher: Option<Hasher>,
 }
 

@@ -51,7 +51,7 @@ impl Copy {
 
 /// Candidate copies at a position; length 0 for none.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Candidates {
     /// Longest copy of 3 to 8 bytes within reach of the short instruction.
     pub(super) short: Copy,
     /// Longest copy.
@@ -62,7 +62,7 @@ pub(super) struct Found {
     pub(super) triple: Copy,
 }
 
-impl Found {
+impl Candidates {
     /// The rest of a match one byte after its start.
     #[inline(always)]
     fn inside(before: Copy) -> Self {
@@ -132,7 +132,7 @@ pub(super) struct Matches {
     last8: Last<8, 4096>,
     /// Previous position with the same hash of eight bytes, by position.
     chain: [u16; BLOCK],
-    found: [Found; BLOCK],
+    found: [Candidates; BLOCK],
 }
 
 impl Default for Matches {
@@ -146,7 +146,7 @@ impl Default for Matches {
             last6: Last([0; _]),
             last8: Last([0; _]),
             chain: [0; BLOCK],
-            found: [Found::default(); BLOCK],
+            found: [Candidates::default(); BLOCK],
         }
     }
 }
@@ -158,19 +158,20 @@ impl Matches {
         let mut before = Copy::NONE;
         let (mut at, mut misses) = (0, 0);
         while at < len {
-            let found = if before.len() > LONG { Found::inside(before) } else { self.search(at, len - at) };
+            let found =
+                if before.len() > LONG { Candidates::inside(before) } else { self.search(at, len - at) };
             self.found[at] = found;
             before = found.long;
             at += 1;
             misses = if before == Copy::NONE { misses + 1 } else { 0 };
             let over = (misses / MISSES).min(len - at);
-            self.found[at..at + over].fill(Found::default());
+            self.found[at..at + over].fill(Candidates::default());
             at += over;
         }
     }
 
     /// Matches by position.
-    pub(super) const fn found(&self) -> &[Found; BLOCK] {
+    pub(super) const fn candidates(&self) -> &[Candidates; BLOCK] {
         &self.found
     }
 
@@ -189,7 +190,7 @@ impl Matches {
 
     /// Matches at a position, which is then added to the tables.
     #[inline(always)]
-    fn search(&mut self, at: usize, room: usize) -> Found {
+    fn search(&mut self, at: usize, room: usize) -> Candidates {
         let here = self.bytes.word(at);
         let pair = self.last2.replace(at, here);
         let nearest = self.last3.replace(at, here);
@@ -202,7 +203,7 @@ impl Matches {
         let eight = self.last8.replace(at, here);
         self.chain[at] = eight.try_into().unwrap_or(0);
         if at == 0 {
-            return Found::default();
+            return Candidates::default();
         }
         let mut both = Both::default();
         for from in places {
@@ -211,7 +212,7 @@ impl Matches {
         self.follow(eight, at, room, &mut both);
         let triple = triple(at - nearest) && room >= 3 && self.bytes.common(nearest, here) >= 3;
         let pair_near = at - pair <= PAIR_DISTANCE && room >= 2 && self.bytes.common(pair, here) >= 2;
-        Found {
+        Candidates {
             short: both.short.copy(),
             long: both.long.copy(),
             pair: if pair_near { Copy::new(2, at - pair) } else { Copy::NONE },

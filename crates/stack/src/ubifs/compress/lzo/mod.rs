@@ -86,10 +86,10 @@ impl Lzo {
 impl Smallest {
     fn compress(&mut self, data: &[u8], out: &mut Vec<u8>) {
         self.matches.find(data);
-        self.parser.solve(data.len(), self.matches.found());
+        self.parser.solve(data.len(), self.matches.candidates());
         let mut writer = Writer::new(out);
         let mut at = 0;
-        for step in self.parser.steps(data.len(), self.matches.found()) {
+        for step in self.parser.steps(data.len(), self.matches.candidates()) {
             writer.literals(data.get(at..at + step.literals).unwrap_or(&[]));
             writer.copy(step.literals, step.copy);
             at += step.literals + step.copy.len();

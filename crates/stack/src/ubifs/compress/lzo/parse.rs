@@ -4,7 +4,7 @@
 //! depends on the number of literals before the position, which decides the available instructions and the cost of the
 //! literals.
 
-use super::matches::{Copy, Found};
+use super::matches::{Candidates, Copy};
 use super::{BLOCK, CHAIN, FIRST_RUN, MEDIUM_LEN, RUN, TRAILING};
 
 /// More than the cost of any block.
@@ -88,7 +88,7 @@ impl Default for Parser {
 
 impl Parser {
     /// Fills the tables for a block of `len` bytes.
-    pub(super) fn solve(&mut self, len: usize, found: &[Found; BLOCK]) {
+    pub(super) fn solve(&mut self, len: usize, found: &[Candidates; BLOCK]) {
         let len = len.min(BLOCK);
         self.bytes[..len].fill(NEVER);
         self.bytes[len] = 0;
@@ -102,7 +102,7 @@ impl Parser {
 
     /// Computes one position from the positions after it.
     #[inline(always)]
-    fn step(&mut self, at: usize, found: &Found, next: &[Next; 4]) -> Next {
+    fn step(&mut self, at: usize, found: &Candidates, next: &[Next; 4]) -> Next {
         let copy = self.copies(at, found);
         let bytes = copy.bytes();
         let pair = 2 + self.rest(at, found.pair.len());
@@ -127,7 +127,7 @@ impl Parser {
     /// Cheapest copy at a position. An absent copy has length zero and leads to an unknown cost. Copies are shortened
     /// by at most one byte; more gains nothing.
     #[inline(always)]
-    fn copies(&self, at: usize, found: &Found) -> Cost {
+    fn copies(&self, at: usize, found: &Candidates) -> Cost {
         let (short, long) = (found.short.len(), found.long.len());
         let shorter = if short > 3 { short - 1 } else { 0 };
         let costs = [
@@ -153,7 +153,7 @@ impl Parser {
     pub(super) fn steps<'a>(
         &'a self,
         len: usize,
-        found: &'a [Found; BLOCK],
+        found: &'a [Candidates; BLOCK],
     ) -> impl Iterator<Item = Step> + 'a {
         let mut at = 0;
         let mut literals = self.first;
@@ -170,7 +170,7 @@ impl Parser {
     }
 
     /// Copy chosen at a position after this number of literals.
-    fn chosen(&self, at: usize, literals: usize, found: &Found) -> Copy {
+    fn chosen(&self, at: usize, literals: usize, found: &Candidates) -> Copy {
         let choice = &self.choices[at % BLOCK];
         match literals {
             1..=TRAILING if choice.pair => found.pair,
