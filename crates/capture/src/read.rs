@@ -195,7 +195,7 @@ impl Clock {
         }
         let ns = (since * 1e9).round() as u64;
         if ns < self.last_ns {
-            return Err(Error::Line { line, why: "a time before that of the line above" });
+            return Err(Error::Line { line, why: "a time before the previous line's" });
         }
         self.last_ns = ns;
         Ok(ns)

@@ -504,7 +504,7 @@ fn users(
     found.extend(loops(&root.join("sys/block"), is_it));
     let mountinfo = match text("proc/self/mountinfo") {
         Err(error) if !mtds.is_empty() => {
-            let why = format!("/proc/self/mountinfo, which tells whether it is mounted: {error}");
+            let why = format!("/proc/self/mountinfo, which lists mounted devices: {error}");
             return Err(io::Error::new(error.kind(), why));
         }
         other => other.unwrap_or_default(),

@@ -12,7 +12,7 @@ use crate::time::Instant;
 pub enum PartitionError {
     /// Start or length is not a multiple of the eraseblock size.
     #[error(
-        "start {start:#x} and length {len:#x} must be multiples of the erase block ({erase_bytes:#x} bytes)"
+        "start {start:#x} and length {len:#x} must be multiples of the eraseblock ({erase_bytes:#x} bytes)"
     )]
     Misaligned {
         /// Requested start, B.
@@ -33,7 +33,7 @@ pub enum PartitionError {
         size: u64,
     },
     /// The range is empty.
-    #[error("a partition holds at least one erase block")]
+    #[error("a partition has at least one eraseblock")]
     Empty,
 }
 

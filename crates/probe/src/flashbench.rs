@@ -175,7 +175,7 @@ impl Log {
         let Some((period, confidence)) = fit.best() else { return invisible(&rows, &periods, &fit) };
         let has_rival = fit.periods.get(1).is_some_and(|other| other.1 > confidence / 3.0);
         if has_rival && fit.step < CLEAR_STEP * fit.sigma {
-            let reason = "a step of the size of the noise: several erase blocks explain the table";
+            let reason = "the step is as small as the noise: several sizes of eraseblocks explain the table";
             return Answer::unknown("B", fit.nothing, reason).or(fit.periods.iter().copied());
         }
         let reason = format!(
@@ -223,7 +223,7 @@ impl Log {
             return Answer::unknown("us", 0.0, "the log has no alignment table");
         }
         let ns = self.base_ns();
-        let reason = format!("median of reads beside borders: {}", us(ns));
+        let reason = format!("median of reads next to borders: {}", us(ns));
         Answer::found(Value::Measure((ns / 100.0).round() / 10.0), "us", 0.9, reason)
     }
 
@@ -232,16 +232,16 @@ impl Log {
         let rows = self.linear.get(&1).into_iter().flat_map(|speeds| speeds.range(128 << 10..=1 << 20));
         let mut speeds: Vec<f64> = rows.map(|(_, speed)| *speed).collect();
         if speeds.is_empty() {
-            return Answer::unknown("MB/s", 0.0, "the log has no writes of one erase block in order");
+            return Answer::unknown("MB/s", 0.0, "the log has no sequential writes to one eraseblock");
         }
-        let reason = "median of writes of 128 KiB to 1 MiB to one erase block".to_owned();
+        let reason = "median of writes of 128 KiB to 1 MiB to one eraseblock".to_owned();
         Answer::found(Value::Measure((median(&mut speeds) / 1e5).round() / 10.0), "MB/s", 0.8, reason)
     }
 
     fn fat_area(&self) -> Answer {
         let odd: Vec<Vec<(u64, f64)>> = self.fat.iter().map(|table| odd_blocks(table)).collect();
         let Some(block) = self.fat.first().and_then(|table| table.first()).map(|(bytes, _)| *bytes) else {
-            return Answer::unknown("B", 0.0, "the log has no table of the first erase blocks");
+            return Answer::unknown("B", 0.0, "the log has no table of the first eraseblocks");
         };
         let mut votes: BTreeMap<u64, (usize, f64)> = BTreeMap::new();
         for (column, factor) in odd.iter().flatten() {
@@ -252,12 +252,12 @@ impl Log {
         let (Some((first, (count, factor))), Some((last, _))) =
             (votes.first_key_value(), votes.last_key_value())
         else {
-            return Answer::unknown("B", 0.8, "the first erase blocks are as fast as each other");
+            return Answer::unknown("B", 0.8, "the first eraseblocks are equally fast");
         };
         if last - first >= votes.len() as u64 {
             let columns: Vec<String> = votes.keys().map(|column| size(column * block)).collect();
             let reason = format!(
-                "the erase blocks at {} differ from the others, which are no single area: rather what was written to them before",
+                "the eraseblocks at {} differ from the others, but are not one area: earlier writes are the likely cause",
                 columns.join(", ")
             );
             return Answer::unknown("B", 0.5, reason);
@@ -293,7 +293,7 @@ fn invisible(rows: &[Row], periods: &[u64], fit: &Fit) -> Answer {
     let tested = usual().filter(|&period| is_tested(rows, period)).count();
     if tested == 0 {
         let rows = rows.len();
-        return Answer::unknown("B", 0.0, format!("too few rows: {rows} of alignments that tell it"));
+        return Answer::unknown("B", 0.0, format!("too few rows: {rows} with suitable alignments"));
     }
     let most = rows.iter().map(|row| row.point.value).fold(fit.bound, f64::max);
     let reason = format!("not visible in reads; any effect is below {}", us(most));
@@ -387,7 +387,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         .map(|(aus, speeds)| (*aus, speeds))
         .collect();
     let Some(((most, last), others)) = tables.split_last() else {
-        return Answer::unknown("AUs", 0.0, "the log has no erase blocks written in turn");
+        return Answer::unknown("AUs", 0.0, "the log has no round-robin writes to eraseblocks");
     };
     // A table that somebody interrupted lacks its short writes, which are slower than long ones.
     let sizes: Vec<u64> = last
@@ -396,11 +396,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         .filter(|size| others.iter().all(|(_, speeds)| speeds.contains_key(size)))
         .collect();
     if sizes.is_empty() {
-        return Answer::unknown(
-            "AUs",
-            0.0,
-            "the tables of erase blocks written in turn have no size in common",
-        );
+        return Answer::unknown("AUs", 0.0, "the tables of round-robin writes have no size in common");
     }
     let costs: Vec<(u64, f64)> = tables.iter().map(|(aus, speeds)| (*aus, cost(speeds, &sizes))).collect();
     let cliffs = costs.windows(2).enumerate().filter_map(|(place, pair)| {
@@ -420,7 +416,7 @@ fn open_aus(speeds: &BTreeMap<u64, BTreeMap<u64, f64>>, in_order: Option<&BTreeM
         _ => 0.6,
     };
     let reason = format!(
-        "with {bad} erase blocks written in turn, writes of 32 KiB to 1 MiB take {factor:.1} times as long as with {good}"
+        "round-robin writes of 32 KiB to 1 MiB to {bad} eraseblocks take {factor:.1} times as long as to {good}"
     );
     Answer::found(Value::Count(good), "AUs", confidence, reason)
 }
@@ -431,21 +427,22 @@ fn without_cliff(most: u64, others: usize, closing: Option<f64>) -> Answer {
     match (closing, others) {
         (Some(seconds), 1..) => {
             let reason = format!(
-                "a write to a single erase block in random order takes {} longer than in order, whatever its size, and to {most} as long",
+                "a write to one eraseblock in random order takes {} longer than in order, whatever its size, and to {most} eraseblocks as long",
                 us(seconds * 1e9)
             );
             Answer::found(Value::Count(0), "AUs", NONE_OPEN, reason)
         }
         (Some(_), 0) => {
-            let reason = "a single erase block in random order is slow, and the log has no more of them";
+            let reason = "one eraseblock in random order is slow, and the log has no tests with more";
             Answer::unknown("AUs", 1.0 - NONE_OPEN, reason).or([(0, NONE_OPEN)])
         }
         (None, 0) => {
-            Answer::unknown("AUs", 0.0, format!("the log has no other number of erase blocks than {most}"))
+            Answer::unknown("AUs", 0.0, format!("the log has no other number of eraseblocks than {most}"))
         }
         (None, 1..) => {
-            let reason =
-                format!("at least {most}: so many erase blocks written in turn are about as fast as one");
+            let reason = format!(
+                "at least {most}: round-robin writes to this number of eraseblocks are about as fast as to one"
+            );
             Answer::unknown("AUs", 0.7, reason)
         }
     }

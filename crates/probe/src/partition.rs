@@ -311,7 +311,7 @@ fn misplaced(partition: &Partition, sector: u64, unit: &Unit) -> Option<String> 
     match partition.filesystem.map(|filesystem| filesystem.data_start_bytes) {
         Some(data) if unit.behind(data) == 0 => None,
         Some(data) if start == 0 || partition.number == 0 => Some(format!(
-            "the file data of {name} start at {}, {} behind the border of {}: clusters lie across borders, and the FAT shares a unit with data",
+            "the file data of {name} start at {}, {} behind the border of {}: clusters cross borders, and the FAT shares a unit with data",
             size(data),
             size(unit.behind(data)),
             unit.name

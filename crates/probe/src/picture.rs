@@ -56,7 +56,7 @@ fn levels(samples: &Samples) -> Picture {
             .collect()
     };
     Picture {
-        title: "Reads across borders: the alignment from which they take longer is that of pages or allocation units",
+        title: "Reads across borders: they take longer from the alignment of pages or allocation units on",
         axes: ("alignment, KiB", "longer, us"),
         is_log: (true, false),
         is_joined: true,
@@ -89,7 +89,7 @@ fn open_aus(samples: &Samples) -> Picture {
     let curve =
         |test| costs_by_number(samples, test).into_iter().map(|(aus, ns)| (aus as f64, ns / 1e6)).collect();
     Picture {
-        title: "Allocation units written in turn: with more than can be open, each write closes one",
+        title: "Round-robin writes to allocation units: with more than can be open, each write closes one",
         axes: ("allocation units", "a write, ms"),
         is_log: (false, true),
         is_joined: true,
@@ -107,11 +107,14 @@ fn first_aus(samples: &Samples) -> Picture {
         times.into_iter().map(|(au, mut all)| (au as f64, median(&mut all))).collect()
     };
     Picture {
-        title: "The first allocation units: one that is faster, or stays open beside others, is kept for FAT",
+        title: "The first allocation units: one that is faster, or stays open together with others, is reserved for the FAT",
         axes: ("allocation unit", "a write, ms"),
         is_log: (false, true),
         is_joined: true,
-        series: vec![("alone", curve(Test::FatSpeed)), ("beside as many as can be open", curve(Test::Fat))],
+        series: vec![
+            ("alone", curve(Test::FatSpeed)),
+            ("together with the maximum of open ones", curve(Test::Fat)),
+        ],
     }
 }
 
@@ -152,7 +155,7 @@ fn latencies(samples: &Samples) -> Picture {
         (0..).take_while(|step| 1.0 - rank(*step) >= 1.0 / all.max(1) as f64).filter_map(point).collect()
     };
     Picture {
-        title: "Latency: one request in so many takes longer",
+        title: "Latency: share of requests that take longer",
         axes: ("one request in", "ms"),
         is_log: (true, true),
         is_joined: true,

@@ -253,8 +253,10 @@ impl StatedLife {
         let numbers = |name, text: Option<&str>| -> Result<Vec<u8>, BadRegister> {
             let number = |word: &str| {
                 let digits = word.strip_prefix("0x").unwrap_or(word);
-                u8::from_str_radix(digits, 16)
-                    .map_err(|_| BadRegister { name, problem: format!("{word:?} is no number such as 0x02") })
+                u8::from_str_radix(digits, 16).map_err(|_| BadRegister {
+                    name,
+                    problem: format!("{word:?} is not a number such as 0x02"),
+                })
             };
             text.unwrap_or_default().split_whitespace().map(number).collect()
         };
@@ -394,7 +396,7 @@ impl Registers {
             && !most.is_multiple_of(measured)
         {
             found.push(format!(
-                "the registers state an allocation unit of {}, which is no multiple of the {} measured",
+                "the registers state an allocation unit of {}, which is not a multiple of the measured {}",
                 size(*most),
                 size(measured)
             ));

@@ -262,7 +262,7 @@ impl Samples {
         let capacity = capacity.filter(|bytes| *bytes <= CAPACITY_MAX);
         let capacity = capacity.ok_or(BadSamples { line: 1, reason: "no capacity in bytes" })?;
         let cost =
-            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is no number" })?;
+            cost(fields).ok_or(BadSamples { line: 1, reason: "the cost of the probe is not a number" })?;
         if lines.next() != Some(COLUMNS) {
             return Err(BadSamples { line: 2, reason: "not the columns of samples" });
         }
@@ -296,18 +296,18 @@ fn row(line: &str) -> Result<Sample, &'static str> {
     let number = |text: &str, reason| text.parse::<u64>().map_err(|_| reason);
     let sample = Sample {
         test: Test::of_name(test).ok_or("unknown test")?,
-        about: number(about, "`about` is no number")?,
+        about: number(about, "`about` is not a number")?,
         kind: match kind {
             "read" => Kind::Read,
             "write" => Kind::Write,
             _ => return Err("`kind` is neither read nor write"),
         },
-        position: number(position, "`position` is no number")?,
-        bytes: number(bytes, "`bytes` is no number")?,
-        ns: number(ns, "`ns` is no number")?,
+        position: number(position, "`position` is not a number")?,
+        bytes: number(bytes, "`bytes` is not a number")?,
+        ns: number(ns, "`ns` is not a number")?,
         found: match found {
             "" => None,
-            found => Some(number(found, "`found` is no number")?),
+            found => Some(number(found, "`found` is not a number")?),
         },
     };
     let is_possible = sample.position.max(sample.about) <= CAPACITY_MAX
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(broken(",read,", ",erase,"), "line 3: `kind` is neither read nor write");
         assert_eq!(broken(",7\n", "\n"), "line 4: not eight columns");
         assert_eq!(broken("capacity_bytes=", "capacity="), "line 1: no capacity in bytes");
-        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is no number");
+        assert_eq!(broken("time_ns=7", "time_ns="), "line 1: the cost of the probe is not a number");
         let old = Samples::from_csv(&good.replace(", time_ns=7, read_bytes=8, written_bytes=9", "")).unwrap();
         assert_eq!(old, Samples { cost: Cost::default(), ..samples() });
         assert_eq!(broken("order,", ""), "line 2: not the columns of samples");

@@ -521,7 +521,7 @@ impl UbifsLayers {
         let volumes = if self.second_volume { 2 } else { 1 };
         let lebs = lebs.min(ubi.info().available_lebs / volumes);
         if lebs == 0 {
-            return Err("the flash is too small for UBI: what it keeps for itself and for eraseblocks that go bad leaves no LEB for a volume".to_owned());
+            return Err("the flash is too small for UBI: its own eraseblocks and the reserve for bad ones leave no LEB for a volume".to_owned());
         }
         if self.second_volume {
             let second = self.format(ubi, SECOND_VOLUME, lebs)?;

@@ -277,7 +277,7 @@ fn check_cells(config: &Config) -> Result<(), ConfigError> {
     let temperatures =
         [("temperature_c", cells.temperature_c), ("age_temperature_c", cells.age_temperature_c)];
     if let Some((key, c)) = temperatures.into_iter().find(|(_, c)| !(-55.0..=150.0).contains(c)) {
-        return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: chips stand -55 to 150")));
+        return Err(config.wrong(&format!("cells.{key}"), format!("{c} C: the range is -55 to 150")));
     }
     if (0.0..=36_525.0).contains(&cells.age_days) {
         return Ok(());

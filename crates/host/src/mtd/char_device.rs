@@ -180,10 +180,7 @@ pub fn conditions() -> Vec<String> {
 
 /// The ioctls of `<mtd/mtd-abi.h>`.
 mod ioctl {
-    #![allow(
-        unsafe_code,
-        reason = "an ioctl is a call whose argument only its number tells; three are made here"
-    )]
+    #![allow(unsafe_code, reason = "the argument of an ioctl depends on its number; three are made here")]
 
     use rustix::io::Errno;
     use rustix::io::Result;

@@ -255,7 +255,7 @@ impl Sfdp {
         1 + optional.into_iter().filter(|present| *present).count() + self.others.len()
     }
 
-    /// Keeps one table other than the BFPT.
+    /// Adds a table other than the BFPT.
     fn add_table(&mut self, bytes: &[u8], slot: u8, header: &ParameterHeader) -> Result<(), MediaError> {
         // A later major revision is another layout; the bytes are still worth keeping.
         let known = if header.major == MAJOR { header.id() } else { 0 };

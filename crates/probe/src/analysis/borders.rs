@@ -209,7 +209,7 @@ struct Closed {
 
 fn closed(samples: &Samples) -> Option<Closed> {
     if let Some((period, border)) = closing::unit(samples) {
-        let writes = "writes of a sector, each with others that make the card close what it opened, take longer for contents";
+        let writes = "sector writes, each after writes that close the opened unit, take longer where more data must be copied";
         return Some(Closed { period, border, confidence: CLOSING, writes });
     }
     let cache = cache(samples).filter(|cache| cache.block_bytes > 0)?;
@@ -287,7 +287,7 @@ fn from_reads(reads: &Fit, period: u64, confidence: f64) -> (Answer, Answer) {
     let confidence = confidence.min(most) * (1.0 - 4.0 * reads.unexplained).max(0.3);
     let origin = reads.origin % period;
     let reason = format!(
-        "a read across a multiple of {}{} takes {} longer than one beside it, {} times the noise; other multiples do not",
+        "a read across a multiple of {}{} takes {} longer than one next to it, {} times the noise; other multiples do not",
         size(period),
         if origin == 0 { String::new() } else { format!(" from {origin} B") },
         us(reads.step),
@@ -341,14 +341,11 @@ fn from_writes(samples: &Samples, reads: &Fit) -> (Answer, Answer) {
 fn invisible(fit: &Fit) -> String {
     if fit.middle > fit.bound {
         return format!(
-            "not visible in reads: one across any place that was tested takes {} longer than one beside it",
+            "not visible in reads: a read across any tested address takes {} longer than one next to it",
             us(fit.middle)
         );
     }
-    format!(
-        "not visible in reads at the lengths that are tested; any effect there is below {}",
-        us(fit.bound)
-    )
+    format!("not visible in reads of the tested lengths; any effect is below {}", us(fit.bound))
 }
 
 /// Allocation units that the blocks of a cache imply, the most usual first: a block stores one bit a cell and holds a
@@ -450,7 +447,7 @@ fn page_from(samples: &Samples, origin: u64) -> Answer {
     let most = if fit.low_hits > LOW_HITS { MIXED } else { 0.9 };
     let confidence = confidence.min(most) * (1.0 - 4.0 * fit.unexplained).max(0.3);
     let reason = format!(
-        "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or what the map places as one",
+        "a read {way} a multiple of {} takes {} longer{}; it may be a page, a pair of planes, or a map unit",
         size(period),
         us(fit.step),
         if way == "behind" { ", after the sector before it was read" } else { "" }

@@ -103,13 +103,13 @@ pub(crate) fn buffer(samples: &Samples) -> Answer {
     let page = page(samples);
     let (Some((pages, fast, slow)), Some(bytes)) = (scattered(samples), page.count()) else {
         let reason = match fast_bytes(samples) {
-            0 => "not visible: the first writes after a pause are as slow as later ones, and no number of pages of 2 to 32 is the most whose sectors are fast in turn".to_owned(),
+            0 => "not visible: the first writes after a pause are as slow as later ones, and round-robin writes to 2 to 32 pages show no limit".to_owned(),
             bytes => format!("the first {} after a pause are written faster than later ones, by RAM or by a cache", size(bytes)),
         };
         return Answer::unknown("B", 0.0, reason);
     };
     let reason = format!(
-        "sectors written to {pages} pages of {} in turn take {}, to {} pages {}",
+        "round-robin sector writes to {pages} pages of {} take {}, to {} pages {}",
         size(bytes),
         us(fast),
         2 * pages,

@@ -61,17 +61,11 @@ pub(crate) fn conclude(samples: &Samples) -> Real {
         fake: Answer::found(Value::Word(kind), "", 0.9, reason),
     };
     if is_unstable(samples) {
-        return untrue(
-            "unstable",
-            "places that were read twice had other contents the second time".to_owned(),
-        );
+        return untrue("unstable", "the second read of some addresses returned other contents".to_owned());
     }
     let (wrong, all) = wrong_sectors(samples);
     if wrong > 0 {
-        return untrue(
-            "corrupt",
-            format!("{wrong} of {all} sectors hold something else than what was written to them"),
-        );
+        return untrue("corrupt", format!("{wrong} of {all} sectors contain other data than was written"));
     }
     if !is_tested {
         let reason = "as the device says: only writes show whether it is true";
@@ -97,34 +91,28 @@ fn real(samples: &Samples) -> (u64, &'static str, String) {
     let claimed = samples.capacity;
     let (low, high) = bounds(samples);
     if let Some(ring) = wrap(samples) {
-        let why = format!("what is written to one address appears {} below it", size(ring));
+        let why = format!("data written to an address appear {} below it", size(ring));
         return match high < ring {
-            true => (
-                low,
-                "chain",
-                format!("{why}, and what is written to the end of these {} is lost", size(ring)),
-            ),
+            true => {
+                (low, "chain", format!("{why}, and data written to the end of these {} are lost", size(ring)))
+            }
             false => (ring, "wraps", why),
         };
     }
     if high >= claimed {
-        return (claimed, "none", "the last sector and others hold what was written to them".to_owned());
+        return (claimed, "none", "the last sector and others contain the written data".to_owned());
     }
     let last = claimed - 512;
     let beyond = samples.with_test(Test::TagBeyond).next();
     if beyond.is_some_and(|sample| sample.found == Some(last) && sample.position != last) {
         // The test itself has overwritten the last real sector.
-        return (
-            low + 512,
-            "last-sector",
-            "all sectors behind the end are the last one that is there".to_owned(),
-        );
+        return (low + 512, "last-sector", "all sectors behind the end are the last real one".to_owned());
     }
     let is_kept = samples.with_test(Test::TagLast).any(|sample| sample.found == Some(last));
     match is_kept {
         true => {
             (low, "cached", "sectors behind the end are kept only until others are written there".to_owned())
         }
-        false => (low, "limbo", "what is written behind the end is lost".to_owned()),
+        false => (low, "limbo", "data written behind the end are lost".to_owned()),
     }
 }

@@ -44,7 +44,7 @@ fn untimed(samples: &Samples) -> Option<String> {
     }
     let speed = throughput(samples).filter(|speed| *speed > BUS_MAX)?;
     Some(format!(
-        "reads of 1 MiB at {speed:.0} MB/s are answered from memory: their times say nothing of a card"
+        "reads of 1 MiB at {speed:.0} MB/s are answered from memory, so no times of a card are visible"
     ))
 }
 

@@ -303,8 +303,9 @@ pub(crate) fn behind_cache(samples: &Samples) -> (Answer, Answer) {
         let in_turn = hiding_cache(samples).and_then(|cache| turns::in_turn(samples, &cache));
         if let Some((units, is_open)) = in_turn.filter(|(units, _)| *units == all) {
             let (units, stay) = if is_open { (units, "stay open") } else { (found, "do not all stay open") };
-            let reason =
-                format!("behind the cache, {all} allocation units written in turn in random order {stay}");
+            let reason = format!(
+                "behind the cache, {all} allocation units with round-robin writes in random order {stay}"
+            );
             random = Answer::found(Value::Count(units), "AUs", BEHIND_CACHE, reason);
         }
     }
@@ -344,12 +345,12 @@ fn reopened(counted: Option<Reopened>, order: &str, others: u64) -> Answer {
     };
     if open == all {
         let reason = format!(
-            "the cache pauses no longer for any of {all} allocation units that were written {order} before"
+            "the cache pauses equally long for each of {all} allocation units written {order} before"
         );
         return Answer::unknown("AUs", 0.8, reason);
     }
     let reason = format!(
-        "behind the cache, {open} of {all} allocation units could be gone on with {order}; for the others it pauses for {} instead of {}",
+        "behind the cache, {open} of {all} allocation units could be continued {order}; for the others it pauses for {} instead of {}",
         us(long),
         us(usual)
     );
@@ -368,7 +369,7 @@ fn answer(search: &Search, test: Test) -> Answer {
         (None, None) => Answer::unknown("AUs", 0.0, "not measured"),
         (_, None) => {
             let reason = format!(
-                "{most} allocation units written in turn {order} are as fast as one: the card maps pages, a buffer hides it, or more can be open"
+                "round-robin writes to {most} allocation units {order} are as fast as to one: the card maps pages, a buffer hides it, or more can be open"
             );
             Answer::unknown("AUs", 0.8, reason)
         }
@@ -381,7 +382,7 @@ fn answer(search: &Search, test: Test) -> Answer {
         }
         (Some((good, low)), Some((bad, high))) => {
             let reason = format!(
-                "with {bad} allocation units written in turn {order} a write takes {}, with {good} it takes {}",
+                "a round-robin write to {bad} allocation units {order} takes {}, to {good} {}",
                 us(high),
                 us(low)
             );

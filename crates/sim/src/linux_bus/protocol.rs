@@ -109,7 +109,7 @@ macro_rules! structures {
             pub(super) struct $name { $(pub(super) $field: $kind),* }
 
             impl $name {
-                #[allow(dead_code, reason = "of some, nobody needs it")]
+                #[allow(dead_code, reason = "not used for every structure")]
                 pub(super) const SIZE: usize = $(size_of::<$kind>() +)* 0;
 
                 #[allow(dead_code, reason = "one side of the protocol reads a structure, and the other one writes it")]

@@ -29,8 +29,7 @@ impl Acl {
         if value.is_empty() {
             return Ok(None);
         }
-        let entries =
-            AclEntry::of_xattr(value).map_err(|_| Error::Invalid("the value is not that of an ACL"))?;
+        let entries = AclEntry::of_xattr(value).map_err(|_| Error::Invalid("the value is not an ACL"))?;
         let entries: Vec<AclEntry> = entries.collect();
         if entries.is_empty() { Ok(None) } else { Self::new(entries).map(Some) }
     }

@@ -360,9 +360,10 @@ impl Jffs2<dyn Mtd> {
 impl Jffs2<dyn Mtd> {
     fn next_version(&mut self, inode: u32) -> Result<u32> {
         let cached = self.nodes.get_mut(&inode).ok_or(Error::NotFound)?;
-        cached.highest = cached.highest.checked_add(1).ok_or(Error::Invalid(
-            "the versions of the file's nodes are used up: a repair numbers them anew",
-        ))?;
+        cached.highest = cached
+            .highest
+            .checked_add(1)
+            .ok_or(Error::Invalid("the versions of the file's nodes are used up: a repair renumbers them"))?;
         Ok(cached.highest)
     }
 
