@@ -11,23 +11,30 @@ use super::{CRATES, crates, files, product_sources};
 const CLEAN_CRATES: [&str; 9] = ["probe", "stack", "media", "mtd", "ecc", "sim", "config", "host", "capture"];
 
 /// Pages of `docs` that keep all rules.
-const CLEAN_PAGES: [&str; 19] = [
+const CLEAN_PAGES: [&str; 26] = [
     "DESIGN.md",
     "SUMMARY.md",
+    "captures.md",
     "cards.md",
     "checks.md",
+    "chips.md",
+    "conformance.md",
+    "drivers.md",
+    "ecc-layouts.md",
     "fidelity.md",
     "filesystems.md",
     "fit.md",
     "glossary.md",
+    "image-map.md",
+    "json.md",
     "library.md",
     "limits.md",
     "media-assumptions.md",
     "migration.md",
-    "performance.md",
     "powercut.md",
     "probe.md",
     "python.md",
+    "scale.md",
     "setup.md",
     "tour.md",
     "write-back.md",
