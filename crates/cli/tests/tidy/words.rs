@@ -266,15 +266,15 @@ fn page_findings(name: &str, page: &str) -> Vec<String> {
 }
 
 /// Findings of a help text: descriptions of commands and options, without the examples.
-pub fn help_findings(command: &str, help: &str) -> Vec<String> {
+pub(crate) fn help_findings(command: &str, help: &str) -> Vec<String> {
     let text = help.split("\nExamples:\n").next().unwrap_or_default();
-    // clap indents descriptions; a usage line is no prose.
-    let lines = (1..).zip(text.lines().map(str::trim));
-    let prose = lines.map(|(at, line)| (at, if line.starts_with(['-', '<']) { "" } else { line }));
-    findings(
-        &format!("floatgate {command} --help"),
-        &paragraphs(prose.filter(|(_, l)| !l.starts_with("Usage:"))),
-    )
+    let prose = (1..).zip(text.lines().map(str::trim)).flat_map(|(at, line)| match line.rsplit_once("  ") {
+        // A list of commands: each description is a paragraph.
+        Some((_, description)) => vec![(at, ""), (at, description)],
+        None if line.starts_with(['-', '<']) || line.starts_with("Usage:") => vec![(at, "")],
+        None => vec![(at, line)],
+    });
+    findings(&format!("floatgate {command} --help"), &paragraphs(prose))
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Promise {
 pub struct Verdict {
     /// Name of the class.
     pub class: &'static str,
-    /// Where the class is promised: `printed` on the card or `stated` in a register.
+    /// Source of the promise: `printed` on the card or `stated` in a register.
     pub source: &'static str,
     /// True if the class is reached, `None` if it was not measured.
     pub holds: Option<bool>,
